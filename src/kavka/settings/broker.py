@@ -1,0 +1,573 @@
+"""Broker settings that have an effect, in Kafka's names and with Kafka's defaults.
+
+Where Kafka derives a default from another setting (`log.retention.ms` from minutes and hours), `resolve_defaults` does.
+Names that begin with `kavka.` are ours.
+"""
+
+from __future__ import annotations
+
+from kavka.settings.declaration import LONG_MAX, Catalogue, Scope, Setting, Value, ValueType
+from kavka.settings.known import KNOWN_SETTINGS
+
+_T = ValueType
+_ANYWHERE = Scope.CLUSTER_WIDE
+
+EFFECTIVE_SETTINGS: list[Setting] = [
+    Setting(
+        "broker.id", _T.INT, -1, "The broker's number; -1 asks for a generated one.", minimum=-1
+    ),
+    Setting(
+        "reserved.broker.max.id",
+        _T.INT,
+        1_000,
+        "The largest number that may be given as broker.id; generated ones lie above.",
+        minimum=0,
+    ),
+    Setting(
+        "broker.id.generation.enable",
+        _T.BOOLEAN,
+        True,
+        "Whether a broker without broker.id gets a generated one.",
+    ),
+    Setting(
+        "broker.rack",
+        _T.STRING,
+        None,
+        "The broker's rack, for placement of replicas.",
+    ),
+    Setting(
+        "log.dir",
+        _T.STRING,
+        "/tmp/kafka-logs",
+        "Where logs are kept when log.dirs is not set.",
+    ),
+    Setting(
+        "log.dirs",
+        _T.LIST,
+        None,
+        "Directories of logs, separated by commas.",
+    ),
+    Setting(
+        "listeners",
+        _T.LIST,
+        ["PLAINTEXT://127.0.0.1:9092"],
+        "Where the broker listens: NAME://host:port, separated by commas; port 0 takes a free one.",
+    ),
+    Setting(
+        "advertised.listeners",
+        _T.LIST,
+        None,
+        "What clients are told to connect to, where it differs from listeners.",
+    ),
+    Setting(
+        "listener.security.protocol.map",
+        _T.LIST,
+        ["PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"],
+        "The security protocol of each listener name.",
+    ),
+    Setting(
+        "inter.broker.listener.name",
+        _T.STRING,
+        None,
+        "The listener on which brokers talk to each other.",
+    ),
+    Setting(
+        "security.inter.broker.protocol",
+        _T.STRING,
+        "PLAINTEXT",
+        "The protocol between brokers when inter.broker.listener.name is not set.",
+        choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    ),
+    Setting(
+        "inter.broker.protocol.version",
+        _T.STRING,
+        "3.9-IV0",
+        "The protocol that brokers speak to each other.",
+    ),
+    Setting(
+        "num.partitions",
+        _T.INT,
+        1,
+        "Partitions of a topic that is created without a number.",
+        minimum=1,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "default.replication.factor",
+        _T.INT,
+        1,
+        "Replicas of a topic that is created without a number.",
+        minimum=1,
+    ),
+    Setting(
+        "auto.create.topics.enable",
+        _T.BOOLEAN,
+        True,
+        "Whether a metadata request of a client creates topics that do not exist.",
+    ),
+    Setting(
+        "delete.topic.enable",
+        _T.BOOLEAN,
+        True,
+        "Whether topics may be deleted.",
+    ),
+    Setting(
+        "message.max.bytes",
+        _T.INT,
+        1_048_588,
+        "The largest batch that is accepted, in bytes.",
+        minimum=0,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "min.insync.replicas",
+        _T.INT,
+        1,
+        "How many replicas must be in sync for a write with acks=all.",
+        minimum=1,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "socket.request.max.bytes",
+        _T.INT,
+        104_857_600,
+        "The largest request; a larger one closes the connection.",
+        minimum=1,
+    ),
+    Setting(
+        "socket.send.buffer.bytes",
+        _T.INT,
+        102_400,
+        "SO_SNDBUF of server sockets; -1 leaves the system's.",
+    ),
+    Setting(
+        "socket.receive.buffer.bytes",
+        _T.INT,
+        102_400,
+        "SO_RCVBUF of server sockets; -1 leaves the system's.",
+    ),
+    Setting(
+        "socket.listen.backlog.size",
+        _T.INT,
+        50,
+        "Connections that may wait to be accepted.",
+        minimum=1,
+    ),
+    Setting(
+        "queued.max.requests",
+        _T.INT,
+        500,
+        "Requests in work at one time in the whole broker; more are not read.",
+        minimum=1,
+    ),
+    Setting(
+        "queued.max.request.bytes",
+        _T.LONG,
+        -1,
+        "Bytes of requests in work at one time; -1 is no limit.",
+    ),
+    Setting(
+        "max.connections",
+        _T.INT,
+        2_147_483_647,
+        "Connections of the broker.",
+        minimum=0,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "max.connections.per.ip",
+        _T.INT,
+        2_147_483_647,
+        "Connections from one address.",
+        minimum=0,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "max.connections.per.ip.overrides",
+        _T.STRING,
+        "",
+        "Other limits for some addresses: host:count, separated by commas.",
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "connections.max.idle.ms",
+        _T.LONG,
+        600_000,
+        "After so long without a request a connection is closed.",
+    ),
+    Setting(
+        "fetch.max.bytes",
+        _T.INT,
+        57_671_680,
+        "The most bytes that one fetch answer holds, beyond a first batch.",
+        minimum=1024,
+    ),
+    Setting(
+        "max.incremental.fetch.session.cache.slots",
+        _T.INT,
+        1_000,
+        "How many fetch sessions are remembered.",
+        minimum=0,
+    ),
+    Setting(
+        "log.cleanup.policy",
+        _T.LIST,
+        ["delete"],
+        "Default of cleanup.policy.",
+        choices=("compact", "delete"),
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "compression.type",
+        _T.STRING,
+        "producer",
+        "Default of the topics' compression.type.",
+        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "compression.gzip.level",
+        _T.INT,
+        -1,
+        "Default of the topics' compression.gzip.level.",
+        minimum=-1,
+        maximum=9,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "compression.lz4.level",
+        _T.INT,
+        9,
+        "Default of the topics' compression.lz4.level.",
+        minimum=1,
+        maximum=17,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "compression.zstd.level",
+        _T.INT,
+        3,
+        "Default of the topics' compression.zstd.level.",
+        minimum=-131072,
+        maximum=22,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "log.segment.bytes",
+        _T.INT,
+        1_073_741_824,
+        "Default of segment.bytes.",
+        minimum=14,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "log.roll.ms",
+        _T.LONG,
+        None,
+        "Default of segment.ms; log.roll.hours when it is not set.",
+        minimum=1,
+        scope=_ANYWHERE,
+    ),
+    Setting("log.roll.hours", _T.INT, 168, "Default of segment.ms, in hours.", minimum=1),
+    Setting(
+        "log.roll.jitter.ms",
+        _T.LONG,
+        None,
+        "Default of segment.jitter.ms; log.roll.jitter.hours when it is not set.",
+        minimum=0,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "log.roll.jitter.hours", _T.INT, 0, "Default of segment.jitter.ms, in hours.", minimum=0
+    ),
+    Setting(
+        "log.retention.ms",
+        _T.LONG,
+        None,
+        "Default of retention.ms; log.retention.minutes when it is not set.",
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "log.retention.minutes",
+        _T.INT,
+        None,
+        "Default of retention.ms, in minutes; log.retention.hours when it is not set.",
+    ),
+    Setting(
+        "log.retention.hours",
+        _T.INT,
+        168,
+        "Default of retention.ms, in hours.",
+    ),
+    Setting("log.retention.bytes", _T.LONG, -1, "Default of retention.bytes.", scope=_ANYWHERE),
+    Setting(
+        "log.retention.check.interval.ms",
+        _T.LONG,
+        300_000,
+        "How often old segments are looked for.",
+        minimum=1,
+    ),
+    Setting(
+        "log.index.size.max.bytes",
+        _T.INT,
+        10_485_760,
+        "Default of segment.index.bytes.",
+        minimum=4,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "log.index.interval.bytes",
+        _T.INT,
+        4_096,
+        "Default of index.interval.bytes.",
+        minimum=0,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "log.flush.interval.messages",
+        _T.LONG,
+        LONG_MAX,
+        "Default of flush.messages.",
+        minimum=1,
+        scope=_ANYWHERE,
+    ),
+    Setting("log.flush.interval.ms", _T.LONG, None, "Default of flush.ms.", scope=_ANYWHERE),
+    Setting(
+        "log.flush.scheduler.interval.ms",
+        _T.LONG,
+        LONG_MAX,
+        "How often logs are looked at for flushing.",
+    ),
+    Setting(
+        "log.flush.offset.checkpoint.interval.ms",
+        _T.INT,
+        60_000,
+        "How often recovery points are written.",
+        minimum=0,
+    ),
+    Setting(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        _T.INT,
+        60_000,
+        "How often log start offsets are written.",
+        minimum=0,
+    ),
+    Setting(
+        "log.segment.delete.delay.ms",
+        _T.LONG,
+        60_000,
+        "Default of file.delete.delay.ms.",
+        minimum=0,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "log.cleaner.delete.retention.ms",
+        _T.LONG,
+        86_400_000,
+        "Default of delete.retention.ms.",
+        minimum=0,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "log.message.timestamp.type",
+        _T.STRING,
+        "CreateTime",
+        "Default of message.timestamp.type.",
+        choices=("CreateTime", "LogAppendTime"),
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "log.message.timestamp.before.max.ms",
+        _T.LONG,
+        LONG_MAX,
+        "Default of message.timestamp.before.max.ms.",
+        minimum=0,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "log.message.timestamp.after.max.ms",
+        _T.LONG,
+        LONG_MAX,
+        "Default of message.timestamp.after.max.ms.",
+        minimum=0,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "log.message.timestamp.difference.max.ms",
+        _T.LONG,
+        LONG_MAX,
+        "Default of message.timestamp.difference.max.ms.",
+        minimum=0,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "replica.high.watermark.checkpoint.interval.ms",
+        _T.LONG,
+        5_000,
+        "How often high watermarks are written.",
+    ),
+    Setting(
+        "offsets.topic.num.partitions", _T.INT, 50, "Partitions of __consumer_offsets.", minimum=1
+    ),
+    Setting(
+        "offsets.topic.replication.factor",
+        _T.SHORT,
+        3,
+        "Replicas of __consumer_offsets; fewer where there are fewer brokers.",
+        minimum=1,
+    ),
+    Setting(
+        "offsets.topic.segment.bytes",
+        _T.INT,
+        104_857_600,
+        "Segment size of __consumer_offsets.",
+        minimum=1,
+    ),
+    Setting(
+        "offsets.topic.compression.codec",
+        _T.INT,
+        0,
+        "Codec of the records that the coordinator writes.",
+    ),
+    Setting(
+        "offsets.retention.minutes",
+        _T.INT,
+        10_080,
+        "How long the offsets of an empty group are kept.",
+        minimum=1,
+    ),
+    Setting(
+        "offsets.retention.check.interval.ms",
+        _T.LONG,
+        600_000,
+        "How often old offsets are looked for.",
+        minimum=1,
+    ),
+    Setting(
+        "offset.metadata.max.bytes",
+        _T.INT,
+        4_096,
+        "The longest metadata of a committed offset.",
+        minimum=0,
+    ),
+    Setting(
+        "offsets.commit.timeout.ms",
+        _T.INT,
+        5_000,
+        "How long a commit may wait for replicas.",
+        minimum=1,
+    ),
+    Setting(
+        "group.min.session.timeout.ms",
+        _T.INT,
+        6_000,
+        "The shortest session timeout of a member.",
+    ),
+    Setting(
+        "group.max.session.timeout.ms",
+        _T.INT,
+        1_800_000,
+        "The longest session timeout of a member.",
+    ),
+    Setting(
+        "group.initial.rebalance.delay.ms",
+        _T.INT,
+        3_000,
+        "How long a new group waits for more members.",
+    ),
+    Setting("group.max.size", _T.INT, 2_147_483_647, "Members of one group.", minimum=1),
+    Setting(
+        "producer.id.expiration.ms",
+        _T.INT,
+        86_400_000,
+        "How long a partition remembers a producer that is silent.",
+        minimum=1,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "producer.id.expiration.check.interval.ms",
+        _T.INT,
+        600_000,
+        "How often silent producers are looked for.",
+        minimum=1,
+    ),
+    Setting(
+        "request.timeout.ms",
+        _T.INT,
+        30_000,
+        "How long a request between brokers may take.",
+    ),
+    Setting(
+        "replica.fetch.max.bytes",
+        _T.INT,
+        1_048_576,
+        "Bytes that a follower asks for per partition.",
+        minimum=0,
+    ),
+    Setting(
+        "num.recovery.threads.per.data.dir",
+        _T.INT,
+        1,
+        "Logs of one directory that are recovered at one time.",
+        minimum=1,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "kavka.log.level",
+        _T.LIST,
+        ["INFO"],
+        "How much is logged: DEBUG, INFO, WARNING, ERROR.",
+        choices=("DEBUG", "INFO", "WARNING", "ERROR"),
+    ),
+    Setting(
+        "kavka.io.threads",
+        _T.INT,
+        4,
+        "Threads that run blocking system calls: fsync, cold reads.",
+        minimum=1,
+    ),
+    Setting(
+        "kavka.connection.max.in.flight",
+        _T.INT,
+        64,
+        "Requests of one connection in work at one time; more are not read.",
+        minimum=1,
+    ),
+    Setting(
+        "kavka.connection.send.queue.bytes",
+        _T.INT,
+        4_194_304,
+        "Answers of one connection that may wait in memory before its requests are no longer read.",
+        minimum=65536,
+    ),
+]
+
+BROKER_SETTINGS = Catalogue([*EFFECTIVE_SETTINGS, *KNOWN_SETTINGS])
+
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
+
+
+def resolve_defaults(values: dict[str, Value]) -> None:
+    """Fill in, in place, the settings whose default is another setting, as Kafka does."""
+    minutes, hours = values["log.retention.minutes"], values["log.retention.hours"]
+    if values["log.retention.ms"] is None:
+        retention = minutes * _MINUTE_MS if isinstance(minutes, int) else _whole(hours) * _HOUR_MS
+        values["log.retention.ms"] = retention if retention >= 0 else -1
+    if values["log.roll.ms"] is None:
+        values["log.roll.ms"] = _whole(values["log.roll.hours"]) * _HOUR_MS
+    if values["log.roll.jitter.ms"] is None:
+        values["log.roll.jitter.ms"] = _whole(values["log.roll.jitter.hours"]) * _HOUR_MS
+    if values["log.flush.interval.ms"] is None:
+        values["log.flush.interval.ms"] = values["log.flush.scheduler.interval.ms"]
+    if values["log.dirs"] is None:
+        directory = values["log.dir"]
+        assert isinstance(directory, str)
+        values["log.dirs"] = [part.strip() for part in directory.split(",")]
+    if values["advertised.listeners"] is None:
+        values["advertised.listeners"] = values["listeners"]
+
+
+def _whole(value: Value) -> int:
+    assert isinstance(value, int)
+    return value

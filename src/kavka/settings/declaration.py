@@ -1,0 +1,200 @@
+"""What a setting is: a name, a type, a default, bounds, how it may change, and one sentence.
+
+Types, names and the order of checks follow Kafka's `ConfigDef`; the numbers of `ValueType` are those of DescribeConfigs v3+.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum, IntEnum
+from typing import Final
+
+Value = str | int | float | bool | list[str] | None
+
+
+class ValueType(IntEnum):
+    """The types of values, as DescribeConfigs numbers them."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Scope(Enum):
+    """How a broker setting may be changed while the broker runs (KIP-226)."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+LONG_MAX: Final = (1 << 63) - 1
+INT_MAX: Final = (1 << 31) - 1
+
+
+class InvalidSetting(ValueError):
+    """A value that a setting refuses; the message names the setting, the value and the reason."""
+
+    def __init__(self, name: str, value: object, reason: str) -> None:
+        """Keep the parts of the message for callers that print them apart."""
+        super().__init__(f"Invalid value {value} for configuration {name}: {reason}")
+        self.name = name
+        self.value = value
+        self.reason = reason
+
+
+_WIDTH: Final = {ValueType.SHORT: 15, ValueType.INT: 31, ValueType.LONG: 63}
+
+
+class Setting:
+    """One declaration. Instances are made once, at import, and never change."""
+
+    __slots__ = (
+        "check",
+        "choices",
+        "default",
+        "doc",
+        "effective",
+        "maximum",
+        "minimum",
+        "name",
+        "scope",
+        "synonym",
+        "type",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        type: ValueType,
+        default: Value,
+        doc: str,
+        *,
+        minimum: float | None = None,
+        maximum: float | None = None,
+        choices: tuple[str, ...] | None = None,
+        scope: Scope = Scope.READ_ONLY,
+        synonym: str | None = None,
+        effective: bool = True,
+        check: Callable[[Value], str | None] | None = None,
+    ) -> None:
+        """`synonym` is the broker's setting behind a topic's; `effective` is false for names that are known and do nothing."""
+        self.name = name
+        self.type = type
+        self.default = default
+        self.doc = doc
+        self.minimum = minimum
+        self.maximum = maximum
+        self.choices = choices
+        self.scope = scope
+        self.synonym = synonym
+        self.effective = effective
+        self.check = check
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether the value may never be shown."""
+        return self.type is ValueType.PASSWORD
+
+    def parse(self, text: str | None) -> Value:
+        """Return the value that `text` stands for. Raise InvalidSetting with the reason."""
+        if text is None:
+            return self.default
+        text = text.strip()
+        value = self._convert(text)
+        self._check_bounds(value)
+        return value
+
+    def _convert(self, text: str) -> Value:
+        match self.type:
+            case ValueType.BOOLEAN:
+                if text.lower() not in ("true", "false"):
+                    raise InvalidSetting(
+                        self.name, text, "Expected value to be either true or false"
+                    )
+                return text.lower() == "true"
+            case ValueType.INT | ValueType.SHORT | ValueType.LONG:
+                return self._whole_number(text)
+            case ValueType.DOUBLE:
+                try:
+                    return float(text)
+                except ValueError:
+                    raise InvalidSetting(self.name, text, "Not a number of type DOUBLE") from None
+            case ValueType.LIST:
+                return [item.strip() for item in text.split(",") if item.strip()]
+            case _:
+                return text
+
+    def _whole_number(self, text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d+", text):
+            raise InvalidSetting(self.name, text, f"Not a number of type {self.type.name}")
+        number = int(text)
+        limit = 1 << _WIDTH[self.type]
+        if not -limit <= number < limit:
+            raise InvalidSetting(self.name, text, f"Not a number of type {self.type.name}")
+        return number
+
+    def _check_bounds(self, value: Value) -> None:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if self.minimum is not None and value < self.minimum:
+                raise InvalidSetting(self.name, value, f"Value must be at least {self.minimum}")
+            if self.maximum is not None and value > self.maximum:
+                raise InvalidSetting(self.name, value, f"Value must be no more than {self.maximum}")
+        if self.choices is not None:
+            for item in value if isinstance(value, list) else [value]:
+                if item not in self.choices:
+                    allowed = ", ".join(self.choices)
+                    raise InvalidSetting(self.name, item, f"String must be one of: {allowed}")
+        if self.check is not None and (reason := self.check(value)) is not None:
+            raise InvalidSetting(self.name, value, reason)
+
+    def print(self, value: Value) -> str | None:
+        """Return the text that `parse` would turn into `value`, as DescribeConfigs shows it."""
+        if value is None or isinstance(value, str):
+            return value
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, list):
+            return ",".join(value)
+        return str(value)
+
+
+class Catalogue:
+    """The declarations of one kind of entity, by name."""
+
+    def __init__(self, settings: Iterable[Setting]) -> None:
+        """Refuse, by assertion, a name that is declared twice."""
+        self._by_name: dict[str, Setting] = {}
+        for setting in settings:
+            assert setting.name not in self._by_name, setting.name
+            self._by_name[setting.name] = setting
+
+    def __contains__(self, name: str) -> bool:
+        """Tell whether the name is declared."""
+        return name in self._by_name
+
+    def __getitem__(self, name: str) -> Setting:
+        """Return a declaration; KeyError when there is none."""
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[Setting]:
+        """Yield all declarations, in the order in which they were written."""
+        return iter(self._by_name.values())
+
+    def parse(self, texts: Mapping[str, str]) -> dict[str, Value]:
+        """Return a value for every declared setting. Raise InvalidSetting for the first bad one."""
+        return {s.name: s.parse(texts.get(s.name)) for s in self._by_name.values()}
+
+    def nearest(self, name: str) -> str | None:
+        """Return the declared name that an unknown one was most likely meant to be."""
+        import difflib  # only on the way to a warning
+
+        found = difflib.get_close_matches(name, self._by_name, n=1, cutoff=0.75)
+        return found[0] if found else None

@@ -1,0 +1,312 @@
+"""Topic settings of Kafka 3.9, with the broker settings that give their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kavka.settings.declaration import LONG_MAX, Catalogue, Setting, Value, ValueType
+
+COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+
+def _throttled_replicas(value: Value) -> str | None:
+    assert isinstance(value, list)
+    for item in value:
+        if item != "*" and not all(part.isdigit() for part in item.split(":", 1)):
+            return "Must be the literal '*' or a list of [partitionId]:[brokerId]"
+    return None
+
+
+_T = ValueType
+
+TOPIC_SETTINGS = Catalogue(
+    [
+        Setting(
+            "cleanup.policy",
+            _T.LIST,
+            ["delete"],
+            "What happens to old segments: delete them, compact them, or both.",
+            choices=("compact", "delete"),
+            synonym="log.cleanup.policy",
+        ),
+        Setting(
+            "compression.gzip.level",
+            _T.INT,
+            -1,
+            "Level of gzip when the broker compresses: 1 to 9, -1 for the library's default.",
+            minimum=-1,
+            maximum=9,
+            synonym="compression.gzip.level",
+        ),
+        Setting(
+            "compression.lz4.level",
+            _T.INT,
+            9,
+            "Level of lz4 when the broker compresses: 1 to 17.",
+            minimum=1,
+            maximum=17,
+            synonym="compression.lz4.level",
+        ),
+        Setting(
+            "compression.type",
+            _T.STRING,
+            "producer",
+            "The codec that batches are stored with; `producer` keeps the producer's.",
+            choices=COMPRESSION_TYPES,
+            synonym="compression.type",
+        ),
+        Setting(
+            "compression.zstd.level",
+            _T.INT,
+            3,
+            "Level of zstd when the broker compresses: -131072 to 22.",
+            minimum=-131072,
+            maximum=22,
+            synonym="compression.zstd.level",
+        ),
+        Setting(
+            "delete.retention.ms",
+            _T.LONG,
+            86_400_000,
+            "How long tombstones of a compacted topic stay readable, milliseconds.",
+            minimum=0,
+            synonym="log.cleaner.delete.retention.ms",
+        ),
+        Setting(
+            "file.delete.delay.ms",
+            _T.LONG,
+            60_000,
+            "How long a removed segment's files wait, renamed, before they are unlinked.",
+            minimum=0,
+            synonym="log.segment.delete.delay.ms",
+        ),
+        Setting(
+            "flush.messages",
+            _T.LONG,
+            LONG_MAX,
+            "After how many records the log is forced to the medium.",
+            minimum=1,
+            synonym="log.flush.interval.messages",
+        ),
+        Setting(
+            "flush.ms",
+            _T.LONG,
+            LONG_MAX,
+            "How long a record may wait before the log is forced to the medium.",
+            minimum=0,
+            synonym="log.flush.interval.ms",
+        ),
+        Setting(
+            "follower.replication.throttled.replicas",
+            _T.LIST,
+            [],
+            "Replicas whose fetching is throttled: partition:broker pairs or *.",
+            check=_throttled_replicas,
+            effective=False,
+        ),
+        Setting(
+            "index.interval.bytes",
+            _T.INT,
+            4096,
+            "At most one index entry is written per so many bytes of log.",
+            minimum=0,
+            synonym="log.index.interval.bytes",
+        ),
+        Setting(
+            "leader.replication.throttled.replicas",
+            _T.LIST,
+            [],
+            "Replicas whose leader's serving is throttled: partition:broker pairs or *.",
+            check=_throttled_replicas,
+            effective=False,
+        ),
+        Setting(
+            "local.retention.bytes",
+            _T.LONG,
+            -2,
+            "Bytes kept locally under tiered storage; -2 means retention.bytes.",
+            minimum=-2,
+            effective=False,
+        ),
+        Setting(
+            "local.retention.ms",
+            _T.LONG,
+            -2,
+            "Milliseconds kept locally under tiered storage; -2 means retention.ms.",
+            minimum=-2,
+            effective=False,
+        ),
+        Setting(
+            "max.compaction.lag.ms",
+            _T.LONG,
+            LONG_MAX,
+            "A record is compacted at the latest after so long.",
+            minimum=1,
+            synonym="log.cleaner.max.compaction.lag.ms",
+            effective=False,
+        ),
+        Setting(
+            "max.message.bytes",
+            _T.INT,
+            1_048_588,
+            "The largest batch that is accepted, in bytes, compressed as it came.",
+            minimum=0,
+            synonym="message.max.bytes",
+        ),
+        Setting(
+            "message.downconversion.enable",
+            _T.BOOLEAN,
+            True,
+            "Whether batches are converted for consumers that ask in an old format.",
+            synonym="log.message.downconversion.enable",
+            effective=False,
+        ),
+        Setting(
+            "message.format.version",
+            _T.STRING,
+            "3.0-IV1",
+            "Deprecated: the format follows the inter-broker protocol.",
+            synonym="log.message.format.version",
+            effective=False,
+        ),
+        Setting(
+            "message.timestamp.after.max.ms",
+            _T.LONG,
+            LONG_MAX,
+            "How far a record's timestamp may lie after the broker's clock.",
+            minimum=0,
+            synonym="log.message.timestamp.after.max.ms",
+        ),
+        Setting(
+            "message.timestamp.before.max.ms",
+            _T.LONG,
+            LONG_MAX,
+            "How far a record's timestamp may lie before the broker's clock.",
+            minimum=0,
+            synonym="log.message.timestamp.before.max.ms",
+        ),
+        Setting(
+            "message.timestamp.difference.max.ms",
+            _T.LONG,
+            LONG_MAX,
+            "Deprecated: how far a record's timestamp may differ from the broker's clock.",
+            minimum=0,
+            synonym="log.message.timestamp.difference.max.ms",
+        ),
+        Setting(
+            "message.timestamp.type",
+            _T.STRING,
+            "CreateTime",
+            "Whether a record's timestamp is the producer's or the time of the append.",
+            choices=("CreateTime", "LogAppendTime"),
+            synonym="log.message.timestamp.type",
+        ),
+        Setting(
+            "min.cleanable.dirty.ratio",
+            _T.DOUBLE,
+            0.5,
+            "The share of a log that must be dirty before it is compacted.",
+            minimum=0,
+            maximum=1,
+            synonym="log.cleaner.min.cleanable.ratio",
+            effective=False,
+        ),
+        Setting(
+            "min.compaction.lag.ms",
+            _T.LONG,
+            0,
+            "A record is not compacted before so long.",
+            minimum=0,
+            synonym="log.cleaner.min.compaction.lag.ms",
+            effective=False,
+        ),
+        Setting(
+            "min.insync.replicas",
+            _T.INT,
+            1,
+            "How many replicas must be in sync for a write with acks=all.",
+            minimum=1,
+            synonym="min.insync.replicas",
+        ),
+        Setting(
+            "preallocate",
+            _T.BOOLEAN,
+            False,
+            "Whether a new segment's file takes its full size at once.",
+            synonym="log.preallocate",
+            effective=False,
+        ),
+        Setting(
+            "remote.storage.enable",
+            _T.BOOLEAN,
+            False,
+            "Tiered storage, which kavka does not have.",
+            effective=False,
+        ),
+        Setting(
+            "retention.bytes",
+            _T.LONG,
+            -1,
+            "Old segments go while what stays is not smaller than this; -1 is no limit.",
+            synonym="log.retention.bytes",
+        ),
+        Setting(
+            "retention.ms",
+            _T.LONG,
+            604_800_000,
+            "Segments whose newest record is older go; -1 keeps all.",
+            minimum=-1,
+            synonym="log.retention.ms",
+        ),
+        Setting(
+            "segment.bytes",
+            _T.INT,
+            1_073_741_824,
+            "The size at which a segment is closed and a new one begun.",
+            minimum=14,
+            synonym="log.segment.bytes",
+        ),
+        Setting(
+            "segment.index.bytes",
+            _T.INT,
+            10_485_760,
+            "The size at which an index is full and the segment is closed.",
+            minimum=4,
+            synonym="log.index.size.max.bytes",
+        ),
+        Setting(
+            "segment.jitter.ms",
+            _T.LONG,
+            0,
+            "The most that is taken off segment.ms at random, so that segments do not roll together.",
+            minimum=0,
+            synonym="log.roll.jitter.ms",
+        ),
+        Setting(
+            "segment.ms",
+            _T.LONG,
+            604_800_000,
+            "The age at which a segment is closed even when it is not full.",
+            minimum=1,
+            synonym="log.roll.ms",
+        ),
+        Setting(
+            "unclean.leader.election.enable",
+            _T.BOOLEAN,
+            False,
+            "Whether a replica that is not in sync may become leader, which loses records.",
+            synonym="unclean.leader.election.enable",
+            effective=False,
+        ),
+    ]
+)
+
+
+def topic_defaults(broker: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the value of each topic setting for a topic without overrides, given the broker's values."""
+    return {
+        setting.name: setting.default
+        if setting.synonym is None or broker.get(setting.synonym) is None
+        else broker[setting.synonym]
+        for setting in TOPIC_SETTINGS
+    }
