@@ -1,0 +1,101 @@
+"""Cut size-delimited frames out of received bytes: pure, used by both sides of a connection.
+
+    reader = FrameReader(on_frame, max_bytes)         on_frame(frame: memoryview) -> None
+    reader.get_buffer(sizehint)                       the two methods of `doors.Wire`:
+    reader.buffer_updated(nbytes)                     delegate them to the reader
+
+A frame is handed out without its four bytes of size, as a *writable* `memoryview` over memory of its own, which nobody
+else touches afterwards: it may be kept as long as needed and patched in place.
+
+Memory: small frames are received into one chunk that is reused for ever and copied out of it (below a microsecond); a
+frame larger than half a chunk gets memory of its own as soon as its size is known, into which the rest of it is received
+directly. Above a mebibyte this memory is an anonymous map, so that a lying length costs address space only: pages
+appear as bytes arrive.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Callable
+
+_SIZE = struct.Struct(">i").unpack_from
+_CHUNK_BYTES = 64 * 1024
+_DIRECT_BYTES = _CHUNK_BYTES // 2
+_MAPPED_BYTES = 1024 * 1024
+
+
+class InvalidFrameSize(ConnectionError):
+    """A size below zero or above the limit: the stream cannot be followed any further, so close the connection."""
+
+
+class FrameReader:
+    """Follows one stream. After `InvalidFrameSize` it must not be used again."""
+
+    __slots__ = ("_chunk", "_chunk_view", "_end", "_frame", "_frame_end", "_max_bytes", "_on_frame")
+
+    def __init__(self, on_frame: Callable[[memoryview], None], max_bytes: int) -> None:
+        """Give every complete frame to `on_frame`; refuse frames above `max_bytes`."""
+        self._on_frame = on_frame
+        self._max_bytes = max_bytes
+        self._chunk = bytearray(_CHUNK_BYTES)
+        self._chunk_view = memoryview(self._chunk)
+        self._end = 0  # bytes of the chunk that are received and not cut yet; they start at 0
+        self._frame: memoryview | None = None  # a large frame under way, filled up to _frame_end
+        self._frame_end = 0
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the memory for the next bytes; never empty."""
+        if self._frame is not None:
+            return self._frame[self._frame_end :]
+        return self._chunk_view[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take the bytes that were put into the last buffer and hand out the frames that they complete.
+
+        Raise InvalidFrameSize; frames before the bad size have been handed out.
+        """
+        frame = self._frame
+        if frame is None:
+            self._end += nbytes
+            self._cut()
+            return
+        self._frame_end += nbytes
+        if self._frame_end == len(frame):
+            self._frame = None
+            self._on_frame(frame)
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether the stream stands at the border of two frames: an end here is a clean one."""
+        return self._frame is None and self._end == 0
+
+    def _cut(self) -> None:
+        chunk, view, end = self._chunk, self._chunk_view, self._end
+        on_frame, max_bytes = self._on_frame, self._max_bytes
+        position = 0
+        while end - position >= 4:
+            (size,) = _SIZE(chunk, position)
+            if not 0 <= size <= max_bytes:
+                raise InvalidFrameSize(f"frame of {size} bytes, allowed are 0 to {max_bytes}")
+            frame_end = position + 4 + size
+            if frame_end > end:
+                if size > _DIRECT_BYTES:
+                    self._begin_large(size, view[position + 4 : end])
+                    position = end
+                break
+            frame = memoryview(bytearray(view[position + 4 : frame_end]))
+            position = frame_end
+            on_frame(frame)
+        if position:
+            rest = end - position
+            if rest:
+                chunk[:rest] = chunk[position:end]
+            self._end = rest
+
+    def _begin_large(self, size: int, received: memoryview) -> None:
+        memory = mmap.mmap(-1, size) if size > _MAPPED_BYTES else bytearray(size)
+        frame = memoryview(memory)
+        frame[: len(received)] = received
+        self._frame = frame
+        self._frame_end = len(received)

@@ -1,0 +1,74 @@
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.net.frames import FrameReader, InvalidFrameSize
+
+
+def feed(reader, data, steps):
+    """Put `data` into the reader's buffers, at most the next of `steps` bytes each time."""
+    position = 0
+    turn = 0
+    while position < len(data):
+        buffer = reader.get_buffer(-1)
+        assert len(buffer) > 0
+        count = min(len(buffer), steps[turn % len(steps)], len(data) - position)
+        buffer[:count] = data[position : position + count]
+        reader.buffer_updated(count)
+        position += count
+        turn += 1
+
+
+def framed(frames):
+    return b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 5, 4000, 32_768, 32_769, 65_535, 65_536, 200_000]), max_size=6),
+    st.lists(st.sampled_from([1, 3, 4, 7, 1000, 65_536, 1_000_000]), min_size=1, max_size=4).filter(
+        lambda steps: max(steps) >= 1000
+    ),
+)
+def test_frames_come_out_as_they_went_in_however_the_bytes_arrive(sizes, steps):
+    frames = [bytes([i % 256]) * size for i, size in enumerate(sizes)]
+    seen = []
+    feed(FrameReader(seen.append, 1 << 20), framed(frames), steps)
+    assert [bytes(frame) for frame in seen] == frames
+
+
+def test_frames_stay_valid_and_writable_after_later_ones_arrived():
+    seen = []
+    reader = FrameReader(seen.append, 4 << 20)
+    large = bytes(range(256)) * 8192
+    feed(reader, framed([b"first", large, b"last"]), [65_536])
+    seen[0][0:1] = b"F"
+    seen[1][0:1] = b"!"
+    assert bytes(seen[0]) == b"First"
+    assert bytes(seen[1]) == b"!" + large[1:]
+    assert bytes(seen[2]) == b"last"
+
+
+def test_a_size_above_the_limit_is_refused_after_the_frames_before_it():
+    seen = []
+    reader = FrameReader(seen.append, 10)
+    with pytest.raises(InvalidFrameSize, match="frame of 11 bytes"):
+        feed(reader, framed([b"good", b"x" * 11]), [1000])
+    assert [bytes(frame) for frame in seen] == [b"good"]
+
+
+def test_a_negative_size_is_refused():
+    with pytest.raises(InvalidFrameSize):
+        feed(FrameReader(lambda frame: None, 10), b"\xff\xff\xff\xff", [4])
+
+
+def test_the_reader_knows_whether_it_stands_between_frames():
+    reader = FrameReader(lambda frame: None, 1 << 20)
+    assert reader.is_between_frames
+    feed(reader, framed([b"abc"])[:5], [5])
+    assert not reader.is_between_frames
+    feed(reader, b"bc", [5])
+    assert reader.is_between_frames
+    feed(reader, framed([b"x" * 100_000])[:70_000], [65_536])
+    assert not reader.is_between_frames
