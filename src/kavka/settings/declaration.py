@@ -1,6 +1,7 @@
 """What a setting is: a name, a type, a default, bounds, how it may change, and one sentence.
 
-Types, names and the order of checks follow Kafka's `ConfigDef`; the numbers of `ValueType` are those of DescribeConfigs v3+.
+Types, names and the order of checks follow Kafka's `ConfigDef`; the numbers of `ValueType` are those of
+DescribeConfigs v3+.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Setting:
         effective: bool = True,
         check: Callable[[Value], str | None] | None = None,
     ) -> None:
-        """`synonym` is the broker's setting behind a topic's; `effective` is false for names that are known and do nothing."""
+        """`synonym` is the broker's setting behind a topic's; `effective` is false for names that do nothing here."""
         self.name = name
         self.type = type
         self.default = default

@@ -1,0 +1,1 @@
+"""The server: thin shells around core. Events in, core decides, effects out."""

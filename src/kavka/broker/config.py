@@ -1,0 +1,146 @@
+"""The static configuration of one broker: parsed, checked, with typed access."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
+from kavka.settings.declaration import InvalidSetting, Value
+
+log = logging.getLogger(__name__)
+
+_ENDPOINT = re.compile(
+    r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One entry of `listeners`: a name, where it is, and the security protocol behind the name."""
+
+    name: str
+    host: str
+    port: int
+    protocol: str
+
+    def __str__(self) -> str:
+        """Print as the setting is written."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+class BrokerConfig:
+    """What `server.properties` and `--override` say, with Kafka's defaults. Never changes while the broker runs."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        """Raise InvalidSetting, which names the setting and the reason; warn of unknown names and of those without effect."""
+        self.texts = {name: text for name, text in texts.items() if name in BROKER_SETTINGS}
+        self.values: dict[str, Value] = BROKER_SETTINGS.parse(self.texts)
+        resolve_defaults(self.values)
+        self.listeners = self._endpoints("listeners")
+        self.advertised = self._endpoints("advertised.listeners")
+        self._check_together()
+        self._warn(texts)
+
+    def integer(self, name: str) -> int:
+        """Return a whole number."""
+        value = self.values[name]
+        assert isinstance(value, int), name
+        return value
+
+    def text(self, name: str) -> str:
+        """Return a text that has a value."""
+        value = self.values[name]
+        assert isinstance(value, str), name
+        return value
+
+    def optional(self, name: str) -> str | None:
+        """Return a text or None."""
+        value = self.values[name]
+        assert value is None or isinstance(value, str), name
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean."""
+        value = self.values[name]
+        assert isinstance(value, bool), name
+        return value
+
+    def items(self, name: str) -> list[str]:
+        """Return a list."""
+        value = self.values[name]
+        assert isinstance(value, list), name
+        return value
+
+    @property
+    def log_directories(self) -> list[str]:
+        """The paths of `log.dirs`, in order."""
+        return self.items("log.dirs")
+
+    def _endpoints(self, setting: str) -> list[Endpoint]:
+        protocols = dict(
+            item.split(":", 1) for item in self.items("listener.security.protocol.map")
+        )
+        found: list[Endpoint] = []
+        for item in self.items(setting):
+            match = _ENDPOINT.fullmatch(item)
+            if match is None:
+                raise InvalidSetting(setting, item, "Expected NAME://host:port")
+            name, port = match["name"].upper(), int(match["port"])
+            if name not in protocols:
+                reason = f"No security protocol defined for listener {name}"
+                raise InvalidSetting(setting, item, reason)
+            if not 0 <= port <= 65535:
+                raise InvalidSetting(setting, item, "Port must be from 0 to 65535")
+            host = match["host"].strip("[]")
+            found.append(Endpoint(name, host, port, protocols[name]))
+        names = [endpoint.name for endpoint in found]
+        if len(set(names)) != len(names):
+            raise InvalidSetting(
+                setting, self.items(setting), "Each listener must have a different name"
+            )
+        return found
+
+    def _check_together(self) -> None:
+        if not self.listeners:
+            raise InvalidSetting("listeners", "", "At least one listener is needed")
+        for endpoint in self.listeners:
+            if endpoint.protocol != "PLAINTEXT":
+                reason = (
+                    f"security protocol {endpoint.protocol} is not in this release; use PLAINTEXT"
+                )
+                raise InvalidSetting("listeners", endpoint, reason)
+        known = {endpoint.name for endpoint in self.listeners}
+        for endpoint in self.advertised:
+            if endpoint.name not in known:
+                reason = "advertised listener names must be among listeners"
+                raise InvalidSetting("advertised.listeners", endpoint, reason)
+            if endpoint.host == "0.0.0.0":
+                reason = "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0"
+                raise InvalidSetting("advertised.listeners", endpoint, reason)
+        if self.values["zookeeper.connect"] is not None:
+            reason = (
+                "a ZooKeeper registry is not in this release; leave it out for the embedded one"
+            )
+            raise InvalidSetting("zookeeper.connect", self.values["zookeeper.connect"], reason)
+        if not self.log_directories:
+            raise InvalidSetting("log.dirs", "", "At least one log directory is needed")
+        self._check_broker_id()
+
+    def _check_broker_id(self) -> None:
+        number, largest = self.integer("broker.id"), self.integer("reserved.broker.max.id")
+        if number > largest and self.flag("broker.id.generation.enable"):
+            reason = f"must not be larger than reserved.broker.max.id ({largest})"
+            raise InvalidSetting("broker.id", number, reason)
+
+    def _warn(self, texts: Mapping[str, str]) -> None:
+        for name in sorted(texts):
+            if name not in BROKER_SETTINGS:
+                near = BROKER_SETTINGS.nearest(name)
+                hint = f" did you mean {near}?" if near else ""
+                log.warning("unknown setting ignored name=%s%s", name, hint)
+            elif not BROKER_SETTINGS[name].effective:
+                log.warning("setting without effect in this release name=%s", name)

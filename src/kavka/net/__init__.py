@@ -1,0 +1,1 @@
+"""Bytes on sockets: transports that send files, frames in order, one connection to a broker."""

@@ -1,0 +1,111 @@
+"""A listening port on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kavka.doors import Wire
+from kavka.net.transport import SocketTransport
+
+log = logging.getLogger(__name__)
+
+_OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SocketOptions:
+    """Sizes of kernel buffers in bytes, -1 for the system's own, and the backlog of waiting connections."""
+
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+    backlog: int = 128
+
+
+class SocketListener:
+    """Accepts connections until `close`; each gets a transport of its own."""
+
+    def __init__(
+        self, sock: socket.socket, make: Callable[[], Wire], options: SocketOptions
+    ) -> None:
+        """Take over a bound, listening, non-blocking socket."""
+        self._sock = sock
+        self._make = make
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._resume: asyncio.TimerHandle | None = None
+        self._loop.add_reader(sock.fileno(), self._accept)
+
+    @property
+    def port(self) -> int:
+        """The bound port."""
+        return int(self._sock.getsockname()[1])
+
+    def close(self) -> None:
+        """Accept no more; connections that were accepted stay open. Calling it twice is allowed."""
+        if self._sock.fileno() < 0:
+            return
+        if self._resume is not None:
+            self._resume.cancel()
+        self._loop.remove_reader(self._sock.fileno())
+        self._sock.close()
+
+    def _accept(self) -> None:
+        for _ in range(self._options.backlog):
+            try:
+                sock, _address = self._sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_RESOURCES:
+                    raise
+                self._pause(error)
+                return
+            _set_options(sock, self._options)
+            SocketTransport(sock, self._make())
+
+    def _pause(self, error: OSError) -> None:
+        """Out of descriptors or memory: leave connections in the backlog for a while."""
+        log.error("accepting connections paused port=%d reason=%s", self.port, error)
+        self._loop.remove_reader(self._sock.fileno())
+        self._resume = self._loop.call_later(
+            _PAUSE_S, self._loop.add_reader, self._sock.fileno(), self._accept
+        )
+
+
+def _set_options(sock: socket.socket, options: SocketOptions) -> None:
+    sock.setblocking(False)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if options.send_buffer_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
+        if options.receive_buffer_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
+    except OSError as error:  # the peer is gone already; reading will say so
+        log.debug("socket options refused reason=%s", error)
+
+
+def open_listener(
+    host: str, port: int, make: Callable[[], Wire], options: SocketOptions
+) -> SocketListener:
+    """Bind and listen. An empty host means every interface. Raise OSError when the address is taken or unknown."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _name, address = found[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        sock.setblocking(False)
+        sock.bind(address)
+        sock.listen(options.backlog)
+    except BaseException:
+        sock.close()
+        raise
+    return SocketListener(sock, make, options)

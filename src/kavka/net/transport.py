@@ -1,0 +1,249 @@
+"""An accepted connection: buffers and ranges of files leave in the order in which they were queued.
+
+asyncio's own transports cannot mix buffers with `sendfile` in one queue, so this one owns its socket through
+`loop.add_reader` and `loop.add_writer`. A range is sent by the kernel from the page cache; Python never sees its bytes.
+
+    queue:  [header][range of 00…0.log][header][range of 00…0.log] ...
+             send(MSG_MORE)  sendfile
+
+A file that turns out shorter than its range closes the connection, because the size of the frame is on the wire already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, cast
+
+from kavka.doors import Buffer, FileRange, Part, Wire
+
+log = logging.getLogger(__name__)
+
+_GATHER = 64  # buffers in one sendmsg
+_TURN_BYTES = 4 << 20  # what one connection may send before the loop serves the others
+_RANGE_COST = 256  # what a queued range counts towards the marks
+
+
+class SocketTransport:
+    """One side of a TCP connection on the running loop; used by its loop's thread only."""
+
+    def __init__(self, sock: socket.socket, wire: Wire, high_bytes: int = 1 << 20) -> None:
+        """Take over `sock`, which is non-blocking; `wire` learns of pauses at `high_bytes` queued, and of a quarter of it."""
+        self._loop = asyncio.get_running_loop()
+        self._sock = sock
+        self._descriptor = sock.fileno()
+        self._wire = wire
+        self._queue: deque[Part] = deque()
+        self._sent_of_head = 0
+        self._queued_bytes = 0
+        self._high_bytes = high_bytes
+        self._low_bytes = high_bytes // 4
+        self._waits_for_socket = False
+        self._paused_wire = False
+        self._reading = False
+        self._closing = False
+        self._closed = False
+        self._peername = _name_of(sock.getpeername)
+        self._sockname = _name_of(sock.getsockname)
+        wire.connection_made(self)
+        self.resume_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return `peername`, `sockname` or `socket`."""
+        match name:
+            case "peername":
+                return self._peername
+            case "sockname":
+                return self._sockname
+            case "socket":
+                return self._sock
+        return default
+
+    # -- receiving
+
+    def pause_reading(self) -> None:
+        """Leave what arrives in the kernel, so that the peer is held back by TCP."""
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._descriptor)
+
+    def resume_reading(self) -> None:
+        """Receive again."""
+        if not self._reading and not self._closing:
+            self._reading = True
+            self._loop.add_reader(self._descriptor, self._readable)
+
+    def _readable(self) -> None:
+        try:
+            count = self._sock.recv_into(self._wire.get_buffer(-1))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._fail(error)
+            return
+        if count:
+            self._wire.buffer_updated(count)
+            return
+        self.pause_reading()
+        if not self._wire.eof_received():
+            self.close()
+
+    # -- sending
+
+    def write(self, data: Buffer) -> None:
+        """Queue one buffer."""
+        self.writelines((data,))
+
+    def writelines(self, parts: Sequence[Part]) -> None:
+        """Queue parts and send what the socket takes now. Ranges of a closed connection are released."""
+        if self._closing:
+            _release(parts)
+            return
+        for part in parts:
+            if isinstance(part, bytes | bytearray | memoryview):
+                if not part:
+                    continue
+                self._queued_bytes += len(part)
+            elif part.length == 0:
+                part.release()
+                continue
+            else:
+                self._queued_bytes += _RANGE_COST
+            self._queue.append(part)
+        if not self._waits_for_socket:
+            self._send()
+        if self._queued_bytes > self._high_bytes and not self._paused_wire:
+            self._paused_wire = True
+            self._wire.pause_writing()
+
+    def _send(self) -> None:
+        """Send until the queue is empty, the socket is full, or this connection has had its turn."""
+        budget = _TURN_BYTES
+        try:
+            while self._queue and budget > 0:
+                head = self._queue[0]
+                if isinstance(head, bytes | bytearray | memoryview):
+                    sent = self._send_buffers()
+                else:
+                    sent = self._send_range(head)
+                budget -= sent
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:
+            self._fail(error)
+            return
+        self._after_send()
+
+    def _send_buffers(self) -> int:
+        buffers: list[Buffer] = []
+        flags = 0
+        for part in self._queue:
+            if not isinstance(part, bytes | bytearray | memoryview):
+                flags = socket.MSG_MORE
+                break
+            if len(buffers) == _GATHER:
+                break
+            buffers.append(part)
+        if self._sent_of_head:
+            buffers[0] = memoryview(buffers[0])[self._sent_of_head :]
+        if len(buffers) == 1:
+            sent = self._sock.send(buffers[0], flags)
+        else:
+            sent = self._sock.sendmsg(buffers, [], flags)
+        self._queued_bytes -= sent
+        left = sent
+        for buffer in buffers:
+            if left < len(buffer):
+                self._sent_of_head = left if buffer is not buffers[0] else self._sent_of_head + left
+                return sent
+            left -= len(buffer)
+            self._queue.popleft()
+            self._sent_of_head = 0
+        return sent
+
+    def _send_range(self, part: FileRange) -> int:
+        left = part.length - self._sent_of_head
+        position = part.position + self._sent_of_head
+        sent = os.sendfile(self._descriptor, part.file.fileno(), position, min(left, _TURN_BYTES))
+        if sent == 0:
+            raise OSError(f"log segment ended {left} bytes before the range that was promised")
+        if sent == left:
+            self._queue.popleft()
+            self._sent_of_head = 0
+            self._queued_bytes -= _RANGE_COST
+            part.release()
+        else:
+            self._sent_of_head += sent
+        return sent
+
+    def _after_send(self) -> None:
+        if self._queue:
+            if not self._waits_for_socket:
+                self._waits_for_socket = True
+                self._loop.add_writer(self._descriptor, self._send)
+            self._maybe_resume_wire()
+            return
+        if self._waits_for_socket:
+            self._waits_for_socket = False
+            self._loop.remove_writer(self._descriptor)
+        self._maybe_resume_wire()
+        if self._closing:
+            self._drop(None)
+
+    def _maybe_resume_wire(self) -> None:
+        if self._paused_wire and self._queued_bytes <= self._low_bytes:
+            self._paused_wire = False
+            self._wire.resume_writing()
+
+    # -- closing
+
+    def is_closing(self) -> bool:
+        """Tell whether `close` or `abort` was called, or the peer is gone."""
+        return self._closing
+
+    def close(self) -> None:
+        """Send what is queued, then close; nothing more is read."""
+        if self._closing:
+            return
+        self.pause_reading()
+        self._closing = True
+        if not self._queue:
+            self._drop(None)
+
+    def abort(self) -> None:
+        """Close now; what is queued is dropped."""
+        self._fail(None)
+
+    def _fail(self, error: OSError | None) -> None:
+        self.pause_reading()
+        self._closing = True
+        self._drop(error)
+
+    def _drop(self, error: OSError | None) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._waits_for_socket:
+            self._waits_for_socket = False
+            self._loop.remove_writer(self._descriptor)
+        _release(self._queue)
+        self._queue.clear()
+        self._sock.close()
+        self._loop.call_soon(self._wire.connection_lost, error)
+
+
+def _release(parts: Sequence[Part] | deque[Part]) -> None:
+    for part in parts:
+        if not isinstance(part, bytes | bytearray | memoryview):
+            part.release()
+
+
+def _name_of(ask: Any) -> tuple[Any, ...] | None:
+    try:
+        return cast("tuple[Any, ...]", ask())
+    except OSError:  # the peer is gone already; reading will say so
+        return None
