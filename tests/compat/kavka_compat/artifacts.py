@@ -1,0 +1,84 @@
+"""The jars of Apache Kafka, copied once from Maven Central into a cache outside the repository.
+
+`python -m kavka_compat.artifacts` fetches every release that the tests use; it returns at once when all are there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+POM = Path(__file__).resolve().parent.parent / "pom.xml"
+RELEASES = ("3.9", "4.1")
+_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+_COMPLETE = ".complete"
+_INSTALL = "Apache Kafka's tests need {what}; install it with: apt-get install -y maven openjdk-17-jre-headless"
+
+
+class MissingTool(RuntimeError):
+    """Something that the machine must have is not there; the text says what to install."""
+
+
+def cache_directory(release: str) -> Path:
+    """Return where the jars of `release` are kept, whether or not they are there yet."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "kavka" / "apache-kafka" / release
+
+
+def java() -> str:
+    """Return the path of `java`. Raise MissingTool when there is none."""
+    return _tool("java")
+
+
+def jars(release: str) -> list[Path]:
+    """Return the sorted jars of `release`, fetching them first when the pom is newer than the cache."""
+    target = cache_directory(release)
+    complete = target / _COMPLETE
+    wanted = POM.read_bytes()
+    if not complete.exists() or complete.read_bytes() != wanted:
+        _fetch(release, target)
+        complete.write_bytes(wanted)
+    return sorted(target.glob("*.jar"))
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise MissingTool(_INSTALL.format(what=f"`{name}`"))
+    return found
+
+
+def _fetch(release: str, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    print(f"fetching Apache Kafka {release} from Maven Central into {target}", file=sys.stderr)
+    command = [_tool("mvn"), "-B", "-q", "-f", str(POM), "-P", release, _GOAL]
+    finished = subprocess.run(
+        [*command, "-DincludeScope=runtime", f"-DoutputDirectory={target}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if finished.returncode != 0:
+        raise RuntimeError(
+            f"mvn could not fetch Apache Kafka {release}:\n{finished.stdout}{finished.stderr}"
+        )
+
+
+def main() -> None:
+    """Fetch all releases; the text of a failure is one sentence."""
+    try:
+        java()
+        for release in RELEASES:
+            count = len(jars(release))
+            print(f"Apache Kafka {release}: {count} jars in {cache_directory(release)}")
+    except (MissingTool, RuntimeError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""What tests and benchmarks need to know of a running broker, whoever wrote it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kavka_compat.processes import Running
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker with id 0 that listens on 127.0.0.1."""
+
+    name: str
+    """`kavka`, or `apache-` and the release."""
+    port: int
+    process: Running
+    log_directory: Path
+    """Its only `log.dirs`."""
+
+    @property
+    def bootstrap(self) -> str:
+        """The value for `bootstrap.servers`."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def is_kavka(self) -> bool:
+        """Whether it is ours."""
+        return self.name == "kavka"

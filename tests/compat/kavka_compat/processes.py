@@ -1,0 +1,103 @@
+"""A child process with its output in a file: started, watched for a line, measured, stopped by its id."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class ProcessDied(RuntimeError):
+    """A process ended, or stayed silent, before it was ready; the text carries the end of its output."""
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody has bound at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Running:
+    """One child process whose standard output and error go to `output`."""
+
+    def __init__(
+        self, command: Sequence[str], output: Path, environment: dict[str, str] | None = None
+    ) -> None:
+        """Start `command`; `environment` is added to the parent's."""
+        self.output = output
+        self.started = time.monotonic()
+        with output.open("wb") as sink:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def alive(self) -> bool:
+        """Tell whether the process still runs."""
+        return self._process.poll() is None
+
+    def text(self) -> str:
+        """Return what it has written so far."""
+        return self.output.read_text(errors="replace")
+
+    def wait_for(self, phrase: str, seconds: float) -> str:
+        """Return the first line that contains `phrase`. Raise ProcessDied when none comes."""
+        deadline = time.monotonic() + seconds
+        while True:
+            ended = not self.alive()
+            for line in self.text().splitlines(keepends=True):
+                if phrase in line and line.endswith("\n"):
+                    return line.rstrip("\n")
+            if ended:
+                raise ProcessDied(
+                    f"ended with {self._process.returncode} before {phrase!r}:{self._tail()}"
+                )
+            if time.monotonic() > deadline:
+                raise ProcessDied(f"no {phrase!r} within {seconds:g} s:{self._tail()}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL) and reap it."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self, seconds: float = 30) -> int:
+        """Ask it to end (SIGTERM) and return its exit code; one that does not obey is killed."""
+        if self.alive():
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ProcessDied(f"did not stop within {seconds:g} s:{self._tail()}") from None
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time that it used, user and system, all threads."""
+        stat = Path(f"/proc/{self.pid}/stat").read_text()
+        fields = stat.rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+
+    def resident_bytes(self) -> int:
+        """Return its resident memory."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+
+    def _tail(self) -> str:
+        lines = self.text().splitlines()[-30:]
+        return "\n  " + "\n  ".join(lines) if lines else " it wrote nothing"
