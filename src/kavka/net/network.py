@@ -7,13 +7,22 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from kavka.doors import Wire
+from kavka.doors import Listener, Wire
+from kavka.net.listener import SocketOptions, open_listener
 
 
 class TcpNetwork:
     """TCP of this machine, on the running loop."""
 
-    __slots__ = ()
+    __slots__ = ("_options",)
+
+    def __init__(self, options: SocketOptions | None = None) -> None:
+        """`options` are those of accepted connections."""
+        self._options = options or SocketOptions()
+
+    async def listen(self, host: str, port: int, make: Callable[[], Wire]) -> Listener:
+        """Accept on `host`; empty means every interface. Raise OSError when the address is taken."""
+        return open_listener(host, port, make, self._options)
 
     async def connect(self, host: str, port: int, make: Callable[[], Wire]) -> Wire:
         """Connect to the first of the host's addresses that answers. Raise OSError when none does."""

@@ -6,7 +6,7 @@ asyncio's own transports cannot mix buffers with `sendfile` in one queue, so thi
     queue:  [header][range of 00…0.log][header][range of 00…0.log] ...
              send(MSG_MORE)  sendfile
 
-A file that turns out shorter than its range closes the connection, because the size of the frame is on the wire already.
+A file that turns out shorter than its range closes the connection: the size of the frame is on the wire already.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SocketTransport:
     """One side of a TCP connection on the running loop; used by its loop's thread only."""
 
     def __init__(self, sock: socket.socket, wire: Wire, high_bytes: int = 1 << 20) -> None:
-        """Take over `sock`, which is non-blocking; `wire` learns of pauses at `high_bytes` queued, and of a quarter of it."""
+        """Take over a non-blocking socket; `wire` pauses at `high_bytes` queued and resumes at a quarter of that."""
         self._loop = asyncio.get_running_loop()
         self._sock = sock
         self._descriptor = sock.fileno()

@@ -1,0 +1,202 @@
+"""The broker's side of one connection: frames in, answers out in the order of the frames.
+
+Every frame gets a `Slot` when it is read. Answers may become ready in any order; a slot leaves when all before it have
+left. Reading stops while too many requests are in work or too many answer bytes wait for a slow reader, so a connection
+costs bounded memory whatever its client does.
+
+    frames:   f1 f2 f3 f4          slots:  [ready][waits][ready][waits]
+    on the wire: a1                          left  ^ a3 waits for a2
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kavka.doors import Part, Transport
+from kavka.net.frames import FrameReader, InvalidFrameSize
+
+log = logging.getLogger(__name__)
+
+
+class Slot:
+    """The place of one answer in its connection's order."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        """Begin without an answer."""
+        self.parts: Sequence[Part] | None = None
+
+
+class FrameHandler(Protocol):
+    """Who takes the frames of all connections."""
+
+    def opened(self, connection: Connection) -> bool:
+        """Take a new connection; false refuses it."""
+        ...
+
+    def received(self, connection: Connection, slot: Slot, frame: memoryview) -> None:
+        """Take a frame. Sooner or later `connection.answer(slot, parts)` must follow, or the connection be closed."""
+        ...
+
+    def closed(self, connection: Connection) -> None:
+        """Forget a connection that `opened` took."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one connection."""
+
+    frame_bytes: int
+    """The largest request; a larger one closes the connection (`socket.request.max.bytes`)."""
+    in_flight: int
+    """Requests in work at one time; more are not read."""
+
+
+class Connection:
+    """Implements `doors.Wire` for an accepted connection. All calls come from the loop's thread."""
+
+    def __init__(self, handler: FrameHandler, listener_name: str, limits: Limits) -> None:
+        """`listener_name` tells which of the broker's listeners accepted it."""
+        self.listener_name = listener_name
+        self.peer_host = ""
+        self.last_active_ms = 0
+        self.state: dict[str, Any] = {}
+        """What handlers remember of this client, such as its software name."""
+        self._handler = handler
+        self._limits = limits
+        self._reader = FrameReader(self._on_frame, limits.frame_bytes)
+        self._slots: deque[Slot] = deque()
+        self._transport: Transport | None = None
+        self._taken = False
+        self._corked = False
+        self._writing_paused = False
+        self._reading_paused = False
+
+    # -- doors.Wire
+
+    def connection_made(self, transport: Transport) -> None:
+        """Introduce the connection to its handler, or close it when that refuses."""
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.peer_host = str(peer[0]) if peer else ""
+        self._taken = self._handler.opened(self)
+        if not self._taken:
+            transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return memory for the next bytes."""
+        return self._reader.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handle the frames that are complete now, and send their answers together."""
+        self._corked = True
+        try:
+            self._reader.buffer_updated(nbytes)
+        except InvalidFrameSize as error:
+            log.warning("connection closed peer=%s reason=%s", self.peer_host, error)
+            self.abort()
+        finally:
+            self._corked = False
+        self._flush()
+
+    def eof_received(self) -> bool:
+        """Close: nobody waits for the answers any more."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Drop answers that wait, releasing the files they hold."""
+        self._transport = None
+        for slot in self._slots:
+            _release(slot.parts)
+        self._slots.clear()
+        if self._taken:
+            self._taken = False
+            self._handler.closed(self)
+
+    def pause_writing(self) -> None:
+        """Stop reading requests: the client does not read its answers."""
+        self._writing_paused = True
+        self._pace()
+
+    def resume_writing(self) -> None:
+        """Read requests again."""
+        self._writing_paused = False
+        self._flush()
+
+    # -- for the handler
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an answer could still be sent."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is in work."""
+        return not self._slots
+
+    def answer(self, slot: Slot, parts: Sequence[Part]) -> None:
+        """Give the answer of `slot`; empty parts mean that the request has none (acks=0)."""
+        assert slot.parts is None
+        if self._transport is None:
+            _release(parts)
+            return
+        slot.parts = parts
+        if not self._corked:
+            self._flush()
+
+    def abort(self) -> None:
+        """Close now, dropping what waits to be sent."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Send what is ready and in order, then close."""
+        if self._transport is not None:
+            self._transport.close()
+
+    # -- inside
+
+    def _on_frame(self, frame: memoryview) -> None:
+        if not self.is_open:
+            return
+        slot = Slot()
+        self._slots.append(slot)
+        self._handler.received(self, slot, frame)
+
+    def _flush(self) -> None:
+        """Send every answer at the head of the order."""
+        transport, slots = self._transport, self._slots
+        if transport is None:
+            return
+        parts: list[Part] = []
+        while slots and slots[0].parts is not None and not self._writing_paused:
+            parts.extend(slots.popleft().parts or ())
+        if parts:
+            transport.writelines(parts)
+        self._pace()
+
+    def _pace(self) -> None:
+        """Read while there is room for more requests."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        full = self._writing_paused or len(self._slots) >= self._limits.in_flight
+        if full and not self._reading_paused:
+            self._reading_paused = True
+            transport.pause_reading()
+        elif not full and self._reading_paused:
+            self._reading_paused = False
+            transport.resume_reading()
+
+
+def _release(parts: Sequence[Part] | None) -> None:
+    for part in parts or ():
+        if not isinstance(part, bytes | bytearray | memoryview):
+            part.release()

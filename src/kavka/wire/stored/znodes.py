@@ -1,0 +1,237 @@
+"""Paths and JSON of the znodes that Apache Kafka 3.9 keeps in ZooKeeper. Source: protocol of `kafka.zk.ZkData`.
+
+Encoders write what 3.9 writes; decoders accept older forms and ignore names that they do not know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from kavka.ids import NO_TOPIC_ID, TopicId, uuid_bytes, uuid_text
+
+CLUSTER_ID = "/cluster/id"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+BROKER_IDS = "/brokers/ids"
+BROKER_SEQUENCE = "/brokers/seqid"
+TOPICS = "/brokers/topics"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+PERSISTENT_ROOTS = (
+    "/consumers",
+    BROKER_IDS,
+    TOPICS,
+    "/config/changes",
+    "/admin/delete_topics",
+    BROKER_SEQUENCE,
+    "/isr_change_notification",
+    PRODUCER_ID_BLOCK,
+    "/log_dir_event_notification",
+    "/config/topics",
+    "/config/clients",
+    "/config/users",
+    "/config/brokers",
+    "/config/ips",
+    "/config/client-metrics",
+)
+DEFAULT_ENTITY = "<default>"
+
+
+def topic_path(topic: str) -> str:
+    """Return the znode that holds a topic's id and assignment."""
+    return f"{TOPICS}/{topic}"
+
+
+def partition_path(topic: str, partition: int) -> str:
+    """Return the parent of a partition's state."""
+    return f"{TOPICS}/{topic}/partitions/{partition}"
+
+
+def state_path(topic: str, partition: int) -> str:
+    """Return the znode that holds a partition's leader and in-sync set."""
+    return f"{partition_path(topic, partition)}/state"
+
+
+def config_path(entity_type: str, name: str) -> str:
+    """Return the znode of an entity's dynamic configuration; `entity_type` is `topics`, `brokers`, ...."""
+    clean = name if name == DEFAULT_ENTITY else quote(name, safe="")
+    return f"/config/{entity_type}/{clean}"
+
+
+def entity_name(node: str) -> str:
+    """Return the entity that a child of `/config/<type>` stands for."""
+    return node if node == DEFAULT_ENTITY else unquote(node)
+
+
+class TopicNode(NamedTuple):
+    """`/brokers/topics/<topic>`: replicas of each partition, the preferred leader first."""
+
+    topic_id: TopicId
+    assignment: dict[int, list[int]]
+    adding: dict[int, list[int]] = {}
+    removing: dict[int, list[int]] = {}
+
+    def encode(self) -> bytes:
+        """Return version 3 of the payload."""
+        fields: dict[str, Any] = {
+            "removing_replicas": _by_text(self.removing),
+            "partitions": _by_text(self.assignment),
+            "topic_id": uuid_text(self.topic_id),
+            "adding_replicas": _by_text(self.adding),
+            "version": 3,
+        }
+        return _dump(fields)
+
+    @classmethod
+    def decode(cls, data: bytes) -> TopicNode:
+        """Read versions 1 to 3; a topic of an old cluster has no id."""
+        fields = json.loads(data)
+        text = fields.get("topic_id")
+        return cls(
+            TopicId(uuid_bytes(text)) if text else NO_TOPIC_ID,
+            _by_number(fields["partitions"]),
+            _by_number(fields.get("adding_replicas", {})),
+            _by_number(fields.get("removing_replicas", {})),
+        )
+
+
+class StateNode(NamedTuple):
+    """`.../partitions/<p>/state`. The znode's version is the partition epoch."""
+
+    leader: int
+    leader_epoch: int
+    controller_epoch: int
+    in_sync_replicas: list[int]
+    recovering: bool = False
+
+    def encode(self) -> bytes:
+        """Return the payload; the recovery state is written only while it is not the ordinary one."""
+        fields: dict[str, Any] = {
+            "controller_epoch": self.controller_epoch,
+            "leader": self.leader,
+            "version": 1,
+            "leader_epoch": self.leader_epoch,
+            "isr": self.in_sync_replicas,
+        }
+        if self.recovering:
+            fields["leader_recovery_state"] = 1
+        return _dump(fields)
+
+    @classmethod
+    def decode(cls, data: bytes) -> StateNode:
+        """Read the payload."""
+        fields = json.loads(data)
+        return cls(
+            fields["leader"],
+            fields["leader_epoch"],
+            fields["controller_epoch"],
+            list(fields["isr"]),
+            fields.get("leader_recovery_state", 0) == 1,
+        )
+
+
+class BrokerNode(NamedTuple):
+    """`/brokers/ids/<id>`, ephemeral. Its czxid is the broker epoch."""
+
+    endpoints: list[str]
+    """Each `NAME://host:port`."""
+    protocols: dict[str, str]
+    """The security protocol of each listener name."""
+    rack: str | None
+    timestamp_ms: int
+    host: str | None
+    port: int
+
+    def encode(self) -> bytes:
+        """Return version 5 of the payload."""
+        fields: dict[str, Any] = {
+            "features": {},
+            "listener_security_protocol_map": self.protocols,
+            "endpoints": self.endpoints,
+            "jmx_port": -1,
+            "port": self.port,
+            "host": self.host,
+            "version": 5,
+            "timestamp": str(self.timestamp_ms),
+        }
+        if self.rack is not None:
+            fields["rack"] = self.rack
+        return _dump(fields)
+
+    @classmethod
+    def decode(cls, data: bytes) -> BrokerNode:
+        """Read versions 4 and 5."""
+        fields = json.loads(data)
+        return cls(
+            list(fields["endpoints"]),
+            dict(fields.get("listener_security_protocol_map", {})),
+            fields.get("rack"),
+            int(fields.get("timestamp", -1)),
+            fields.get("host"),
+            fields.get("port", -1),
+        )
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """Return the payload of `/cluster/id`, whose version is a text."""
+    return _dump({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes) -> str:
+    """Return the cluster id."""
+    return str(json.loads(data)["id"])
+
+
+def encode_controller(broker_id: int, now_ms: int) -> bytes:
+    """Return the payload of `/controller`."""
+    return _dump(
+        {"version": 2, "brokerid": broker_id, "timestamp": str(now_ms), "kraftControllerEpoch": -1}
+    )
+
+
+def decode_controller(data: bytes) -> int:
+    """Return the controller's broker id."""
+    return int(json.loads(data)["brokerid"])
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    """Return the payload of a configuration znode."""
+    return _dump({"version": 1, "config": dict(config)})
+
+
+def decode_config(data: bytes) -> dict[str, str]:
+    """Return the dynamic configuration of an entity."""
+    return dict(json.loads(data).get("config", {})) if data else {}
+
+
+class ProducerIdBlock(NamedTuple):
+    """`/latest_producer_id_block`: the block that was given out last; both ends belong to it."""
+
+    broker: int
+    start: int
+    end: int
+
+    def encode(self) -> bytes:
+        """Return version 1 of the payload, whose numbers are texts."""
+        fields = {"version": 1, "broker": self.broker}
+        return _dump({**fields, "block_start": str(self.start), "block_end": str(self.end)})
+
+    @classmethod
+    def decode(cls, data: bytes) -> ProducerIdBlock:
+        """Read the payload."""
+        fields = json.loads(data)
+        return cls(int(fields["broker"]), int(fields["block_start"]), int(fields["block_end"]))
+
+
+def _dump(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _by_text(replicas: Mapping[int, Sequence[int]]) -> dict[str, list[int]]:
+    return {str(partition): list(brokers) for partition, brokers in replicas.items()}
+
+
+def _by_number(replicas: Mapping[str, Sequence[int]]) -> dict[int, list[int]]:
+    return {int(partition): list(brokers) for partition, brokers in replicas.items()}
