@@ -1,0 +1,55 @@
+# The commands of this project. Each does its own set-up; `make` alone lists them.
+#   ACCESS_LOG=FILE make demo     the demo on a real access log
+#   KILLS=100 make chaos          how often the broker is killed
+#   ROUNDS=5 QUICK=1 make bench   how long the benchmark takes
+#   PYTHON=/usr/bin/python3 make  which Python makes .venv
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo dev check lint unit test chaos bench passed clean
+PY := .venv/bin/python
+SLOW := compat or spark or simulation or chaos
+
+help: ## list the commands
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 14
+
+setup: ## make .venv with all that the demo needs; quick when nothing is to do
+	@scripts/setup.sh demo
+
+demo: setup ## run a broker and a Spark pipeline on web traffic
+	@.venv/bin/kavka demo $(if $(ACCESS_LOG),--access-log "$(ACCESS_LOG)")
+
+dev:
+	@scripts/setup.sh dev
+
+lint: dev
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+unit: dev
+	$(PY) -m pytest -m "not ($(SLOW))"
+
+check: lint unit ## format, lint, types, layers and unit tests: about a minute
+
+test: ## everything: check, simulation, other people's clients, chaos, Spark
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory lint
+	$(PY) -m pytest --durations=15
+
+chaos: ## kill -9 a broker under load, 100 times
+	@scripts/setup.sh test
+	KAVKA_KILLS=$(or $(KILLS),100) $(PY) -m pytest -m chaos -s tests/chaos
+
+bench: ## side by side with Apache Kafka
+	@scripts/setup.sh test
+	$(PY) bench/apache/run.py $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+passed: ## rewrite tests/compat/PASSED.txt after tests were added
+	@scripts/setup.sh test
+	$(PY) tests/compat/kavka_compat/passed.py
+
+clean: ## remove all that was built, .venv too
+	rm -rf .venv .setup build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src -name '*.so' -delete -o -name '_kernel.c' -delete
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Make this clone ready to run: `setup.sh demo` (what users need), `setup.sh dev` (checks and
+# benchmarks), `setup.sh test` (dev, and other people's clients). Does nothing, quickly, when nothing is to do.
+# As root on Debian it installs what is missing with apt; otherwise it says in one sentence what to install.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly need="${1:?demo, dev or test}"
+readonly python="${PYTHON:-python3}"
+readonly state=.setup
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
+
+# install WHY PACKAGE...: with apt when that is possible
+install() {
+    local why="$1"; shift
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        fail "$why; install it, on Debian as root with: apt-get install $*"
+    fi
+    say "$why; installing $* with apt"
+    if [ ! -e "$state/apt-updated" ]; then
+        apt-get update >"$state/apt.log" 2>&1 || { tail -5 "$state/apt.log" >&2; fail "apt-get update failed"; }
+        touch "$state/apt-updated"
+    fi
+    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >>"$state/apt.log" 2>&1 ||
+        { tail -5 "$state/apt.log" >&2; fail "apt-get install $* failed (all of it: $state/apt.log)"; }
+}
+
+python_says() { "$python" -c "$1" >/dev/null 2>&1; }
+
+need_python() {
+    command -v "$python" >/dev/null || fail "kavka needs Python 3.11 or newer; install python3"
+    python_says 'import sys; assert sys.version_info >= (3, 11)' ||
+        fail "kavka needs Python 3.11 or newer, and $python is $("$python" --version); name another with PYTHON="
+    python_says 'import ensurepip, venv' || install "$python cannot make virtual environments" python3-venv
+}
+
+# The compiled kernel is an optional part: without a compiler its twin in Python serves.
+want_compiler() {
+    local headers='import os, sysconfig; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")'
+    if command -v cc >/dev/null && python_says "$headers"; then return; fi
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        install "no C compiler with Python's headers" gcc libc6-dev python3-dev
+    elif [ "$need" = demo ]; then
+        say "no C compiler with Python's headers: the twin of the kernel in Python will serve (slower)"
+    else
+        fail "the tests need a C compiler with Python's headers; install gcc, libc6-dev and python3-dev"
+    fi
+}
+
+java_works() {
+    local java version
+    java="${JAVA_HOME:+$JAVA_HOME/bin/}java"
+    version="$("$java" -version 2>&1)" || return 1
+    version="${version#*version \"}"
+    [ "${version%%.*}" -ge 17 ] 2>/dev/null
+}
+
+need_java() {
+    if java_works; then return; fi
+    local package=openjdk-17-jre-headless
+    # Debian 13 has 21 in place of 17
+    if [ "$(id -u)" = 0 ] && command -v apt-cache >/dev/null; then
+        apt-get update >"$state/apt.log" 2>&1 && touch "$state/apt-updated"
+        apt-cache show "$package" >/dev/null 2>&1 || package=openjdk-21-jre-headless
+    fi
+    install "Spark needs Java 17 or newer" "$package"
+    java_works || fail "java is still older than 17; is JAVA_HOME set to another one?"
+}
+
+fingerprint() {
+    { cat pyproject.toml setup.py; find src -name '*.pyx' -print0 | sort -z | xargs -0 -r cat; pwd; } | sha256sum
+}
+
+pip_install() {
+    local extra="$1" log="$state/pip.log"
+    say "installing kavka[$extra] with pip into .venv (the first time some minutes, most of them for Spark)"
+    if ! .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off -e ".[$extra]" 2>&1 |
+        tee "$log" | awk '/^Collecting|^ *Building wheel|^Installing collected|^Successfully built/ {
+            sub(/^ +/, ""); sub(/ \(from.*/, ""); print "setup:   " substr($0, 1, 100); fflush() }'; then
+        tail -20 "$log" >&2
+        fail "pip could not install kavka[$extra] (all of it: $log)"
+    fi
+}
+
+environment() {
+    local extra="$1" now stamp
+    now="$(fingerprint)"
+    for stamp in dev "$extra"; do
+        if [ -x .venv/bin/kavka ] && [ "$(cat ".venv/kavka-$stamp" 2>/dev/null)" = "$now" ]; then return; fi
+    done
+    need_python
+    want_compiler
+    if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
+        say "making .venv with $("$python" --version)"
+        "$python" -m venv --clear .venv
+    fi
+    pip_install "$extra"
+    printf '%s\n' "$now" >".venv/kavka-$extra"
+}
+
+mkdir -p "$state"
+rm -f "$state/apt-updated"
+case "$need" in
+    demo) environment demo ;;
+    dev | test) environment dev ;;
+    *) fail "demo, dev or test?" ;;
+esac
+need_java
+if [ "$need" = test ]; then
+    command -v kcat >/dev/null || install "the tests need kcat" kcat
+    command -v mvn >/dev/null || install "the tests fetch Apache Kafka with maven" maven
+    PYTHONPATH=tests/compat .venv/bin/python -m kavka_compat.artifacts
+fi
