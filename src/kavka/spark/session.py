@@ -1,0 +1,115 @@
+"""A Spark session on this machine, set up so that Python workers are found and the log is quiet."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_REQUIRED_JAVA = 17
+_SOURCES = Path(__file__).resolve().parents[2]
+_QUIET = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex{{short}}
+"""
+
+
+class SparkMissing(Exception):
+    """Something that Spark needs is not installed; the message says what to install."""
+
+
+def check_spark() -> None:
+    """Raise SparkMissing unless PySpark with its companions and a Java that runs it are installed."""
+    for package in ("pyspark", "pyarrow", "pandas"):
+        if find_spec(package) is None:
+            raise SparkMissing(
+                f"{package} is missing: install it with `pip install 'kavka[spark]'`"
+            )
+    version = _java_version()
+    if version is None:
+        raise SparkMissing(
+            "Spark needs Java 17: install a JDK 17 (Debian: openjdk-17-jre-headless)"
+        )
+    if version < _REQUIRED_JAVA:
+        raise SparkMissing(f"Spark needs Java 17 or later, and `java` is {version}: set JAVA_HOME")
+
+
+def _java_version() -> int | None:
+    """Return the feature release of the Java that Spark would start, or None when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if java is None:
+        return None
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    return int(found[1]) if found else None
+
+
+def local_session(
+    name: str,
+    directory: Path,
+    master: str = "local[2]",
+    settings: Mapping[str, str] | None = None,
+    log_level: str = "error",
+) -> SparkSession:
+    """Start a session whose files all lie below `directory`, in UTC, without the web UI.
+
+    Python workers run this interpreter with this package on their path. Everything binds to 127.0.0.1.
+    Raise SparkMissing.
+    """
+    check_spark()
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    _put_on_path(_SOURCES)
+    directory.mkdir(parents=True, exist_ok=True)
+    logging = directory / "log4j2.properties"
+    logging.write_text(_QUIET.format(level=log_level))
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in (_defaults(directory, logging) | dict(settings or {})).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _put_on_path(directory: Path) -> None:
+    """Let Python workers import this package when it is used from a source tree that is not installed."""
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(directory) not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(directory), *filter(None, paths)])
+
+
+def _defaults(directory: Path, logging: Path) -> dict[str, str]:
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.local.dir": str(directory / "local"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile=file:{logging} -Djava.io.tmpdir={directory}"
+        ),
+        "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+    }
