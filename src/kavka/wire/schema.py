@@ -59,7 +59,7 @@ string = Annotated[str, Kind("string", "", "")]
 binary = Annotated[bytes, Kind("bytes", "", b"")]
 """Small bytes that somebody keeps, such as a member's subscription: decoding copies them out of the frame."""
 records = Annotated[Buffer | FileRange, Kind("records", "", None)]
-"""Record batches: decoding gives a memoryview of the frame; encoding takes buffers and ranges of files, copies neither."""
+"""Record batches: decoding gives a memoryview of the frame; encoding takes buffers and ranges of files uncopied."""
 
 
 class ListOf(NamedTuple):

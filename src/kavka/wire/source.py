@@ -11,6 +11,47 @@ from collections.abc import Callable
 from typing import Any
 
 
+class Source:
+    """The lines of a function that is being written, and the objects that it refers to by name."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+        self._lines: list[str] = []
+        self._depth = 0
+        self._variables = 0
+
+    def line(self, text: str) -> None:
+        """Add a line at the present depth."""
+        self._lines.append("    " * self._depth + text)
+
+    def block(self, opening: str) -> Source:
+        """Add a line that opens a block; `with source.block("if n < 0:"):` writes its body."""
+        self.line(opening)
+        self._depth += 1
+        return self
+
+    def __enter__(self) -> None:
+        """Enter the block that was just opened."""
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the innermost block."""
+        self._depth -= 1
+
+    def variable(self, stem: str) -> str:
+        """Return a name that nothing else in the function has."""
+        self._variables += 1
+        return f"{stem}_{self._variables}"
+
+    def refer(self, name: str, value: object) -> str:
+        """Let the function call `value` by `name`; the same name must mean the same value."""
+        assert self.names.setdefault(name, value) == value, f"{name} means two things"
+        return name
+
+    def text(self) -> str:
+        """Return what was written so far."""
+        return "\n".join(self._lines) + "\n"
+
+
 def compile_function(
     name: str, source: str, title: str, names: dict[str, Any]
 ) -> Callable[..., Any]:

@@ -1,0 +1,106 @@
+"""Messages to bytes and back. The code for a (class, version, direction) is written and compiled on its first use.
+
+`python -m kavka.wire show MetadataResponse 12` prints that code.
+"""
+
+from __future__ import annotations
+
+from struct import error as StructError
+from typing import Any, TypeVar
+
+from kavka.doors import Buffer, Part
+from kavka.wire.compile_decode import Decoder, compile_decoder, has_records
+from kavka.wire.compile_encode import Encoder, compile_encoder
+from kavka.wire.schema import schema_of
+
+M = TypeVar("M")
+
+
+class CorruptFrame(Exception):
+    """Bytes that are not what they claim to be; the connection that they came on cannot be trusted further."""
+
+    def __init__(self, message: str, version: int, position: int, reason: str) -> None:
+        """Say what was decoded, in which version, and up to which byte of the buffer it made sense."""
+        super().__init__(f"{message} v{version} is corrupt near byte {position}: {reason}")
+        self.message = message
+        self.version = version
+        self.position = position
+        self.reason = reason
+
+
+_decoders: dict[tuple[type, int], tuple[Decoder, bool]] = {}
+_encoders: dict[tuple[type, int], Encoder] = {}
+
+
+def decoder_of(cls: type, version: int) -> tuple[Decoder, bool]:
+    """Return the decoder and whether the message can carry records. Raise ValueError for a version it does not have."""
+    found = _decoders.get((cls, version))
+    if found is None:
+        _check_version(cls, version)
+        found = _decoders[cls, version] = compile_decoder(cls, version), has_records(cls)
+    return found
+
+
+def encoder_of(cls: type, version: int) -> Encoder:
+    """Return the encoder. Raise ValueError for a version that the message does not have."""
+    found = _encoders.get((cls, version))
+    if found is None:
+        _check_version(cls, version)
+        found = _encoders[cls, version] = compile_encoder(cls, version)
+    return found
+
+
+def _check_version(cls: type, version: int) -> None:
+    if version not in schema_of(cls).versions:
+        raise ValueError(f"{cls.__name__} has no version {version}")
+
+
+def decode(cls: type[M], version: int, buffer: Buffer, position: int = 0) -> M:
+    """Return the message that fills `buffer` from `position` to its end.
+
+    Records are memoryviews of `buffer` (writable if it is), everything else is copied. Raise CorruptFrame for bytes
+    that are not such a message, and ValueError for a version that the class does not have.
+    """
+    decoder, may_have_records = decoder_of(cls, version)
+    # Bytes are the fastest to index and to cut; a copy would break the tie between records and the frame.
+    data = buffer if may_have_records or type(buffer) is bytes else bytes(buffer)
+    size = len(data)
+    try:
+        made, end = decoder(data, memoryview(data), position, size)
+    except (IndexError, StructError, ValueError) as error:
+        raise CorruptFrame(cls.__name__, version, _position_of(error), str(error)) from error
+    if end != size:
+        raise CorruptFrame(cls.__name__, version, end, f"the frame has {size} bytes")
+    message: M = made
+    return message
+
+
+def _position_of(error: Exception) -> int:
+    """Return how far the decoder had come: its `pos` is still in the frame of the traceback."""
+    traceback = error.__traceback__
+    if traceback is None or traceback.tb_next is None:
+        return 0
+    position: int = traceback.tb_next.tb_frame.f_locals.get("pos", 0)
+    return position
+
+
+def encode(message: object, version: int) -> list[Part]:
+    """Return the bytes of a message as parts to be sent in order: buffers, and the ranges of files that it carries."""
+    parts: list[Part] = []
+    out = encode_into(message, version, bytearray(), parts)
+    if out or not parts:
+        parts.append(out)
+    return parts
+
+
+def encode_into(message: Any, version: int, out: bytearray, parts: list[Part]) -> bytearray:
+    """Append a message to `out`, or to `parts` where it carries records; return the buffer to go on with.
+
+    Raise KafkaError(UNSUPPORTED_VERSION) when the version cannot say a value that the message has, and ValueError
+    for values outside of their type.
+    """
+    cls = type(message)
+    try:
+        return encoder_of(cls, version)(message, out, parts)
+    except StructError as error:
+        raise ValueError(f"{cls.__name__} v{version}: {error}") from error

@@ -1,0 +1,126 @@
+"""Headers of requests and responses, and the four bytes of size before a frame.
+
+    | size i32 | api key i16 | api version i16 | correlation id i32 | client id string? | tags | body |    request
+    | size i32 | correlation id i32 | tags | body |                                                      response
+
+Tags are there in flexible versions only. The client id is never compact. A response to ApiVersions never has
+tags in its header, because a client reads it before it knows what the broker speaks (KIP-511).
+
+Functions that decode take the frame without its size; functions that encode give it with the size.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple, TypeVar
+
+from kavka.doors import Buffer, Part
+from kavka.wire.apis import APIS, ApiKey
+from kavka.wire.codec import CorruptFrame, decode, encode_into
+from kavka.wire.primitives import length_of, skip_tags
+from kavka.wire.schema import schema_of
+
+M = TypeVar("M")
+
+_REQUEST = Struct(">hhih")
+_REQUEST_WITH_SIZE = Struct(">ihhih")
+_RESPONSE = Struct(">i")
+_RESPONSE_WITH_SIZE = Struct(">ii")
+_ERROR_CODE = Struct(">h")
+_UNSUPPORTED_VERSION = 35
+
+
+class RequestHeader(NamedTuple):
+    """What stands before the body of a request."""
+
+    api_key: int
+    """Not checked: it may be a key that nobody knows."""
+    api_version: int
+    """Not checked either."""
+    correlation_id: int
+    client_id: str | None
+    body_position: int
+    """Where the body begins in the frame."""
+
+
+def decode_request_header(frame: Buffer) -> RequestHeader:
+    """Read the header of a request. Raise CorruptFrame when the frame holds none."""
+    try:
+        api_key, version, correlation_id, length = _REQUEST.unpack_from(frame)
+        position = _REQUEST.size
+        client_id = None
+        if length >= 0:
+            position += length
+            if position > len(frame):
+                raise ValueError("the client id runs past the end")
+            client_id = str(frame[_REQUEST.size : position], "utf-8")
+        api = APIS.get(api_key)
+        if api is not None and api.is_flexible(version):
+            count = frame[position]
+            position += 1
+            if count:
+                position = skip_tags(frame, position, count, len(frame))
+    except (IndexError, StructError, ValueError) as error:
+        raise CorruptFrame("RequestHeader", 2, 0, str(error)) from error
+    return RequestHeader(api_key, version, correlation_id, client_id, position)
+
+
+def encode_request(
+    message: object, version: int, correlation_id: int, client_id: str | None
+) -> list[Part]:
+    """Return a request as a frame with size and header in its first buffer. Raise as `codec.encode_into`."""
+    schema = schema_of(type(message))
+    assert schema.api_key is not None, f"{schema.name} is not a request"
+    name = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(name)
+    out = bytearray(_REQUEST_WITH_SIZE.pack(0, schema.api_key, version, correlation_id, length))
+    out += name
+    if version in schema.flexible:
+        out.append(0)
+    return _frame(message, version, out)
+
+
+def encode_response(message: object, version: int, correlation_id: int) -> list[Part]:
+    """Return a response as a frame with size and header in its first buffer. Raise as `codec.encode_into`."""
+    out = bytearray(_RESPONSE_WITH_SIZE.pack(0, correlation_id))
+    if _has_response_tags(type(message), version):
+        out.append(0)
+    return _frame(message, version, out)
+
+
+def _has_response_tags(cls: type, version: int) -> bool:
+    schema = schema_of(cls)
+    return version in schema.flexible and schema.api_key != ApiKey.API_VERSIONS
+
+
+def _frame(message: object, version: int, out: bytearray) -> list[Part]:
+    parts: list[Part] = []
+    last = encode_into(message, version, out, parts)
+    if last:
+        parts.append(last)
+    size = len(out) if len(parts) == 1 else sum(map(length_of, parts))
+    # The first part is `out` itself: nothing is put into parts without what was written before it.
+    _RESPONSE.pack_into(out, 0, size - 4)
+    return parts
+
+
+def decode_response(cls: type[M], version: int, frame: Buffer) -> tuple[int, M]:
+    """Return the correlation id and the message of a response. Raise CorruptFrame when it is not a `cls`.
+
+    A broker that does not know the version of an ApiVersions request answers UNSUPPORTED_VERSION in version 0.
+    """
+    try:
+        (correlation_id,) = _RESPONSE.unpack_from(frame)
+        position = _RESPONSE.size
+        if _has_response_tags(cls, version):
+            position += 1
+            count = frame[position - 1]
+            if count:
+                position = skip_tags(frame, position, count, len(frame))
+        elif schema_of(cls).api_key == ApiKey.API_VERSIONS:
+            (error_code,) = _ERROR_CODE.unpack_from(frame, position)
+            version = 0 if error_code == _UNSUPPORTED_VERSION else version
+    except (IndexError, StructError, ValueError) as error:
+        raise CorruptFrame("ResponseHeader", version, 0, str(error)) from error
+    return correlation_id, decode(cls, version, frame, position)
