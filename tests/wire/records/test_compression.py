@@ -1,0 +1,194 @@
+"""Each codec against the encoders and decoders that other clients use."""
+
+import contextlib
+import gzip
+import os
+import struct
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka import codec as theirs
+
+from kavka.wire.records.compression import Compression, compress, decompress, decompress_chunks
+from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
+
+CODECS = list(Compression)
+REAL = CODECS[1:]
+PAYLOADS = {
+    "one byte": b"a",
+    "text": b"".join(b"record %d of the stream;" % i for i in range(20_000)),
+    "zeros": bytes(300_000),
+    "noise": os.urandom(150_000),
+    "one block": b"x" * 65536,
+}
+READERS = {
+    Compression.GZIP: gzip.decompress,
+    Compression.SNAPPY: theirs.snappy_decode,
+    Compression.LZ4: lz4.frame.decompress,
+    Compression.ZSTD: lambda data: zstandard.ZstdDecompressor().decompressobj().decompress(data),
+}
+WRITERS = {
+    "gzip": (Compression.GZIP, gzip.compress),
+    "gzip in two members": (
+        Compression.GZIP,
+        lambda data: gzip.compress(data[:10]) + gzip.compress(data[10:]),
+    ),
+    "raw snappy": (Compression.SNAPPY, lambda data: bytes(cramjam.snappy.compress_raw(data))),
+    "xerial snappy": (Compression.SNAPPY, theirs.snappy_encode),
+    "xerial snappy twice": (
+        Compression.SNAPPY,
+        lambda data: (
+            theirs.snappy_encode(data[:1])
+            + theirs.snappy_encode(data[1:] or b"")[: None if data[1:] else 0]
+        ),
+    ),
+    "lz4 of kafka-python": (Compression.LZ4, theirs.lz4_encode),
+    "lz4 with linked blocks": (Compression.LZ4, lz4.frame.compress),
+    "lz4 with every flag": (
+        Compression.LZ4,
+        lambda data: lz4.frame.compress(
+            data, block_linked=False, block_checksum=True, content_checksum=True, store_size=True
+        ),
+    ),
+    "lz4 with big blocks": (
+        Compression.LZ4,
+        lambda data: lz4.frame.compress(
+            data, block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX4MB
+        ),
+    ),
+    "zstd": (Compression.ZSTD, lambda data: zstandard.ZstdCompressor().compress(data)),
+    "zstd without its size": (
+        Compression.ZSTD,
+        lambda data: zstandard.ZstdCompressor(write_content_size=False).compress(data),
+    ),
+}
+
+
+@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
+@pytest.mark.parametrize("codec", REAL)
+def test_others_read_what_we_compress(codec, payload):
+    assert bytes(READERS[codec](compress(codec, payload))) == payload
+
+
+@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
+@pytest.mark.parametrize(("codec", "write"), WRITERS.values(), ids=WRITERS)
+def test_we_read_what_others_compress(codec, write, payload):
+    packed = memoryview(write(payload))
+    assert decompress(codec, packed, len(payload)) == payload
+    assert b"".join(decompress_chunks(codec, packed, len(payload))) == payload
+
+
+@given(st.sampled_from(CODECS), st.binary(max_size=5000))
+def test_what_is_compressed_comes_back(codec, data):
+    packed = compress(codec, data)
+    assert decompress(codec, packed, len(data)) == data
+    assert decompress(codec, memoryview(bytearray(packed)), len(data) + 100) == data
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_body_beyond_the_bound_is_refused(codec):
+    packed = compress(codec, bytes(200_000))
+    with pytest.raises(BatchTooLarge):
+        decompress(codec, packed, 199_999)
+    with pytest.raises(BatchTooLarge):
+        list(decompress_chunks(codec, packed, 199_999))
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
+def test_a_bomb_is_taken_apart_in_small_pieces(codec):
+    packed = compress(codec, bytes(50_000_000))
+    pieces = decompress_chunks(codec, packed, 20_000_000)
+    sizes = []
+    with pytest.raises(BatchTooLarge):
+        sizes.extend(len(piece) for piece in pieces)
+    assert max(sizes) <= 256 * 1024
+
+
+def test_lz4_is_framed_as_the_java_client_does_it():
+    frame = compress(Compression.LZ4, os.urandom(70_000))
+    info = lz4.frame.get_frame_info(frame)
+    assert frame[:7].hex() == "04224d18604082"
+    assert not info["block_linked"]
+    assert not info["content_checksum"]
+    assert info["block_size"] == 65536
+
+
+def test_snappy_is_framed_as_the_java_client_does_it():
+    frame = compress(Compression.SNAPPY, bytes(40_000))
+    assert frame[:16] == b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
+    first = struct.unpack_from(">i", frame, 16)[0]
+    assert cramjam.snappy.decompress_raw_len(frame[20 : 20 + first]) == 32768
+
+
+def test_a_snappy_length_that_lies_costs_no_memory():
+    lie = b"\xff\xff\xff\xff\x07" + b"\x00a"
+    with pytest.raises(CorruptBatch, match="claim"):
+        decompress(Compression.SNAPPY, lie, 2**31)
+
+
+@pytest.mark.parametrize("codec", REAL)
+def test_a_cut_body_is_corrupt(codec):
+    packed = compress(codec, PAYLOADS["text"][:3000])
+    for length in [0, 1, 6, 7, 20, len(packed) // 2, len(packed) - 1]:
+        if codec is Compression.SNAPPY and length == 0:
+            continue
+        with pytest.raises(CorruptBatch):
+            decompress(codec, packed[:length], 10_000)
+
+
+@pytest.mark.parametrize("codec", REAL)
+def test_damage_gives_bytes_or_corrupt_batch(codec):
+    packed = bytearray(compress(codec, PAYLOADS["text"][:3000]))
+    for position in range(len(packed)):
+        for bit in (0, 3, 7):
+            packed[position] ^= 1 << bit
+            with contextlib.suppress(CorruptBatch):
+                assert len(decompress(codec, packed, 10_000)) <= 10_000
+            packed[position] ^= 1 << bit
+
+
+@given(st.sampled_from(REAL), st.binary(max_size=200))
+def test_arbitrary_bytes_give_bytes_or_corrupt_batch(codec, data):
+    starts = {Compression.LZ4: b"\x04\x22\x4d\x18", Compression.SNAPPY: b"\x82SNAPPY\0"}
+    for start in (b"", starts.get(codec, b"\x1f\x8b\x08\0")):
+        with contextlib.suppress(CorruptBatch):
+            assert len(decompress(codec, start + data, 1000)) <= 1000
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [
+        ("gzip", 1),
+        ("gzip", 9),
+        ("gzip", -1),
+        ("lz4", 1),
+        ("lz4", 9),
+        ("lz4", 17),
+        ("zstd", -5),
+        ("zstd", 22),
+    ],
+)
+def test_kafkas_levels_are_taken(codec, level):
+    payload = PAYLOADS["text"][:50_000]
+    found = Compression.of(codec)
+    assert bytes(READERS[found](compress(found, payload, level))) == payload
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [("gzip", 0), ("gzip", 10), ("lz4", 18), ("zstd", 23), ("snappy", 1), ("none", 1)],
+)
+def test_a_level_that_the_codec_has_not_is_refused(codec, level):
+    with pytest.raises(ValueError, match="level"):
+        compress(Compression.of(codec), b"x", level)
+
+
+def test_codecs_have_kafkas_names():
+    assert [codec.kafka_name for codec in Compression] == ["none", "gzip", "snappy", "lz4", "zstd"]
+    assert Compression.of("uncompressed") is Compression.NONE
+    with pytest.raises(ValueError, match="brotli"):
+        Compression.of("brotli")
