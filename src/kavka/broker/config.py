@@ -36,7 +36,7 @@ class BrokerConfig:
     """What `server.properties` and `--override` say, with Kafka's defaults. Never changes while the broker runs."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        """Raise InvalidSetting, which names the setting and the reason; warn of unknown names and of those without effect."""
+        """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""
         self.texts = {name: text for name, text in texts.items() if name in BROKER_SETTINGS}
         self.values: dict[str, Value] = BROKER_SETTINGS.parse(self.texts)
         resolve_defaults(self.values)

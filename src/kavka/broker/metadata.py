@@ -1,6 +1,6 @@
 """What this broker knows of the cluster: who is alive, which topics exist, who leads what.
 
-Written by the controller's news only; read by every handler. Values are immutable, so a reader may keep one across an await.
+Written by the controller's news only; read by every handler. Values are immutable, so they may be kept across an await.
 """
 
 from __future__ import annotations

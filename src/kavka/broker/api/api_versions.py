@@ -1,0 +1,45 @@
+"""ApiVersions: which APIs this broker serves, in which versions."""
+
+from __future__ import annotations
+
+import re
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import SERVED, RequestContext
+from kavka.errors import ErrorCode
+from kavka.wire.apis import APIS, ApiKey
+from kavka.wire.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ApiVersionsResponseApi,
+)
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: ApiVersionsRequest
+) -> ApiVersionsResponse:
+    """List the served APIs. INVALID_REQUEST for a software name or version that is not well formed (KIP-511)."""
+    if context.version >= 3:
+        name, version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.connection.state["software"] = (name, version)
+    return ApiVersionsResponse(api_keys=_ranges(sorted(SERVED)))
+
+
+def unsupported() -> ApiVersionsResponse:
+    """Return the answer, in version 0, to a version that this broker does not know."""
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_ranges([ApiKey.API_VERSIONS])
+    )
+
+
+def _ranges(keys: list[ApiKey]) -> list[ApiVersionsResponseApi]:
+    return [
+        ApiVersionsResponseApi(
+            api_key=key, min_version=APIS[key].min_version, max_version=APIS[key].max_version
+        )
+        for key in keys
+    ]

@@ -1,0 +1,391 @@
+"""A tree of znodes as a pure machine: ZooKeeper's data model without its network.
+
+    operations --prepare--> Txn or Refusal        decide: nothing changes
+    Txn        --apply----> the watches that fire  remember: called once per journaled transaction, in order
+
+A transaction holds resolved changes (sequence numbers given, versions checked): replaying a journal needs no decisions.
+One tree serves the embedded registry, the registry that is served on a port, and the simulator.
+Source: ZooKeeper programmer's guide (data model, versions, ephemerals, sequences, watches, multi).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+ANY_VERSION = -1
+
+
+class ZnodeError(IntEnum):
+    """Refusals, numbered as in ZooKeeper's protocol."""
+
+    RUNTIME_INCONSISTENCY = -2
+    BAD_ARGUMENTS = -8
+    NO_NODE = -101
+    BAD_VERSION = -103
+    NO_CHILDREN_FOR_EPHEMERALS = -108
+    NODE_EXISTS = -110
+    NOT_EMPTY = -111
+    SESSION_EXPIRED = -112
+
+
+class Stat(NamedTuple):
+    """Facts of a znode; times are wall-clock milliseconds."""
+
+    czxid: int
+    mzxid: int
+    ctime_ms: int
+    mtime_ms: int
+    version: int
+    cversion: int
+    ephemeral_owner: int
+    """The session that the node dies with; 0 for a persistent one."""
+    data_length: int
+    num_children: int
+    pzxid: int
+
+
+class Create(NamedTuple):
+    """Make a node. With `sequence`, ten digits are appended to the path."""
+
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+    sequence: bool = False
+
+
+class SetData(NamedTuple):
+    """Replace a node's data if its version is `version`."""
+
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+class Delete(NamedTuple):
+    """Remove a node without children if its version is `version`."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+class Check(NamedTuple):
+    """Change nothing; refuse the whole multi unless the node's version is `version`."""
+
+    path: str
+    version: int
+
+
+Operation = Create | SetData | Delete | Check
+
+
+class Created(NamedTuple):
+    """A resolved change: the node came to be."""
+
+    path: str
+    data: bytes
+    owner: int
+
+
+class Changed(NamedTuple):
+    """A resolved change: the node has new data and this version."""
+
+    path: str
+    data: bytes
+    version: int
+
+
+class Deleted(NamedTuple):
+    """A resolved change: the node is gone."""
+
+    path: str
+
+
+Change = Created | Changed | Deleted
+
+
+class Txn(NamedTuple):
+    """Changes that happen together; `zxid` is one above the transaction before."""
+
+    zxid: int
+    time_ms: int
+    changes: tuple[Change, ...]
+
+
+class Refusal(NamedTuple):
+    """Why nothing happened: operation number `at` met `error`."""
+
+    at: int
+    error: ZnodeError
+    path: str
+
+
+class EventType(Enum):
+    """What a watch is told."""
+
+    CREATED = 1
+    DELETED = 2
+    DATA_CHANGED = 3
+    CHILDREN_CHANGED = 4
+
+
+class Event(NamedTuple):
+    """Something that happened to a path that may be watched."""
+
+    type: EventType
+    path: str
+
+
+class _Node:
+    """A znode in the tree."""
+
+    __slots__ = (
+        "children",
+        "ctime_ms",
+        "cversion",
+        "czxid",
+        "data",
+        "mtime_ms",
+        "mzxid",
+        "owner",
+        "pzxid",
+        "version",
+    )
+
+    def __init__(self, data: bytes, owner: int, zxid: int, time_ms: int) -> None:
+        self.data = data
+        self.owner = owner
+        self.czxid = self.mzxid = self.pzxid = zxid
+        self.ctime_ms = self.mtime_ms = time_ms
+        self.version = self.cversion = 0
+        self.children: dict[str, None] = {}
+
+
+class _Seen:
+    """A node as it will be after the operations prepared so far."""
+
+    __slots__ = ("children", "cversion", "owner", "version")
+
+    def __init__(self, owner: int, version: int = 0, cversion: int = 0, children: int = 0) -> None:
+        self.owner = owner
+        self.version = version
+        self.cversion = cversion
+        self.children = children
+
+
+class ZnodeTree:
+    """The tree. Invariant: every node but the root has its parent in the tree, and no ephemeral node has children."""
+
+    def __init__(self) -> None:
+        """Begin with the root alone."""
+        self._nodes: dict[str, _Node] = {"/": _Node(b"", 0, 0, 0)}
+        self._ephemerals: dict[int, dict[str, None]] = {}
+        self.zxid = 0
+
+    # -- reading
+
+    def stat(self, path: str) -> Stat | None:
+        """Return a node's facts, or None when it does not exist."""
+        node = self._nodes.get(path)
+        if node is None:
+            return None
+        return Stat(
+            node.czxid,
+            node.mzxid,
+            node.ctime_ms,
+            node.mtime_ms,
+            node.version,
+            node.cversion,
+            node.owner,
+            len(node.data),
+            len(node.children),
+            node.pzxid,
+        )
+
+    def data(self, path: str) -> bytes | None:
+        """Return a node's data, or None when it does not exist."""
+        node = self._nodes.get(path)
+        return None if node is None else node.data
+
+    def children(self, path: str) -> list[str] | None:
+        """Return the names of a node's children, sorted, or None when it does not exist."""
+        node = self._nodes.get(path)
+        return None if node is None else sorted(node.children)
+
+    def ephemerals(self, session: int) -> list[str]:
+        """Return the paths that die with a session."""
+        return list(self._ephemerals.get(session, ()))
+
+    def sessions(self) -> list[int]:
+        """Return the sessions that own ephemeral nodes."""
+        return [session for session, paths in self._ephemerals.items() if paths]
+
+    def __len__(self) -> int:
+        """Return how many nodes there are, the root included."""
+        return len(self._nodes)
+
+    # -- deciding
+
+    def prepare(self, operations: Sequence[Operation], session: int, now_ms: int) -> Txn | Refusal:
+        """Resolve operations that happen together or not at all; `session` owns the ephemerals among them."""
+        view: dict[str, _Seen | None] = {}
+        changes: list[Change] = []
+        for index, operation in enumerate(operations):
+            outcome = self._resolve(operation, session, view)
+            if isinstance(outcome, ZnodeError):
+                return Refusal(index, outcome, operation.path)
+            if outcome is not None:
+                changes.append(outcome)
+        return Txn(self.zxid + 1, now_ms, tuple(changes))
+
+    def prepare_session_end(self, session: int, now_ms: int) -> Txn:
+        """Return the transaction that removes a session's ephemeral nodes."""
+        changes = tuple(Deleted(path) for path in self.ephemerals(session))
+        return Txn(self.zxid + 1, now_ms, changes)
+
+    def _resolve(
+        self, operation: Operation, session: int, view: dict[str, _Seen | None]
+    ) -> Change | ZnodeError | None:
+        if not is_valid_path(operation.path):
+            return ZnodeError.BAD_ARGUMENTS
+        if isinstance(operation, Create):
+            return self._resolve_create(operation, session, view)
+        seen = self._see(operation.path, view)
+        if seen is None:
+            return ZnodeError.NO_NODE
+        if operation.version not in (ANY_VERSION, seen.version):
+            return ZnodeError.BAD_VERSION
+        if isinstance(operation, Check):
+            return None
+        if isinstance(operation, SetData):
+            seen.version += 1
+            return Changed(operation.path, operation.data, seen.version)
+        if operation.path == "/":
+            return ZnodeError.BAD_ARGUMENTS
+        if seen.children:
+            return ZnodeError.NOT_EMPTY
+        view[operation.path] = None
+        parent = self._see(parent_of(operation.path), view)
+        assert parent is not None
+        parent.children -= 1
+        parent.cversion += 1
+        return Deleted(operation.path)
+
+    def _resolve_create(
+        self, operation: Create, session: int, view: dict[str, _Seen | None]
+    ) -> Change | ZnodeError:
+        path = operation.path
+        parent = self._see(parent_of(path), view)
+        if parent is None:
+            return ZnodeError.NO_NODE
+        if parent.owner:
+            return ZnodeError.NO_CHILDREN_FOR_EPHEMERALS
+        if operation.sequence:
+            path = f"{path}{parent.cversion:010d}"
+        if self._see(path, view) is not None:
+            return ZnodeError.NODE_EXISTS
+        owner = session if operation.ephemeral else 0
+        view[path] = _Seen(owner)
+        parent.children += 1
+        parent.cversion += 1
+        return Created(path, operation.data, owner)
+
+    def _see(self, path: str, view: dict[str, _Seen | None]) -> _Seen | None:
+        if path in view:
+            return view[path]
+        node = self._nodes.get(path)
+        if node is None:
+            return None
+        seen = _Seen(node.owner, node.version, node.cversion, len(node.children))
+        view[path] = seen
+        return seen
+
+    # -- remembering
+
+    def apply(self, txn: Txn) -> list[Event]:
+        """Make the changes of a prepared or journaled transaction; return what watches may want to know, in order."""
+        assert txn.zxid == self.zxid + 1, f"transaction {txn.zxid} after {self.zxid}"
+        self.zxid = txn.zxid
+        events: list[Event] = []
+        for change in txn.changes:
+            match change:
+                case Created():
+                    self._create(change, txn, events)
+                case Changed():
+                    node = self._nodes[change.path]
+                    node.data, node.version = change.data, change.version
+                    node.mzxid, node.mtime_ms = txn.zxid, txn.time_ms
+                    events.append(Event(EventType.DATA_CHANGED, change.path))
+                case Deleted():
+                    self._delete(change.path, txn, events)
+        return events
+
+    def _create(self, change: Created, txn: Txn, events: list[Event]) -> None:
+        self._nodes[change.path] = _Node(change.data, change.owner, txn.zxid, txn.time_ms)
+        if change.owner:
+            self._ephemerals.setdefault(change.owner, {})[change.path] = None
+        self._touch_parent(change.path, txn.zxid, born=True)
+        events.append(Event(EventType.CREATED, change.path))
+        events.append(Event(EventType.CHILDREN_CHANGED, parent_of(change.path)))
+
+    def _delete(self, path: str, txn: Txn, events: list[Event]) -> None:
+        node = self._nodes.pop(path)
+        assert not node.children, path
+        if node.owner:
+            owned = self._ephemerals[node.owner]
+            del owned[path]
+            if not owned:
+                del self._ephemerals[node.owner]
+        self._touch_parent(path, txn.zxid, born=False)
+        events.append(Event(EventType.DELETED, path))
+        events.append(Event(EventType.CHILDREN_CHANGED, parent_of(path)))
+
+    def _touch_parent(self, path: str, zxid: int, *, born: bool) -> None:
+        parent = self._nodes[parent_of(path)]
+        parent.cversion += 1
+        parent.pzxid = zxid
+        name = path.rsplit("/", 1)[1]
+        if born:
+            parent.children[name] = None
+        else:
+            del parent.children[name]
+
+    # -- snapshots
+
+    def dump(self) -> Iterator[tuple[str, bytes, Stat]]:
+        """Yield every node with its facts, parents before children."""
+        for path in sorted(self._nodes):
+            stat = self.stat(path)
+            assert stat is not None
+            yield path, self._nodes[path].data, stat
+
+    @classmethod
+    def load(cls, nodes: Iterator[tuple[str, bytes, Stat]], zxid: int) -> ZnodeTree:
+        """Return the tree that `dump` described, as it was after transaction `zxid`."""
+        tree = cls()
+        for path, data, stat in nodes:
+            node = _Node(data, stat.ephemeral_owner, stat.czxid, stat.ctime_ms)
+            node.mzxid, node.mtime_ms, node.pzxid = stat.mzxid, stat.mtime_ms, stat.pzxid
+            node.version, node.cversion = stat.version, stat.cversion
+            tree._nodes[path] = node
+            if stat.ephemeral_owner:
+                tree._ephemerals.setdefault(stat.ephemeral_owner, {})[path] = None
+            if path != "/":
+                tree._nodes[parent_of(path)].children[path.rsplit("/", 1)[1]] = None
+        tree.zxid = zxid
+        return tree
+
+
+def parent_of(path: str) -> str:
+    """Return the path of the parent; the root is its own."""
+    return path.rsplit("/", 1)[0] or "/"
+
+
+def is_valid_path(path: str) -> bool:
+    """Tell whether ZooKeeper would take the path: absolute, no empty, `.` or `..` part, no NUL."""
+    if path == "/":
+        return True
+    if not path.startswith("/") or path.endswith("/") or "\0" in path:
+        return False
+    return all(part not in ("", ".", "..") for part in path[1:].split("/"))

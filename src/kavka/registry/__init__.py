@@ -1,0 +1,1 @@
+"""Who is there: a tree of znodes behind one interface."""

@@ -1,0 +1,78 @@
+"""The registry as brokers see it: znode-shaped, whoever keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kavka.core.znodes import ANY_VERSION, Event, Operation, Stat, ZnodeError
+
+Watch = Callable[[Event], None]
+
+
+class RegistryRefused(Exception):
+    """An operation that met `error` at `path`; nothing of its multi happened."""
+
+    def __init__(self, error: ZnodeError, path: str) -> None:
+        """Keep both for callers that decide by them."""
+        super().__init__(f"{error.name} for {path}")
+        self.error = error
+        self.path = path
+
+
+class Registry(Protocol):
+    """A tree of znodes.
+
+    Every call raises RegistryRefused where ZooKeeper would refuse, and ConnectionError when nobody keeps the tree.
+    """
+
+    @property
+    def session_id(self) -> int:
+        """The session that owns the ephemeral nodes made here."""
+        ...
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        """Return data and facts; `watch` is told once of the next change to the node."""
+        ...
+
+    async def stat(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """Return facts, or None when there is no such node; `watch` is told when it comes, changes or goes."""
+        ...
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """Return the names of the children, sorted; `watch` is told once when they change."""
+        ...
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+    ) -> str:
+        """Make a node and return its path."""
+        ...
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Replace a node's data."""
+        ...
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Remove a node without children."""
+        ...
+
+    async def multi(self, operations: Sequence[Operation]) -> list[str]:
+        """Do all operations or none; return the path of each, with the sequence numbers that were given."""
+        ...
+
+    async def close(self) -> None:
+        """End the session: its ephemeral nodes go."""
+        ...
+
+
+async def ensure_path(registry: Registry, path: str) -> None:
+    """Make a persistent node and its parents where they are missing."""
+    if path == "/" or await registry.stat(path) is not None:
+        return
+    await ensure_path(registry, path.rsplit("/", 1)[0] or "/")
+    try:
+        await registry.create(path)
+    except RegistryRefused as refused:
+        if refused.error is not ZnodeError.NODE_EXISTS:
+            raise
