@@ -61,18 +61,21 @@ def decode(cls: type[M], version: int, buffer: Buffer, position: int = 0) -> M:
     Records are memoryviews of `buffer` (writable if it is), everything else is copied. Raise CorruptFrame for bytes
     that are not such a message, and ValueError for a version that the class does not have.
     """
+    message, end = decode_front(cls, version, buffer, position)
+    if end != len(buffer):
+        raise CorruptFrame(cls.__name__, version, end, f"the frame has {len(buffer)} bytes")
+    return message
+
+
+def decode_front(cls: type[M], version: int, buffer: Buffer, position: int = 0) -> tuple[M, int]:
+    """Return as `decode` the message that begins at `position`, and the position after it; more may follow."""
     decoder, may_have_records = decoder_of(cls, version)
     # Bytes are the fastest to index and to cut; a copy would break the tie between records and the frame.
     data = buffer if may_have_records or type(buffer) is bytes else bytes(buffer)
-    size = len(data)
     try:
-        made, end = decoder(data, memoryview(data), position, size)
+        return decoder(data, memoryview(data), position, len(data))
     except (IndexError, StructError, ValueError) as error:
         raise CorruptFrame(cls.__name__, version, _position_of(error), str(error)) from error
-    if end != size:
-        raise CorruptFrame(cls.__name__, version, end, f"the frame has {size} bytes")
-    message: M = made
-    return message
 
 
 def _position_of(error: Exception) -> int:
