@@ -1,0 +1,52 @@
+"""Producer, consumer and admin client on asyncio; `blocking` has the same three for threads.
+
+Pure parts (partitioner, accumulator, sequences, metadata cache, subscription, assignors) stand beside the shells
+that use them and say so in the first line of their docstrings. Names are imported on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kavka.client.admin import Admin, NewPartitions, NewTopic, OffsetSpec
+    from kavka.client.consumer import Consumer, FetchedBatches, OffsetAndMetadata
+    from kavka.client.producer import BufferFull, Producer, RecordMetadata
+    from kavka.ids import TopicPartition
+
+_HOMES = {
+    "Admin": "kavka.client.admin",
+    "BufferFull": "kavka.client.producer",
+    "Consumer": "kavka.client.consumer",
+    "FetchedBatches": "kavka.client.consumer",
+    "NewPartitions": "kavka.client.admin",
+    "NewTopic": "kavka.client.admin",
+    "OffsetAndMetadata": "kavka.client.consumer",
+    "OffsetSpec": "kavka.client.admin",
+    "Producer": "kavka.client.producer",
+    "RecordMetadata": "kavka.client.producer",
+    "TopicPartition": "kavka.ids",
+}
+
+__all__ = [
+    "Admin",
+    "BufferFull",
+    "Consumer",
+    "FetchedBatches",
+    "NewPartitions",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OffsetSpec",
+    "Producer",
+    "RecordMetadata",
+    "TopicPartition",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from the module that has it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kavka.client' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,248 @@
+"""Settings of producer, consumer and admin client: Kafka's names, the Java client's defaults. Pure.
+
+Values may be given as text (from a properties file), or as Python numbers, booleans and lists. Settings that name
+a class in Java take a Python object here: a callable for (de)serializers and `partitioner.class`, a list of
+objects for `interceptor.classes`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kavka.settings.declaration import Catalogue, InvalidSetting, Setting, Value, ValueType
+
+log = logging.getLogger(__name__)
+
+_INT_MAX = 2**31 - 1
+_INT, _LONG, _TEXT = ValueType.INT, ValueType.LONG, ValueType.STRING
+_BOOL, _LIST, _CLASS = ValueType.BOOLEAN, ValueType.LIST, ValueType.CLASS
+
+
+def _addresses(value: Value) -> str | None:
+    if not value:
+        return "Give at least one broker as host:port"
+    for item in value if isinstance(value, list) else [str(value)]:
+        host, colon, port = item.rpartition(":")
+        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+            return f"{item!r} is not host:port"
+    return None
+
+
+def _plaintext(value: Value) -> str | None:
+    return None if value == "PLAINTEXT" else "Only PLAINTEXT is supported by this release"
+
+
+def _no_transactions(value: Value) -> str | None:
+    return None if value is None else "Transactions are not supported by this release"
+
+
+def _classic(value: Value) -> str | None:
+    if str(value).lower() == "classic":
+        return None
+    return "Only the classic group protocol is supported by this release"
+
+
+def _common() -> list[Setting]:
+    return [
+        Setting("bootstrap.servers", _LIST, None, "Brokers as host:port,... from which the others are learnt.",
+                check=_addresses),
+        Setting("client.id", _TEXT, "", "Name of this client in the brokers' logs, metrics and quotas."),
+        Setting("client.rack", _TEXT, "", "Rack of this client; a consumer may read from a replica of the same rack."),
+        Setting("metadata.max.age.ms", _LONG, 300_000, "Age at which metadata is asked for again.", minimum=0),
+        Setting("request.timeout.ms", _INT, 30_000, "How long a request waits for its answer.", minimum=0),
+        Setting("retry.backoff.ms", _LONG, 100, "First wait before a failed request is sent again.", minimum=0),
+        Setting("retry.backoff.max.ms", _LONG, 1000, "Longest wait before a request is repeated.", minimum=0),
+        Setting("reconnect.backoff.ms", _LONG, 50, "First wait before connecting again.", minimum=0),
+        Setting("reconnect.backoff.max.ms", _LONG, 1000, "Longest wait before connecting again.", minimum=0),
+        Setting("connections.max.idle.ms", _LONG, 540_000, "Connections idle for longer are closed; -1 is never."),
+        Setting("socket.connection.setup.timeout.ms", _LONG, 10_000, "Bound on one attempt to connect.", minimum=1),
+        Setting("security.protocol", _TEXT, "PLAINTEXT", "How to talk to brokers.", check=_plaintext),
+        *_ineffective(
+            "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
+            "auto.include.jmx.reporter", "client.dns.lookup", "enable.metrics.push", "send.buffer.bytes",
+            "receive.buffer.bytes", "security.providers", "socket.connection.setup.timeout.max.ms",
+            "metadata.recovery.strategy",
+        ),
+    ]  # fmt: skip
+
+
+def _ineffective(*names: str) -> Iterable[Setting]:
+    return (
+        Setting(name, _TEXT, None, "Known for compatibility; it has no effect.", effective=False)
+        for name in names
+    )
+
+
+PRODUCER = Catalogue([
+    *_common(),
+    Setting("acks", _TEXT, "all", "Which replicas must have a batch before it counts as sent.",
+            choices=("all", "-1", "0", "1")),
+    Setting("enable.idempotence", _BOOL, True, "Each record is written once, in order, although requests repeat."),
+    Setting("batch.size", _INT, 16_384, "Bytes that a batch may collect; 0 sends each record alone.", minimum=0),
+    Setting("linger.ms", _LONG, 0, "How long a batch that is not full waits for more records.", minimum=0),
+    Setting("buffer.memory", _LONG, 33_554_432, "Bytes of records that may wait to be sent.", minimum=0),
+    Setting("max.block.ms", _LONG, 60_000, "How long send waits for metadata and for room.", minimum=0),
+    Setting("max.request.size", _INT, 1_048_576, "Largest record, and largest request, in bytes.", minimum=0),
+    Setting("max.in.flight.requests.per.connection", _INT, 5, "Unanswered requests of a connection.", minimum=1),
+    Setting("retries", _INT, _INT_MAX, "How often a batch is sent again.", minimum=0, maximum=_INT_MAX),
+    Setting("delivery.timeout.ms", _INT, 120_000, "Bound on the time from append to success or failure.", minimum=0),
+    Setting("compression.type", _TEXT, "none", "Codec of the batches.",
+            choices=("none", "gzip", "snappy", "lz4", "zstd")),
+    Setting("compression.gzip.level", _INT, -1, "Level of gzip; -1 is the codec's own.", minimum=-1, maximum=9),
+    Setting("compression.lz4.level", _INT, 9, "Level of lz4.", minimum=1, maximum=17),
+    Setting("compression.zstd.level", _INT, 3, "Level of zstd.", minimum=-131_072, maximum=22),
+    Setting("key.serializer", _CLASS, None, "Callable that turns a key into bytes."),
+    Setting("value.serializer", _CLASS, None, "Callable that turns a value into bytes."),
+    Setting("partitioner.class", _CLASS, None, "None (murmur2 of the key, else sticky), `roundrobin`, or a callable."),
+    Setting("partitioner.ignore.keys", _BOOL, False, "Choose partitions as if there were no keys."),
+    Setting("interceptor.classes", _CLASS, None, "Objects with on_send and on_acknowledgement."),
+    Setting("transactional.id", _TEXT, None, "Name of a transactional producer.", check=_no_transactions),
+    *_ineffective("metadata.max.idle.ms", "partitioner.adaptive.partitioning.enable",
+                  "partitioner.availability.timeout.ms", "transaction.timeout.ms"),
+])  # fmt: skip
+
+CONSUMER = Catalogue([
+    *_common(),
+    Setting("group.id", _TEXT, None, "The group that this consumer belongs to."),
+    Setting("group.instance.id", _TEXT, None, "Name of a static member (KIP-345)."),
+    Setting("group.protocol", _TEXT, "classic", "The protocol of the group.", check=_classic),
+    Setting("session.timeout.ms", _INT, 45_000, "Without a heartbeat for this long a member is dead.", minimum=1),
+    Setting("heartbeat.interval.ms", _INT, 3_000, "Time between heartbeats.", minimum=1),
+    Setting("max.poll.interval.ms", _INT, 300_000, "Without a poll for this long the member leaves.", minimum=1),
+    Setting("max.poll.records", _INT, 500, "Records that one poll returns at most.", minimum=1),
+    Setting("partition.assignment.strategy", _CLASS, None, "Assignors in order of preference."),
+    Setting("enable.auto.commit", _BOOL, True, "Commit positions in the background."),
+    Setting("auto.commit.interval.ms", _INT, 5_000, "Time between automatic commits.", minimum=0),
+    Setting("auto.offset.reset", _TEXT, "latest", "Where to start without a committed offset.",
+            choices=("latest", "earliest", "none")),
+    Setting("fetch.min.bytes", _INT, 1, "Bytes for which a broker waits before it answers.", minimum=0),
+    Setting("fetch.max.bytes", _INT, 52_428_800, "Bytes of an answer.", minimum=0),
+    Setting("fetch.max.wait.ms", _INT, 500, "How long a broker waits for fetch.min.bytes.", minimum=0),
+    Setting("max.partition.fetch.bytes", _INT, 1_048_576, "Bytes of one partition in an answer.", minimum=0),
+    Setting("isolation.level", _TEXT, "read_uncommitted", "Whether aborted and open transactions are seen.",
+            choices=("read_uncommitted", "read_committed")),
+    Setting("check.crcs", _BOOL, True, "Check the checksum of every batch."),
+    Setting("allow.auto.create.topics", _BOOL, True, "Whether subscribing may create a topic."),
+    Setting("exclude.internal.topics", _BOOL, True, "Whether patterns pass over internal topics."),
+    Setting("default.api.timeout.ms", _INT, 60_000, "Bound on calls that have no timeout of their own.", minimum=0),
+    Setting("key.deserializer", _CLASS, None, "Callable that turns bytes into a key."),
+    Setting("value.deserializer", _CLASS, None, "Callable that turns bytes into a value."),
+    Setting("interceptor.classes", _CLASS, None, "Objects with on_consume and on_commit."),
+    *_ineffective("group.remote.assignor"),
+])  # fmt: skip
+
+ADMIN = Catalogue([
+    *_common(),
+    Setting("default.api.timeout.ms", _INT, 60_000, "Bound on calls that have no timeout of their own.", minimum=0),
+    Setting("retries", _INT, _INT_MAX, "How often a request is sent again.", minimum=0, maximum=_INT_MAX),
+    *_ineffective("bootstrap.controllers"),
+])  # fmt: skip
+
+
+class Config:
+    """Checked settings of one client; reading a name that is not declared is a bug and raises KeyError."""
+
+    def __init__(self, catalogue: Catalogue, given: Mapping[str, Any]) -> None:
+        """Check `given`. Raise InvalidSetting, a ValueError that names the setting; warn of unknown names once."""
+        self.given = frozenset(given)
+        self._values: dict[str, Any] = {}
+        _warn_of_useless(catalogue, given)
+        for setting in catalogue:
+            if setting.name in given:
+                self._values[setting.name] = _parse(setting, given[setting.name])
+            else:
+                self._values[setting.name] = setting.default
+        if not self._values["bootstrap.servers"]:
+            raise InvalidSetting("bootstrap.servers", None, "Give at least one broker as host:port")
+
+    def integer(self, name: str) -> int:
+        """Return a whole number."""
+        value = self._values[name]
+        assert isinstance(value, int), name
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean."""
+        value = self._values[name]
+        assert isinstance(value, bool), name
+        return value
+
+    def text(self, name: str) -> str:
+        """Return a text that has a default."""
+        value = self._values[name]
+        assert isinstance(value, str), name
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        """Return a text, or None when it was not given."""
+        value = self._values[name]
+        assert value is None or isinstance(value, str), name
+        return value
+
+    def texts(self, name: str) -> list[str]:
+        """Return a list of texts."""
+        value = self._values[name]
+        assert isinstance(value, list), name
+        return value
+
+    def thing(self, name: str) -> Any:
+        """Return what was given for a setting that names a class in Java."""
+        return self._values[name]
+
+    def addresses(self) -> list[tuple[str, int]]:
+        """Return `bootstrap.servers` as (host, port)."""
+        split = (item.rpartition(":") for item in self.texts("bootstrap.servers"))
+        return [(host.strip("[]"), int(port)) for host, _, port in split]
+
+
+def _parse(setting: Setting, value: Any) -> Any:
+    if setting.type is ValueType.CLASS or value is None:
+        return value if setting.type is ValueType.CLASS else setting.default
+    if isinstance(value, bool):
+        value = "true" if value else "false"
+    elif isinstance(value, list | tuple) and setting.type is ValueType.LIST:
+        value = ",".join(str(item) for item in value)
+    elif isinstance(value, float) and value.is_integer():
+        value = int(value)
+    elif not isinstance(value, str | int | float):
+        raise InvalidSetting(setting.name, value, f"Not a value of type {setting.type.name}")
+    return setting.parse(str(value))
+
+
+def _warn_of_useless(catalogue: Catalogue, given: Mapping[str, Any]) -> None:
+    for name in given:
+        if name not in catalogue:
+            nearest = catalogue.nearest(name)
+            hint = f"; did you mean {nearest}?" if nearest else ""
+            log.warning("unknown client setting ignored name=%s%s", name, hint)
+        elif not catalogue[name].effective:
+            log.warning("client setting has no effect name=%s", name)
+
+
+def as_callable(config: Config, name: str) -> Callable[..., Any] | None:
+    """Return a (de)serializer. Raise InvalidSetting unless it is callable or the name of one of Java's common ones."""
+    value: Callable[..., Any] | str | None = config.thing(name)
+    if value is None or callable(value):
+        return value
+    simple = str(value).rpartition(".")[2]
+    if simple in _TEXT_CODECS:
+        return _TEXT_CODECS[simple]
+    raise InvalidSetting(name, value, "Give a callable")
+
+
+def _encode_text(value: str | None) -> bytes | None:
+    return None if value is None else value.encode()
+
+
+def _decode_text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
+
+
+_TEXT_CODECS: dict[str, Callable[..., Any] | None] = {
+    "StringSerializer": _encode_text,
+    "StringDeserializer": _decode_text,
+    "ByteArraySerializer": None,
+    "ByteArrayDeserializer": None,
+}

@@ -1,0 +1,153 @@
+"""What is known of the cluster: brokers, topics, leaders and their epochs, and when to ask again. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kavka.errors import ErrorCode
+from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kavka.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """Where a broker listens."""
+
+    broker_id: BrokerId
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        """Return the address and id as Kafka's tools print a node."""
+        return f"{self.host}:{self.port} (id: {self.broker_id} rack: {self.rack or 'null'})"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """Who leads a partition. `leader` is -1 while there is none."""
+
+    partition: int
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    replicas: tuple[BrokerId, ...]
+    in_sync_replicas: tuple[BrokerId, ...]
+    offline_replicas: tuple[BrokerId, ...]
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """A topic; `partitions` stand in order of their numbers. `error` is NONE for a topic that exists."""
+
+    name: str
+    topic_id: TopicId
+    is_internal: bool
+    partitions: tuple[PartitionMetadata, ...]
+    error: ErrorCode = ErrorCode.NONE
+
+    @property
+    def available(self) -> list[int]:
+        """The partitions that have a leader."""
+        return [p.partition for p in self.partitions if p.leader >= 0]
+
+
+class MetadataCache:
+    """The newest answer for every topic of interest.
+
+    A partition never goes back to an older leader epoch as long as its topic id stays (KIP-320): answers of
+    brokers that lag behind are overruled by what was seen before.
+    """
+
+    def __init__(self, max_age_ms: int) -> None:
+        """Consider everything stale `max_age_ms` after an update."""
+        self._max_age_ms = max_age_ms
+        self._updated_at_ms: int | None = None
+        self._is_stale = True
+        self.brokers: dict[BrokerId, BrokerAddress] = {}
+        self.topics: dict[str, TopicMetadata] = {}
+        self.names: dict[TopicId, str] = {}
+        self.controller_id = BrokerId(-1)
+        self.cluster_id: str | None = None
+        self.updates = (
+            0  # counts updates, so that users can tell whether something may have changed
+        )
+
+    def update(self, response: MetadataResponse, tick_ms: int, asked: Iterable[str] | None) -> None:
+        """Take an answer about the topics `asked`, None meaning all topics."""
+        self.brokers = {
+            BrokerId(b.node_id): BrokerAddress(BrokerId(b.node_id), b.host, b.port, b.rack)
+            for b in response.brokers
+        }
+        self.controller_id = BrokerId(response.controller_id)
+        self.cluster_id = response.cluster_id
+        fresh = {t.name: self._topic(t) for t in response.topics if t.name is not None}
+        if asked is None:
+            self.topics = fresh
+        else:
+            self.topics.update(fresh)
+        self.names = {t.topic_id: t.name for t in self.topics.values() if t.topic_id != NO_TOPIC_ID}
+        self._updated_at_ms = tick_ms
+        self._is_stale = False
+        self.updates += 1
+
+    def mark_stale(self) -> None:
+        """Ask for an update: a leader was not where the cache says."""
+        self._is_stale = True
+
+    def is_stale(self, tick_ms: int) -> bool:
+        """Tell whether to ask again."""
+        return self._is_stale or self.due_in_ms(tick_ms) <= 0
+
+    def due_in_ms(self, tick_ms: int) -> int:
+        """Return how long the cache stays fresh if nobody marks it stale."""
+        if self._updated_at_ms is None:
+            return 0
+        return self._updated_at_ms + self._max_age_ms - tick_ms
+
+    def partition(self, at: TopicPartition) -> PartitionMetadata | None:
+        """Return what is known of a partition, or None."""
+        topic = self.topics.get(at.topic)
+        if topic is None or at.partition >= len(topic.partitions):
+            return None
+        return topic.partitions[at.partition]
+
+    def leader(self, at: TopicPartition) -> BrokerId | None:
+        """Return the leader's id, or None while there is none or its address is unknown."""
+        known = self.partition(at)
+        if known is None or known.leader not in self.brokers:
+            return None
+        return known.leader
+
+    def leader_epoch(self, at: TopicPartition) -> LeaderEpoch:
+        """Return the leader's epoch, or -1."""
+        known = self.partition(at)
+        return LeaderEpoch(-1) if known is None else known.leader_epoch
+
+    def forget(self, topic: str) -> None:
+        """Drop a topic that nobody is interested in any more."""
+        self.topics.pop(topic, None)
+
+    def _topic(self, answer: MetadataResponseTopic) -> TopicMetadata:
+        assert answer.name is not None
+        old = self.topics.get(answer.name)
+        topic_id = TopicId(bytes(answer.topic_id))
+        partitions = []
+        for part in sorted(answer.partitions, key=lambda p: p.partition_index):
+            new = PartitionMetadata(
+                part.partition_index,
+                BrokerId(part.leader_id),
+                LeaderEpoch(part.leader_epoch),
+                tuple(BrokerId(b) for b in part.replica_nodes),
+                tuple(BrokerId(b) for b in part.isr_nodes),
+                tuple(BrokerId(b) for b in part.offline_replicas),
+                ErrorCode.of(part.error_code),
+            )
+            if old is not None and old.topic_id == topic_id and len(old.partitions) > new.partition:
+                before = old.partitions[new.partition]
+                if before.leader_epoch > new.leader_epoch >= 0:
+                    new = before
+            partitions.append(new)
+        error = ErrorCode.of(answer.error_code)
+        return TopicMetadata(answer.name, topic_id, answer.is_internal, tuple(partitions), error)

@@ -1,0 +1,276 @@
+"""One connection to a broker: versions negotiated, requests pipelined, answers matched, time bounded.
+
+States: connecting -> negotiating (ApiVersions) -> open -> closed. `Peer.connect` returns in *open*. A peer never
+reconnects: its owner makes another one. When a request's time is over the connection is closed, because answers
+come in order: everything behind it is late as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any, NamedTuple, Self
+
+from kavka.doors import Network
+from kavka.errors import ErrorCode, KafkaError
+from kavka.net.frames import FrameReader, InvalidFrameSize
+from kavka.wire.apis import APIS, ApiKey
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.frame import decode_response, encode_request
+from kavka.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kavka.wire.schema import schema_of
+
+_CORRELATION = struct.Struct(">i").unpack_from
+_MAX_RESPONSE_BYTES = 2**30
+_SOFTWARE = ("kavka", "0.1.0")
+
+
+class _Waiting(NamedTuple):
+    future: asyncio.Future[Any]
+    response_class: type
+    version: int
+    timer: asyncio.TimerHandle
+
+
+class Peer(asyncio.BufferedProtocol):
+    """A connection to one broker. All methods belong to the loop's thread."""
+
+    def __init__(
+        self, client_id: str | None, max_response_bytes: int = _MAX_RESPONSE_BYTES
+    ) -> None:
+        """Make a wire for `Network.connect`; users call `Peer.connect`."""
+        self._client_id = client_id
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader(self._on_frame, max_response_bytes)
+        self._transport: Any = None
+        self._waiting: dict[int, _Waiting] = {}
+        self._next_correlation_id = 0
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._failure: Exception | None = None
+        self._closed = self._loop.create_future()
+        self.features: ApiVersionsResponse = ApiVersionsResponse()
+        self.name = "a broker"
+        self.last_used = self._loop.time()
+
+    @classmethod
+    async def connect(
+        cls,
+        network: Network,
+        host: str,
+        port: int,
+        *,
+        client_id: str | None = None,
+        timeout_ms: int = 10_000,
+    ) -> Self:
+        """Connect and negotiate versions. Raise OSError, of which TimeoutError and ConnectionError are kinds."""
+        peer: Any = None
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                peer = await network.connect(host, port, lambda: cls(client_id))
+                peer.name = f"{host}:{port}"
+                await peer._negotiate(timeout_ms)
+        except BaseException as error:
+            if peer is not None:
+                peer.abort()
+            if isinstance(error, TimeoutError):
+                raise TimeoutError(f"{host}:{port} did not answer in {timeout_ms} ms") from error
+            raise
+        opened: Self = peer
+        return opened
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for an answer."""
+        return len(self._waiting)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._failure is not None or self._transport is None or self._transport.is_closing()
+
+    def supports(self, api_key: int) -> bool:
+        """Tell whether the broker serves the API in a version that is known here."""
+        return api_key in self._versions
+
+    def version_of(self, api_key: int, newest: int | None = None) -> int:
+        """Return the newest version that both sides know, at most `newest`. Raise KafkaError UNSUPPORTED_VERSION."""
+        low, high = self._versions.get(api_key, (0, -1))
+        if newest is not None and newest < high:
+            high = newest
+        if high < low:
+            detail = f"{self.name} does not serve {ApiKey(api_key).name} in a version known here"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
+        return high
+
+    @property
+    def broker_versions(self) -> dict[int, tuple[int, int]]:
+        """The versions that the broker serves, by API key, also of keys that are unknown here."""
+        return {a.api_key: (a.min_version, a.max_version) for a in self.features.api_keys}
+
+    def post(
+        self, request: Any, version: int | None = None, timeout_ms: int = 30_000
+    ) -> asyncio.Future[Any]:
+        """Write the request now and return a future of its response; order on the wire is that of the calls.
+
+        The future fails with ConnectionError when the connection is lost, TimeoutError when its time is over,
+        CorruptFrame when the answer cannot be read. Raise at once ConnectionError on a closed peer, KafkaError
+        UNSUPPORTED_VERSION, and what the encoder refuses.
+        """
+        key = schema_of(type(request)).api_key
+        assert key is not None, f"{type(request).__name__} is not a request"
+        if version is None:
+            version = self.version_of(key)
+        self._require_open()
+        correlation_id = self._take_correlation_id()
+        parts = encode_request(request, version, correlation_id, self._client_id)
+        future: asyncio.Future[Any] = self._loop.create_future()
+        timer = self._loop.call_later(
+            timeout_ms / 1000, self._on_timeout, correlation_id, timeout_ms
+        )
+        response_class = APIS[ApiKey(key)].response()
+        self._waiting[correlation_id] = _Waiting(future, response_class, version, timer)
+        self._transport.writelines(parts)
+        self.last_used = self._loop.time()
+        return future
+
+    def post_unanswered(self, request: Any, version: int | None = None) -> None:
+        """Write a request to which the broker sends no answer (Produce with acks=0)."""
+        key = schema_of(type(request)).api_key
+        assert key is not None, f"{type(request).__name__} is not a request"
+        if version is None:
+            version = self.version_of(key)
+        self._require_open()
+        correlation_id = self._take_correlation_id()
+        self._transport.writelines(
+            encode_request(request, version, correlation_id, self._client_id)
+        )
+        self.last_used = self._loop.time()
+
+    async def send(self, request: Any, version: int | None = None, timeout_ms: int = 30_000) -> Any:
+        """Post the request and wait for its response."""
+        return await self.post(request, version, timeout_ms)
+
+    def close(self) -> None:
+        """Send what is queued and close; what waits fails with ConnectionError."""
+        self._fail(ConnectionError(f"the connection to {self.name} was closed"))
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once; what waits fails with ConnectionError."""
+        self._fail(ConnectionError(f"the connection to {self.name} was closed"))
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def wait_closed(self) -> None:
+        """Return when the connection is gone."""
+        await asyncio.shield(self._closed)
+
+    # The wire: called by the transport.
+
+    def connection_made(self, transport: Any) -> None:
+        """Keep the transport."""
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return memory for the next bytes."""
+        return self._reader.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take bytes; a stream that cannot be followed is closed."""
+        try:
+            self._reader.buffer_updated(nbytes)
+        except InvalidFrameSize as error:
+            self._fail(ConnectionError(f"{self.name} sent a {error}"))
+            self._transport.abort()
+
+    def eof_received(self) -> bool:
+        """Close as well."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail everything that waits."""
+        reason = f": {exc}" if exc is not None else ""
+        self._fail(ConnectionError(f"the connection to {self.name} was lost{reason}"))
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def pause_writing(self) -> None:
+        """Do nothing: the owner bounds the requests in flight."""
+
+    def resume_writing(self) -> None:
+        """Do nothing, as above."""
+
+    def _require_open(self) -> None:
+        if self._failure is not None:
+            raise ConnectionError(str(self._failure))
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionError(f"the connection to {self.name} is closing")
+
+    def _take_correlation_id(self) -> int:
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        return correlation_id
+
+    def _on_frame(self, frame: memoryview) -> None:
+        if len(frame) < 4:
+            raise InvalidFrameSize(f"frame of {len(frame)} bytes, which holds no correlation id")
+        (correlation_id,) = _CORRELATION(frame)
+        waiting = self._waiting.pop(correlation_id, None)
+        if waiting is None:
+            raise InvalidFrameSize(f"frame with the unknown correlation id {correlation_id}")
+        waiting.timer.cancel()
+        if waiting.future.done():
+            return  # the caller has given up; the stream goes on
+        try:
+            answer: tuple[int, Any] = decode_response(
+                waiting.response_class, waiting.version, frame
+            )
+        except CorruptFrame as error:
+            waiting.future.set_exception(error)
+        else:
+            waiting.future.set_result(answer[1])
+
+    def _on_timeout(self, correlation_id: int, timeout_ms: int) -> None:
+        waiting = self._waiting.pop(correlation_id)
+        if not waiting.future.done():
+            message = f"{self.name} did not answer in {timeout_ms} ms"
+            waiting.future.set_exception(TimeoutError(message))
+        self._fail(ConnectionError(f"{self.name} was too late with another answer"))
+        self._transport.abort()
+
+    def _fail(self, failure: Exception) -> None:
+        if self._failure is None:
+            self._failure = failure
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting.values():
+            each.timer.cancel()
+            if not each.future.done():
+                each.future.set_exception(ConnectionError(str(self._failure)))
+
+    async def _negotiate(self, timeout_ms: int) -> None:
+        ours = APIS[ApiKey.API_VERSIONS]
+        version = min(ours.max_version, 3)
+        while True:
+            request = ApiVersionsRequest(
+                client_software_name=_SOFTWARE[0], client_software_version=_SOFTWARE[1]
+            )
+            response: ApiVersionsResponse = await self.send(request, version, timeout_ms)
+            if response.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
+                break
+            theirs = [a.max_version for a in response.api_keys if a.api_key == ApiKey.API_VERSIONS]
+            version = min(version - 1, theirs[0]) if theirs and theirs[0] >= 0 else 0
+        if response.error_code != ErrorCode.NONE:
+            raise KafkaError(ErrorCode.of(response.error_code), f"{self.name} refused ApiVersions")
+        self.features = response
+        for theirs_ in response.api_keys:
+            self._learn(theirs_.api_key, theirs_.min_version, theirs_.max_version)
+
+    def _learn(self, api_key: int, min_version: int, max_version: int) -> None:
+        try:
+            ours = APIS[ApiKey(api_key)]
+        except (KeyError, ValueError):
+            return  # an API of a newer release
+        low, high = max(ours.min_version, min_version), min(ours.max_version, max_version)
+        if low <= high:
+            self._versions[api_key] = (low, high)
