@@ -1,0 +1,82 @@
+"""The contract of a machine: *handle decides, apply remembers*.
+
+A machine holds hard state, which its log carries, and soft state (sessions, timers, who waits), which it does not.
+The shell that drives it works like this:
+
+    decision = machine.handle(event, now_ms)          or machine.tick(now_ms)
+    append decision.records, all or none, in order    (nothing to append: at once committed)
+    committed:  machine.apply(record) for each, in log order; then let decision.effects leave
+    refused:    machine.failed(decision, error, now_ms) in place of both; let its effects leave
+
+Decisions may overlap: a second may be made while the records of the first are on their way. They are applied, and
+their effects leave, in the order in which they were made. So hard state is always a prefix of the log, and replaying
+the log of any run into a fresh machine, with `apply` alone, reproduces it.
+
+An answer belongs to a token that the shell gave with an event. The first answer of a token counts: one that was
+decided with records and overtaken by a later event (a rebalance begins while an assignment is being written) is
+dropped by the shell when its token is answered already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from kavka.errors import ErrorCode
+
+Event = TypeVar("Event", contravariant=True)
+Record = TypeVar("Record")
+Effect = TypeVar("Effect")
+Reply = TypeVar("Reply", covariant=True)
+
+Token = int
+"""Names a request that waits for its answer; given by the shell, unique in its life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[Reply]):
+    """The effect that answers the request of `token`."""
+
+    token: Token
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[Record, Effect]):
+    """What is to happen: `records` are appended, all or none, and once committed the `effects` leave in order."""
+
+    records: tuple[Record, ...] = ()
+    effects: tuple[Effect, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Tell whether anything is to be done at all."""
+        return bool(self.records or self.effects)
+
+
+class Machine(Protocol[Event, Record, Effect]):
+    """A state machine over a log. Its methods never wait, and only `apply` changes hard state."""
+
+    def handle(self, event: Event, now_ms: int) -> Decision[Record, Effect]:
+        """Decide. May read everything and change soft state."""
+        ...
+
+    def apply(self, record: Record) -> None:
+        """Remember one committed record; called in log order, while living and while loading."""
+        ...
+
+    def failed(
+        self, decision: Decision[Record, Effect], error: ErrorCode, now_ms: int
+    ) -> Decision[Record, Effect]:
+        """Take back the soft state of a decision whose records were refused by the log, and decide what to answer."""
+        ...
+
+    def tick(self, now_ms: int) -> Decision[Record, Effect]:
+        """Do one thing that is due; call it again while `deadline_ms()` is not after `now_ms`.
+
+        One thing each, so that the failed append of one group cannot take another's answers with it.
+        """
+        ...
+
+    def deadline_ms(self) -> int | None:
+        """Return when `tick` next has something to do; None is never."""
+        ...
