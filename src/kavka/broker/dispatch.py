@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kavka.errors import ErrorCode
 from kavka.net.connection import Connection, Slot
 from kavka.wire.apis import APIS, ApiKey
-from kavka.wire.codec import decode
-from kavka.wire.errors import CorruptFrame
+from kavka.wire.codec import CorruptFrame, decode
 from kavka.wire.frame import RequestHeader, decode_request_header, encode_response
 
 if TYPE_CHECKING:
