@@ -1,0 +1,95 @@
+"""Offsets of a query: their JSON, how much of what is new a trigger takes, and how ranges become tasks. Pure.
+
+The JSON is that of Spark's Kafka source, `{"topic": {"0": 12}}`: the offset after the last one that was read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kavka.ids import TopicPartition
+
+Offsets = dict[TopicPartition, int]
+OffsetJson = dict[str, dict[str, int]]
+
+
+class OffsetRange(NamedTuple):
+    """Records of one partition from `start` up to and without `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
+    """Return offsets as Spark stores them, in a fixed order, because Spark compares them as text."""
+    nested: OffsetJson = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        nested.setdefault(topic, {})[str(partition)] = offset
+    return nested
+
+
+def from_json(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """Read what `to_json` gave, or Spark's own connector."""
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in nested.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def limited(start: Offsets, end: Offsets, max_offsets: int) -> Offsets:
+    """Return how far a trigger goes that may take `max_offsets` records: each partition in proportion to what is new.
+
+    A partition that is missing in `start` must not be in `end`. At least one record of each partition that has any is
+    taken, so that small partitions do not starve beside large ones.
+    """
+    sizes = {partition: max(end[partition] - start[partition], 0) for partition in end}
+    total = sum(sizes.values())
+    if total <= max_offsets:
+        return end
+    taken = {}
+    for partition, size in sizes.items():
+        share = max_offsets * size / total
+        taken[partition] = min(
+            start[partition] + (math.ceil(share) if share < 1 else math.floor(share)),
+            max(end[partition], start[partition]),
+        )
+    return taken
+
+
+def split(
+    ranges: Iterable[OffsetRange], min_partitions: int | None, max_records: int | None
+) -> list[OffsetRange]:
+    """Cut ranges into tasks: none empty, at least about `min_partitions`, none of more than `max_records` offsets.
+
+    Without either, a range of a partition is a task.
+    """
+    left = sorted(one for one in ranges if one.end > one.start)
+    if max_records is not None:
+        left = [
+            part
+            for one in left
+            for part in _cut(one, math.ceil((one.end - one.start) / max_records))
+        ]
+    if min_partitions is None or len(left) >= min_partitions:
+        return left
+    total = sum(one.end - one.start for one in left)
+    return [
+        part for one in left
+        for part in _cut(one, max(round((one.end - one.start) / total * min_partitions), 1))
+    ]  # fmt: skip
+
+
+def _cut(one: OffsetRange, pieces: int) -> list[OffsetRange]:
+    """Cut a range into pieces whose lengths differ by one at most."""
+    length = one.end - one.start
+    pieces = min(pieces, length)
+    bounds = [one.start + length * n // pieces for n in range(pieces + 1)]
+    return [
+        OffsetRange(one.topic, one.partition, start, end)
+        for start, end in zip(bounds, bounds[1:], strict=False)
+    ]

@@ -1,0 +1,377 @@
+"""Options of the source and the sink: the names and meanings of Spark's own Kafka connector, and `groupId`. Pure.
+
+Parsing refuses what Spark's connector refuses, and also names that neither knows, because a misspelt option would
+otherwise be obeyed by its default. Every refusal is a ConnectorError of one sentence.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kavka.ids import TopicPartition
+from kavka.spark.errors import ConnectorError
+
+EARLIEST, LATEST = -2, -1
+"""What a specific offset of -2 and -1 stands for."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """These topics, with whatever partitions they have."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribePattern:
+    """All topics whose whole name matches; internal topics never do."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """These partitions and no others."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+Selection = Subscribe | SubscribePattern | Assign
+
+
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """The same end of every partition: EARLIEST or LATEST."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Specific:
+    """An offset for each partition, among them EARLIEST and LATEST."""
+
+    offsets: dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first record of each partition whose timestamp is at least this."""
+
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimes:
+    """As AtTime, with a timestamp for each partition."""
+
+    timestamps_ms: dict[TopicPartition, int]
+
+
+Bound = Everywhere | Specific | AtTime | AtTimes
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Checked options of a read."""
+
+    selection: Selection
+    starting: Bound
+    ending: Bound
+    latest_without_match: bool
+    """Whether a starting time after the last record means the end of the partition; else it is an error."""
+    fail_on_data_loss: bool
+    include_headers: bool
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    group_id: str | None
+    """The group to which a streaming query commits what it has processed."""
+    client: dict[str, str]
+    """Settings of the Kafka client, without the prefix `kafka.`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Checked options of a write."""
+
+    topic: str | None
+    """Where all rows go; None leaves it to the column `topic`."""
+    include_headers: bool
+    client: dict[str, str]
+
+
+_SELECTIONS = ("subscribe", "subscribePattern", "assign")
+_SOURCE_NAMES = (
+    *_SELECTIONS, "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
+    "failOnDataLoss", "includeHeaders", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
+    "minPartitions", "maxRecordsPerPartition", "groupIdPrefix", "groupId", "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+)  # fmt: skip
+_SINK_NAMES = ("topic", "includeHeaders", "checkpointLocation", "queryName", "path")
+_FORBIDDEN_TO_SOURCE = {
+    "auto.offset.reset": "set startingOffsets instead",
+    "enable.auto.commit": "the source commits nothing by itself; set groupId to publish its progress",
+    "key.deserializer": "keys are always binary; cast them in the data frame",
+    "value.deserializer": "values are always binary; cast them in the data frame",
+    "interceptor.classes": "interceptors would see records in no defined order",
+}
+_FORBIDDEN_TO_SINK = {
+    "key.serializer": "keys are written as binary; cast them in the data frame",
+    "value.serializer": "values are written as binary; cast them in the data frame",
+}
+_DURATION = re.compile(r"\s*(\d+)\s*(ms|s|m|min|h|d)?\s*")
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """Check the options of `spark.read` or `spark.readStream`; names may have any case. Raise ConnectorError."""
+    given = _lower(options)
+    _refuse_unknown(given, _SOURCE_NAMES)
+    strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
+    if strategy not in ("error", "latest"):
+        raise ConnectorError(
+            f"startingOffsetsByTimestampStrategy must be error or latest, not {strategy!r}."
+        )
+    return SourceOptions(
+        selection=_selection(given),
+        starting=_starting(given, streaming),
+        ending=_ending(given, streaming),
+        latest_without_match=strategy == "latest",
+        fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
+        include_headers=_boolean(given, "includeHeaders", False),
+        max_offsets_per_trigger=_positive(given, "maxOffsetsPerTrigger"),
+        min_offsets_per_trigger=_positive(given, "minOffsetsPerTrigger"),
+        max_trigger_delay_ms=_duration_ms(given, "maxTriggerDelay", 15 * 60_000),
+        min_partitions=_positive(given, "minPartitions"),
+        max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
+        group_id=_filled(given, "groupId"),
+        client=_client_settings(given, _FORBIDDEN_TO_SOURCE),
+    )
+
+
+def parse_sink(options: Mapping[str, str]) -> SinkOptions:
+    """Check the options of `df.write` or `df.writeStream`. Raise ConnectorError."""
+    given = _lower(options)
+    _refuse_unknown(given, _SINK_NAMES)
+    return SinkOptions(
+        topic=_filled(given, "topic"),
+        include_headers=_boolean(given, "includeHeaders", False),
+        client=_client_settings(given, _FORBIDDEN_TO_SINK),
+    )
+
+
+def _lower(options: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in options.items()}
+
+
+def _refuse_unknown(given: Mapping[str, str], known: tuple[str, ...]) -> None:
+    """Raise for the first name that is neither an option nor begins with `kafka.`."""
+    names = {name.lower(): name for name in known}
+    for name in given:
+        if name in names or name.startswith("kafka."):
+            continue
+        near = difflib.get_close_matches(name, [*names, "kafka.bootstrap.servers"], 1, 0.75)
+        hint = f"; did you mean {names.get(near[0], near[0])}?" if near else "."
+        raise ConnectorError(f"The option {name!r} is not one of format kavka{hint}")
+
+
+def _client_settings(given: Mapping[str, str], forbidden: Mapping[str, str]) -> dict[str, str]:
+    """Return what begins with `kafka.` without that prefix."""
+    settings = {
+        name.removeprefix("kafka."): value
+        for name, value in given.items()
+        if name.startswith("kafka.")
+    }
+    for name, reason in forbidden.items():
+        if name in settings:
+            raise ConnectorError(f"The option kafka.{name} is not supported: {reason}.")
+    if not settings.get("bootstrap.servers", "").strip():
+        raise ConnectorError(
+            "The option kafka.bootstrap.servers is missing: give it as host:port,...."
+        )
+    return settings
+
+
+def _selection(given: Mapping[str, str]) -> Selection:
+    chosen = [name for name in _SELECTIONS if name.lower() in given]
+    if len(chosen) != 1:
+        found = " and ".join(chosen) or "none"
+        raise ConnectorError(
+            f"Exactly one of subscribe, subscribePattern and assign must be given, not {found}."
+        )
+    text = given[chosen[0].lower()].strip()
+    if not text:
+        raise ConnectorError(f"The option {chosen[0]} is empty.")
+    match chosen[0]:
+        case "subscribe":
+            return Subscribe(_topics(text))
+        case "subscribePattern":
+            return SubscribePattern(_pattern(text))
+        case _:
+            return Assign(_assigned(text))
+
+
+def _topics(text: str) -> tuple[str, ...]:
+    topics = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    if not topics:
+        raise ConnectorError("The option subscribe names no topic.")
+    return topics
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ConnectorError(f"subscribePattern is not a regular expression: {error}.") from None
+    return text
+
+
+def _assigned(text: str) -> tuple[TopicPartition, ...]:
+    form = 'The option assign must be JSON such as {"topic": [0, 1]}'
+    topics = _json_object("assign", text, form)
+    pairs = []
+    for topic, partitions in topics.items():
+        if not isinstance(partitions, list) or not all(_is_number(number) for number in partitions):
+            raise ConnectorError(f"{form}, but for {topic!r} it has {partitions!r}.")
+        pairs += [TopicPartition(topic, number) for number in partitions]
+    if not pairs:
+        raise ConnectorError("The option assign names no partition.")
+    return tuple(sorted(set(pairs)))
+
+
+def _starting(given: Mapping[str, str], streaming: bool) -> Bound:
+    default = LATEST if streaming else EARLIEST
+    bound = _bound(given, "starting", Everywhere(default))
+    if not streaming and LATEST in _ends(bound):
+        raise ConnectorError("startingOffsets of a batch query cannot be latest.")
+    return bound
+
+
+def _ending(given: Mapping[str, str], streaming: bool) -> Bound:
+    if streaming:
+        for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+            if name.lower() in given:
+                raise ConnectorError(f"The option {name} is not valid in a streaming query.")
+    bound = _bound(given, "ending", Everywhere(LATEST))
+    if EARLIEST in _ends(bound):
+        raise ConnectorError("endingOffsets cannot be earliest.")
+    return bound
+
+
+def _ends(bound: Bound) -> set[int]:
+    match bound:
+        case Everywhere(offset):
+            return {offset}
+        case Specific(offsets):
+            return set(offsets.values())
+        case _:
+            return set()
+
+
+def _bound(given: Mapping[str, str], side: str, default: Bound) -> Bound:
+    """Read one side's options; a timestamp for all wins over timestamps by partition, and these over offsets."""
+    timestamp = given.get(f"{side}timestamp")
+    if timestamp is not None:
+        return AtTime(_number(f"{side}Timestamp", timestamp, minimum=0))
+    by_partition = given.get(f"{side}offsetsbytimestamp")
+    if by_partition is not None:
+        return AtTimes(_by_partition(f"{side}OffsetsByTimestamp", by_partition, 0))
+    offsets = given.get(f"{side}offsets")
+    if offsets is None:
+        return default
+    match offsets.strip().lower():
+        case "earliest":
+            return Everywhere(EARLIEST)
+        case "latest":
+            return Everywhere(LATEST)
+        case _:
+            return Specific(_by_partition(f"{side}Offsets", offsets, EARLIEST))
+
+
+def _by_partition(name: str, text: str, minimum: int) -> dict[TopicPartition, int]:
+    form = f'The option {name} must be JSON such as {{"topic": {{"0": 23}}}}'
+    if name.endswith("Offsets"):
+        form = form.replace(" must be ", " must be earliest, latest or ")
+    numbers: dict[TopicPartition, int] = {}
+    for topic, partitions in _json_object(name, text, form).items():
+        if not isinstance(partitions, dict):
+            raise ConnectorError(f"{form}, but for {topic!r} it has {partitions!r}.")
+        for partition, number in partitions.items():
+            if not partition.isdecimal() or not _is_number(number, minimum):
+                raise ConnectorError(f"{form}, but for {topic}-{partition} it has {number!r}.")
+            numbers[TopicPartition(topic, int(partition))] = number
+    return numbers
+
+
+def _is_number(value: object, minimum: int = 0) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+
+
+def _json_object(name: str, text: str, form: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        raise ConnectorError(f"{form}, not {text!r}.") from None
+    if not isinstance(value, dict):
+        raise ConnectorError(f"{form}, not {text!r}.")
+    return value
+
+
+def _filled(given: Mapping[str, str], name: str) -> str | None:
+    value = given.get(name.lower())
+    if value is not None and not value.strip():
+        raise ConnectorError(f"The option {name} is empty.")
+    return value
+
+
+def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
+    words = {"true": True, "false": False}
+    return _read(given, name, default, lambda text: words[text.lower()], "true or false")
+
+
+def _positive(given: Mapping[str, str], name: str) -> int | None:
+    value = given.get(name.lower())
+    return None if value is None else _number(name, value, minimum=1)
+
+
+def _number(name: str, text: str, *, minimum: int) -> int:
+    def checked(text: str) -> int:
+        number = int(text)
+        if number < minimum:
+            raise ValueError
+        return number
+
+    wanted = f"a whole number of at least {minimum}"
+    return _read({name.lower(): text}, name, 0, checked, wanted)
+
+
+def _duration_ms(given: Mapping[str, str], name: str, default: int) -> int:
+    def duration(text: str) -> int:
+        found = _DURATION.fullmatch(text)
+        if found is None:
+            raise ValueError
+        return int(found[1]) * _UNIT_MS[found[2] or "ms"]
+
+    return _read(given, name, default, duration, "a duration such as 500ms, 20s or 15m")
+
+
+def _read(
+    given: Mapping[str, str], name: str, default: T, read: Callable[[str], T], wanted: str
+) -> T:
+    text = given.get(name.lower())
+    if text is None:
+        return default
+    try:
+        return read(text.strip())
+    except (ValueError, KeyError):
+        raise ConnectorError(f"The option {name} must be {wanted}, not {text!r}.") from None
