@@ -1,0 +1,31 @@
+"""The clocks of a node: one that people set, one that only runs."""
+
+from __future__ import annotations
+
+from kavka.testing.simulation.loop import SimLoop
+
+EPOCH_MS = 1_700_000_000_000
+"""What the wall clock of a node without error shows at virtual time 0."""
+
+
+class SimClock:
+    """The door `Clock` of a node; the wall clock drifts and jumps, the other starts anywhere and never goes back."""
+
+    def __init__(self, loop: SimLoop, *, drift: float = 0.0, origin_ms: int = 0) -> None:
+        """Run `1 + drift` wall seconds in a second; `origin_ms` is the monotonic clock's start."""
+        self._loop = loop
+        self._drift = drift
+        self._origin_ms = origin_ms
+        self._offset_ms = 0.0
+
+    def now_ms(self) -> int:
+        """Return milliseconds since 1970 by the wall clock of the node."""
+        return int(EPOCH_MS + self._offset_ms + self._loop.time() * 1000 * (1 + self._drift))
+
+    def tick_ms(self) -> int:
+        """Return milliseconds since an origin of the node's own."""
+        return int(self._origin_ms + self._loop.time() * 1000)
+
+    def jump(self, by_ms: float) -> None:
+        """Set the wall clock forward, or back when `by_ms` is negative."""
+        self._offset_ms += by_ms

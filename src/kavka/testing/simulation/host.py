@@ -1,0 +1,27 @@
+"""The doors of one process on a simulated node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.testing.simulation.chance import SimChance, stream
+from kavka.testing.simulation.clock import SimClock
+from kavka.testing.simulation.disk import DiskDoor
+from kavka.testing.simulation.network import NetworkDoor
+from kavka.testing.simulation.process import Process
+
+if TYPE_CHECKING:
+    from kavka.testing.simulation.world import Node
+
+
+class SimHost:
+    """A `doors.Host`: what `RealHost` is to production."""
+
+    def __init__(self, node: Node, process: Process) -> None:
+        """Open the doors of `node` for `process`."""
+        self.node = node
+        self.process = process
+        self.clock: SimClock = node.clock
+        self.chance = SimChance(stream(node.world.seed, f"chance of {process.name} {node.starts}"))
+        self.disk: DiskDoor = node.disk.door(process)
+        self.network: NetworkDoor = node.world.network.door(process, node)

@@ -1,0 +1,162 @@
+"""A run of a program on a node, and the tasks and callbacks that belong to it.
+
+Every callback of the loop carries a `contextvars.Context`, and the process it belongs to is a variable in it. So a
+process can be killed between two steps (its callbacks are dropped) or paused (they are held back), and the code of
+the process learns as little of it as under `kill -9` and `kill -STOP`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from kavka.testing.simulation.loop import SimLoop
+
+PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("PROCESS", default=None)
+"""Whose code is running; None for the world itself."""
+
+
+class ProcessDied(BaseException):
+    """Unwinds code of a process that was killed in the middle of a call; no policy of the product may catch it."""
+
+
+class Process:
+    """One run of a program, from its start until it ends or is killed."""
+
+    def __init__(self, name: str, loop: SimLoop) -> None:
+        """Make a running process called `name`; `enter` gives it something to do."""
+        self.name = name
+        self.loop = loop
+        self.alive = True
+        self.killed = False
+        # Invariant: None unless paused; then what would have run meanwhile, in order.
+        self.held: list[asyncio.Handle] | None = None
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self.at_end: list[Callable[[], None]] = []
+        self.writes_left: int | None = None
+        self._tasks: list[SimTask] = []
+        self._sweep_at = 64
+        self.context = contextvars.Context()
+        self.context.run(PROCESS.set, self)
+
+    def enter(self, callback: Callable[..., object], *args: Any) -> None:
+        """Let the process call `callback` in its next step."""
+        self.loop.call_soon(callback, *args, context=self.context.copy())
+
+    def adopt(self, task: SimTask) -> None:
+        """Remember a task that the process made."""
+        self._tasks.append(task)
+        if len(self._tasks) >= self._sweep_at:
+            self._sweep_at = 2 * len(self.pending()) + 64
+
+    def pending(self) -> list[SimTask]:
+        """Return the tasks that have not finished, oldest first, and let go of the others."""
+        self._tasks = [task for task in self._tasks if not task.done()]
+        return self._tasks
+
+    def end(self, *, killed: bool) -> None:
+        """Stop for good: nothing of this process runs after it, and its doors are shut."""
+        if not self.alive:
+            return
+        self.alive = False
+        self.killed = killed
+        self.held = None
+        for action in self.at_end:
+            action()
+        self.at_end.clear()
+        if not self.loop.is_closed():
+            self.ended.set_result(None)
+
+    def die(self) -> NoReturn:
+        """End in the middle of a call, as by `kill -9`, and unwind to the loop."""
+        self.end(killed=True)
+        raise ProcessDied(self.name)
+
+    def pause(self) -> None:
+        """Hold back every step until `resume`, as a stopped process or a long collection does."""
+        if self.alive and self.held is None:
+            self.held = []
+
+    def resume(self) -> None:
+        """Run what was held back, in its order."""
+        held, self.held = self.held, None
+        if held and self.alive:
+            self.loop.put_back(held)
+
+    def bury(self) -> None:
+        """Close the coroutines of an ended process. The world does it last: `finally` blocks run, on shut doors."""
+        for task in list(self.pending()):
+            task.die_quietly()
+            coroutine = task.get_coro()
+            try:
+                if isinstance(coroutine, Coroutine):
+                    coroutine.close()
+            except (Exception, ProcessDied):  # noqa: BLE001 - the code of the dead has no say any more
+                continue
+
+    def check_alive(self) -> None:
+        """Raise ProcessDied when code of a dead process reaches one of its doors."""
+        if not self.alive:
+            raise ProcessDied(self.name)
+
+
+class _BornInOrder:
+    """Hashes by a birth number instead of an address, so that sets of tasks and futures iterate alike in every run."""
+
+    birth: int
+
+    def __hash__(self) -> int:
+        return self.birth
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class SimFuture(_BornInOrder, asyncio.Future[Any]):
+    """A future of the simulated loop."""
+
+    def __init__(self, *, loop: SimLoop) -> None:
+        """Make a pending future."""
+        self.birth = loop.next_birth()
+        super().__init__(loop=loop)
+
+
+class SimTask(_BornInOrder, asyncio.Task[Any]):
+    """A task of the simulated loop; it knows the process that made it."""
+
+    _log_destroy_pending: bool
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        *,
+        loop: SimLoop,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+        **more: Any,
+    ) -> None:
+        """Start `coroutine`; its default name is its number in this loop, not in the interpreter."""
+        self.birth = loop.next_birth()
+        self.process = PROCESS.get() if context is None else context.get(PROCESS)
+        name = name or f"task-{self.birth}"
+        super().__init__(coroutine, loop=loop, name=name, context=context, **more)
+        if self.process is not None:
+            self.process.adopt(self)
+
+    def die_quietly(self) -> None:
+        """Let a task that never finishes be collected without a warning."""
+        self._log_destroy_pending = False
+
+    def where(self) -> str:
+        """Return the chain of coroutines down to the one that waits, each with its line."""
+        steps: list[str] = []
+        awaited: Any = self.get_coro()
+        while awaited is not None and len(steps) < 30:
+            frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+            name = getattr(awaited, "__qualname__", type(awaited).__name__)
+            steps.append(f"{name}:{frame.f_lineno}" if frame is not None else name)
+            awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+        return " > ".join(steps)

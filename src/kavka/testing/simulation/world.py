@@ -1,0 +1,201 @@
+"""A world: nodes with disks and clocks, the network between them, and one loop that is all their time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from kavka.testing.simulation.chance import stream
+from kavka.testing.simulation.clock import SimClock
+from kavka.testing.simulation.disk import SimDisk
+from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.loop import Failure, SimLoop
+from kavka.testing.simulation.network import SimNetwork
+from kavka.testing.simulation.process import Process, SimTask
+from kavka.testing.simulation.story import Story
+
+T = TypeVar("T")
+
+Program = Callable[[SimHost], Coroutine[Any, Any, object]]
+"""What a node runs: it gets its doors, and its process ends when it returns."""
+
+
+class Node:
+    """A machine. Its disk and clock stay when its process dies."""
+
+    def __init__(self, world: World, name: str, address: str) -> None:
+        """Make a machine that is up and runs nothing."""
+        source = stream(world.seed, f"node {name}")
+        self.world = world
+        self.name = name
+        self.address = address
+        self.is_up = True
+        self.starts = 0
+        self.when_up: list[Callable[[], None]] = []
+        self.disk = SimDisk(world.loop, stream(world.seed, f"disk of {name}"))
+        self.clock = SimClock(
+            world.loop,
+            drift=source.uniform(-1e-4, 1e-4),
+            origin_ms=source.randrange(1_000, 1 << 40),
+        )
+        self.process: Process | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a program runs here."""
+        return self.process is not None and self.process.alive
+
+    def start(self, program: Program) -> Process:
+        """Run `program` in a new process. A host that was off is switched on first."""
+        assert not self.is_running, f"{self.name} runs already"
+        self._switch_on()
+        self.starts += 1
+        process = Process(self.name, self.world.loop)
+        self.process = process
+        self.world.processes.append(process)
+        host = SimHost(self, process)
+        self.world.story.tell(self.name, f"starts (run {self.starts})")
+        process.enter(self._begin, process, program, host)
+        return process
+
+    def kill(self) -> None:
+        """Kill the process (`kill -9`): the page cache stays, the kernel closes its connections."""
+        if self.process is not None and self.process.alive:
+            self.world.story.tell(self.name, "is killed")
+            self.process.end(killed=True)
+
+    def kill_in_write(self, writes: int) -> None:
+        """Kill the process in the middle of a write to the disk, `writes` after this moment."""
+        if self.process is not None and self.process.alive:
+            self.world.story.tell(self.name, f"will be killed {writes} writes from now")
+            self.process.writes_left = writes
+            self.process.at_end.append(lambda: self.world.story.tell(self.name, "is gone"))
+
+    def lose_power(self) -> None:
+        """Crash the host: what was not synced may be lost, and nobody says goodbye."""
+        self.is_up = False
+        if self.process is not None:
+            self.process.end(killed=True)
+        lost = self.disk.crash()
+        self.world.story.tell(self.name, "loses power" + "".join(f"; lost {loss}" for loss in lost))
+
+    def pause(self) -> None:
+        """Stop the process for a while (`kill -STOP`)."""
+        if self.process is not None and self.process.alive:
+            self.world.story.tell(self.name, "stands still")
+            self.process.pause()
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        if self.process is not None and self.process.alive and self.process.held is not None:
+            self.world.story.tell(self.name, "goes on")
+            self.process.resume()
+
+    def jump_clock(self, by_ms: int) -> None:
+        """Set the wall clock."""
+        self.world.story.tell(self.name, f"has its clock set by {by_ms} ms")
+        self.clock.jump(by_ms)
+
+    def _switch_on(self) -> None:
+        if not self.is_up:
+            self.is_up = True
+            waiting, self.when_up = self.when_up, []
+            for action in waiting:
+                action()
+
+    def _begin(self, process: Process, program: Program, host: SimHost) -> None:
+        task = self.world.loop.create_task(program(host), name=f"main of {self.name}")
+        task.add_done_callback(
+            lambda done: self._ended(process, done), context=contextvars.Context()
+        )
+
+    def _ended(self, process: Process, task: asyncio.Task[object]) -> None:
+        if process.alive:
+            error = None if task.cancelled() else task.exception()
+            left = [leak.where() for leak in process.pending()]
+            process.end(killed=False)
+            if error is not None:
+                self.world.fail(self.name, "its program failed", error)
+            if left:
+                self.world.fail(self.name, f"left tasks behind: {left}", None)
+            self.world.story.tell(self.name, "ends" if error is None else f"ends with {error!r}")
+
+
+class World:
+    """Everything that belongs to one seed."""
+
+    def __init__(self, seed: int) -> None:
+        """Make an empty world."""
+        self.seed = seed
+        self.loop = SimLoop()
+        self.story = Story(self.loop.time)
+        self.network = SimNetwork(self)
+        self.nodes: dict[str, Node] = {}
+        self.processes: list[Process] = []
+
+    @property
+    def failures(self) -> list[Failure]:
+        """What nobody handled, in the order in which it happened."""
+        return self.loop.failures
+
+    def node(self, name: str) -> Node:
+        """Return the node of this name, a new one at first."""
+        if name not in self.nodes:
+            self.nodes[name] = Node(self, name, f"10.0.0.{len(self.nodes) + 1}")
+        return self.nodes[name]
+
+    def find(self, host: str) -> Node | None:
+        """Return the node that has this name or address."""
+        for node in self.nodes.values():
+            if host in (node.name, node.address):
+                return node
+        return None
+
+    def fail(self, who: str, message: str, error: BaseException | None) -> None:
+        """Note a failure of the run."""
+        self.story.tell(who, f"FAILURE: {message}" + (f" ({error!r})" if error else ""))
+        self.loop.failures.append(Failure(self.loop.time(), who, message, error))
+
+    def run(self, main: Coroutine[Any, Any, T], *, limit_s: float = 86_400.0) -> T:
+        """Run `main` as the world's own hand, then end everything.
+
+        Raise TimeoutError after `limit_s` virtual seconds, and say who waits.
+        """
+        try:
+            with self.story.listening():
+                return self.loop.run(_limited(main, limit_s, self.loop))
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        for process in self.processes:
+            process.pending()
+        gc.collect()  # exceptions that nobody asked for are reported when their task goes
+        for process in self.processes:
+            process.end(killed=True)
+        for process in self.processes:
+            process.bury()
+        for task in asyncio.all_tasks(self.loop):
+            if isinstance(task, SimTask):
+                task.die_quietly()
+        self.loop.close()
+
+
+async def _limited(main: Coroutine[Any, Any, T], limit_s: float, loop: SimLoop) -> T:
+    waiting = ""
+
+    def look() -> None:
+        nonlocal waiting
+        waiting = loop.waiting()
+
+    loop.call_later(limit_s - 1e-6, look)
+    try:
+        async with asyncio.timeout(limit_s) as limit:
+            return await main
+    except TimeoutError as error:
+        if limit.expired():
+            raise TimeoutError(f"not done after {limit_s} virtual s\n{waiting}") from error
+        raise

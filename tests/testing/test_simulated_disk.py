@@ -1,0 +1,276 @@
+"""The disk of the simulation: what a crash may take, and what it may never take."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kavka.doors import Disk
+from kavka.testing.simulation.disk import DiskDoor, SimDisk
+from kavka.testing.simulation.inode import PAGE
+from kavka.testing.simulation.loop import SimLoop
+from kavka.testing.simulation.process import Process, ProcessDied
+
+
+def disk_of(seed: int = 0) -> tuple[SimDisk, DiskDoor]:
+    loop = SimLoop()
+    disk = SimDisk(loop, random.Random(seed))
+    loop.close()
+    return disk, DiskDoor(disk, Process("p", loop))
+
+
+def door_again(disk: SimDisk) -> DiskDoor:
+    return disk.door(Process("q", disk.loop))
+
+
+def run(seed: int, use: Callable[[SimDisk, DiskDoor], Awaitable[None]]) -> None:
+    loop = SimLoop()
+    disk = SimDisk(loop, random.Random(seed))
+    door = disk.door(Process("p", loop))
+    try:
+        loop.run(_call(use, disk, door))
+    finally:
+        loop.close()
+
+
+async def _call(
+    use: Callable[[SimDisk, DiskDoor], Awaitable[None]], disk: SimDisk, door: DiskDoor
+) -> None:
+    await use(disk, door)
+
+
+def test_it_is_a_disk() -> None:
+    _, door = disk_of()
+    disk: Disk = door
+    disk.make_directories("/a/b")
+    disk.open("/a/b/f", create=True).write_at(b"hello", 2)
+    assert disk.open("/a/b/f").read_at(100, 0) == b"\0\0hello"
+    assert disk.list("/a") == ["b"]
+    assert disk.is_directory("/a/b")
+    assert not disk.is_directory("/a/b/f")
+    disk.rename("/a/b", "/a/c")
+    assert disk.list("/a/c") == ["f"]
+    disk.remove_tree("/a/c")
+    assert disk.list("/a") == []
+    assert not disk.exists("/a/c/f")
+
+
+def test_a_missing_file_and_a_missing_directory_are_said() -> None:
+    _, door = disk_of()
+    with pytest.raises(FileNotFoundError, match="/x"):
+        door.open("/x")
+    with pytest.raises(FileNotFoundError):
+        door.open("/no/where", create=True)
+    with pytest.raises(FileNotFoundError):
+        door.list("/no")
+    with pytest.raises(IsADirectoryError):
+        door.open("/")
+
+
+def test_a_removed_file_stays_readable_where_it_is_open() -> None:
+    _, door = disk_of()
+    file = door.open("/f", create=True)
+    file.write_at(b"abc", 0)
+    door.remove("/f")
+    assert file.read_at(3, 0) == b"abc"
+
+
+def test_the_death_of_a_process_loses_nothing() -> None:
+    disk, door = disk_of()
+    door.open("/f", create=True).write_at(b"abc", 0)
+    door._process.end(killed=True)
+    assert door_again(disk).open("/f").read_at(3, 0) == b"abc"
+
+
+def test_the_doors_of_a_dead_process_are_shut() -> None:
+    _, door = disk_of()
+    file = door.open("/f", create=True)
+    door._process.end(killed=True)
+    with pytest.raises(ProcessDied):
+        file.write_at(b"abc", 0)
+    with pytest.raises(ProcessDied):
+        door.list("/")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 1 << 30),
+    synced=st.lists(st.binary(min_size=1, max_size=300), max_size=8),
+    unsynced=st.lists(st.binary(min_size=1, max_size=3000), max_size=8),
+)
+def test_a_host_crash_never_takes_what_was_synced(
+    seed: int, synced: list[bytes], unsynced: list[bytes]
+) -> None:
+    disk, door = disk_of(seed)
+    file = door.open("/f", create=True)
+    door.sync_directory("/")
+    position = 0
+    for data in synced:
+        file.write_at(data, position)
+        position += len(data)
+    file.sync()
+    for data in unsynced:
+        file.write_at(data, position)
+        position += len(data)
+    disk.crash()
+    durable = b"".join(synced)
+    left = door_again(disk).open("/f").read_at(1 << 20, 0)
+    assert left[: len(durable)] == durable
+    written = durable + b"".join(unsynced)
+    assert len(left) <= len(written)
+    pages = range(0, len(left), PAGE)
+    assert all(
+        kept == meant or kept == 0
+        for page in pages
+        for kept, meant in zip(left[page : page + PAGE], written[page : page + PAGE], strict=False)
+    )
+
+
+def test_crashes_tear_writes_lose_pages_and_keep_all() -> None:
+    seen = set()
+    for seed in range(80):
+        disk, door = disk_of(seed)
+        file = door.open("/f", create=True)
+        door.sync_directory("/")
+        for number in range(1, 5):
+            file.write_at(bytes([number]) * PAGE, (number - 1) * PAGE)
+        disk.crash()
+        left = door_again(disk).open("/f").read_at(1 << 20, 0)
+        if not left:
+            seen.add("nothing")
+        elif len(left) == 4 * PAGE and 0 not in left:
+            seen.add("all")
+        elif 0 in left:
+            seen.add("hole")
+        elif len(left) % PAGE:
+            seen.add("torn")
+    assert seen == {"nothing", "all", "hole", "torn"}
+
+
+def test_a_failed_sync_forgets_and_the_next_one_lies() -> None:
+    disk, door = disk_of()
+    file = door.open("/f", create=True)
+    door.sync_directory("/")
+    file.write_at(b"abc", 0)
+    disk.faults.sync_error = 1.0
+    with pytest.raises(OSError, match="Input/output"):
+        file.sync()
+    disk.faults.sync_error = 0.0
+    file.sync()
+    assert file.read_at(3, 0) == b"abc"
+    disk.crash()
+    assert door_again(disk).open("/f").read_at(3, 0) == b""
+
+
+def test_names_that_were_not_synced_may_go_and_renames_may_be_undone() -> None:
+    seen = set()
+    for seed in range(40):
+        disk, door = disk_of(seed)
+        door.open("/old", create=True)
+        door.sync_directory("/")
+        door.open("/fresh", create=True)
+        door.rename("/old", "/new")
+        disk.crash()
+        seen.add(tuple(door_again(disk).list("/")))
+    assert seen == {("old",), ("fresh", "old"), ("fresh", "new")}
+
+
+def test_synced_names_stay() -> None:
+    for seed in range(20):
+        disk, door = disk_of(seed)
+        door.make_directories("/d")
+        file = door.open("/d/tmp", create=True)
+        file.write_at(b"x", 0)
+        file.sync()
+        door.rename("/d/tmp", "/d/checkpoint")
+        door.sync_directory("/d")
+        disk.crash()
+        assert door_again(disk).open("/d/checkpoint").read_at(1, 0) == b"x"
+
+
+def test_a_full_disk_takes_a_part_and_says_so() -> None:
+    disk, door = disk_of()
+    disk.faults.capacity_bytes = 10
+    file = door.open("/f", create=True)
+    file.write_at(b"12345678", 0)
+    with pytest.raises(OSError, match="No space left") as caught:
+        file.write_at(b"12345678", 8)
+    assert caught.value.errno == errno.ENOSPC
+    assert file.size() <= 10
+    assert door.usage("/") == (10, 10 - file.size())
+
+
+def test_bytes_flip_on_read_and_at_rest() -> None:
+    disk, door = disk_of()
+    file = door.open("/f", create=True)
+    file.write_at(bytes(100), 0)
+    file.sync()
+    disk.faults.read_flip = 1.0
+    assert sum(map(int.bit_count, file.read_at(100, 0))) == 1
+    disk.faults.read_flip = 0.0
+    assert file.read_at(100, 0) == bytes(100)
+    inode = disk.names["/f"]
+    assert inode is not None
+    inode.flip(50, 3)
+    assert file.read_at(100, 0)[50] == 8
+
+
+def test_cold_ranges_are_warm_after_reading() -> None:
+    disk, door = disk_of()
+    file = door.open("/f", create=True)
+    file.write_at(bytes(3 * PAGE), 0)
+    assert file.is_cached(3 * PAGE, 0)
+    file.sync()
+    disk.cool()
+    assert not file.is_cached(1, 0)
+    file.read_at(PAGE, 0)
+    assert file.is_cached(PAGE, 0)
+    assert not file.is_cached(1, PAGE)
+
+
+def test_a_process_can_die_in_the_middle_of_a_write() -> None:
+    disk, door = disk_of(3)
+    file = door.open("/f", create=True)
+    file.write_at(b"first", 0)
+    door._process.writes_left = 0
+    with pytest.raises(ProcessDied):
+        file.write_at(b"second" * 100, 5)
+    left = door_again(disk).open("/f")
+    assert 5 <= left.size() < 605
+    assert left.read_at(5, 0) == b"first"
+
+
+def test_a_lock_belongs_to_one_process_until_it_dies() -> None:
+    disk, door = disk_of()
+    lock = door.lock("/.lock")
+    other = door_again(disk)
+    with pytest.raises(BlockingIOError, match="p has the lock"):
+        other.lock("/.lock")
+    lock.release()
+    other.lock("/.lock")
+    other._process.end(killed=True)
+    door.lock("/.lock")
+
+
+def test_work_in_the_pool_takes_time_and_goes_on_when_nobody_waits() -> None:
+    async def use(disk: SimDisk, door: DiskDoor) -> None:
+        file = door.open("/f", create=True)
+        task = asyncio.ensure_future(door.run(file.write_at, b"abc", 0))
+        await asyncio.sleep(0)
+        assert file.size() == 0
+        task.cancel()
+        await asyncio.sleep(1)
+        assert file.size() == 3
+        started = disk.loop.time()
+        assert await door.run(file.read_at, 3, 0) == b"abc"
+        assert disk.loop.time() > started
+        with pytest.raises(FileNotFoundError):
+            await door.run(door.open, "/missing")
+
+    run(0, use)
