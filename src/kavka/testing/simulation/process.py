@@ -150,6 +150,11 @@ class SimTask(_BornInOrder, asyncio.Task[Any]):
         """Let a task that never finishes be collected without a warning."""
         self._log_destroy_pending = False
 
+    def set_name(self, name: object) -> None:
+        """Rename the task; None, which Python 3.13 passes for tasks without a name, keeps the one it has."""
+        if name is not None:
+            super().set_name(name)
+
     def where(self) -> str:
         """Return the chain of coroutines down to the one that waits, each with its line."""
         steps: list[str] = []

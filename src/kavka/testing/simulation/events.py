@@ -1,0 +1,150 @@
+"""What the programs of a run tell the invariants: the facts that a user of Kafka could see.
+
+A record's value names it, once and for all: nobody ever sends the same value twice on purpose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kavka.ids import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A producer asked for `value`; its `number` counts the producer's records of that partition, from 0."""
+
+    producer: str
+    partition: TopicPartition
+    number: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The broker said that `value` is in the log."""
+
+    producer: str
+    partition: TopicPartition
+    offset: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The producer gave up on `value`: it may be in the log, or not."""
+
+    producer: str
+    partition: TopicPartition
+    value: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A reader that goes forward, record by record, got one."""
+
+    reader: str
+    partition: TopicPartition
+    offset: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A reader starts at `offset`, instead of where it was."""
+
+    reader: str
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkSeen:
+    """A reader was told the end of what may be read."""
+
+    reader: str
+    partition: TopicPartition
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Records below `offset` were asked to be deleted."""
+
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """A member of a group finished its work on a record."""
+
+    group: str
+    member: str
+    partition: TopicPartition
+    offset: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The coordinator confirmed a group's offset: everything below it is done."""
+
+    group: str
+    member: str
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedSeen:
+    """The coordinator told a group's offset; None when there is none."""
+
+    group: str
+    partition: TopicPartition
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A member was given these partitions, and no others, in a generation of its group."""
+
+    group: str
+    member: str
+    generation: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLost:
+    """A host crashed: what was neither synced nor written back may be gone."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """After everything healed, a partition was read from its start to its end."""
+
+    partition: TopicPartition
+    log_start_offset: int
+    high_watermark: int
+    records: tuple[tuple[int, bytes], ...]
+
+
+Event = (
+    Sent
+    | Acknowledged
+    | Refused
+    | Read
+    | Sought
+    | WatermarkSeen
+    | Deleted
+    | Processed
+    | Committed
+    | CommittedSeen
+    | Assigned
+    | PowerLost
+    | Audited
+)

@@ -1,0 +1,36 @@
+"""Durability: what was acknowledged is there."""
+
+from __future__ import annotations
+
+from kavka.ids import TopicPartition
+from kavka.testing.simulation.events import Acknowledged, Audited, Event
+from kavka.testing.simulation.invariants.invariant import Invariant, Violation
+
+
+class AcknowledgedRecordsSurvive(Invariant):
+    """Every acknowledged record that nobody deleted is in the log, at the offset that was acknowledged."""
+
+    says = "a record that was acknowledged is never lost"
+
+    def __init__(self) -> None:
+        """Know of no records."""
+        self._acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
+
+    def observe(self, event: Event) -> None:
+        """Remember acknowledgements; compare them with the audit."""
+        match event:
+            case Acknowledged(_, partition, offset, value):
+                there = self._acknowledged.setdefault(partition, {}).setdefault(offset, value)
+                if there != value:
+                    raise Violation(
+                        f"{partition} offset {offset} was acknowledged for {there!r} and {value!r}"
+                    )
+            case Audited(partition, log_start_offset, _, records):
+                found = dict(records)
+                for offset, value in self._acknowledged.get(partition, {}).items():
+                    if offset >= log_start_offset and found.get(offset) != value:
+                        raise Violation(
+                            f"{partition} offset {offset}: acknowledged {value!r}, found {found.get(offset)!r}"
+                        )
+            case _:
+                pass

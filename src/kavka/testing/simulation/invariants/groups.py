@@ -1,0 +1,100 @@
+"""Consumer groups: who owns a partition, and what a committed offset means."""
+
+from __future__ import annotations
+
+from kavka.ids import TopicPartition
+from kavka.testing.simulation.events import (
+    Assigned,
+    Audited,
+    Committed,
+    CommittedSeen,
+    Event,
+    Processed,
+)
+from kavka.testing.simulation.invariants.invariant import Invariant, Violation
+
+
+class OneOwnerPerPartition(Invariant):
+    """In one generation of a group a partition is given to one member."""
+
+    says = "a partition has one owner in each generation of a group"
+
+    def __init__(self) -> None:
+        """Know of no group."""
+        self._owners: dict[tuple[str, int, TopicPartition], str] = {}
+
+    def observe(self, event: Event) -> None:
+        """Remember who was given what."""
+        if isinstance(event, Assigned):
+            for partition in event.partitions:
+                key = (event.group, event.generation, partition)
+                owner = self._owners.setdefault(key, event.member)
+                if owner != event.member:
+                    raise Violation(
+                        f"{partition} belongs to {owner} and to {event.member} in generation {event.generation}"
+                    )
+
+
+class CommittedOffsetsStay(Invariant):
+    """A group's offset is never told lower than it was confirmed; members here never commit backwards."""
+
+    says = "a committed offset survives and never goes back"
+
+    def __init__(self) -> None:
+        """Know of no group."""
+        self._committed: dict[tuple[str, TopicPartition], int] = {}
+
+    def observe(self, event: Event) -> None:
+        """Compare what is told with what was confirmed."""
+        match event:
+            case Committed(group, _, partition, offset):
+                key = (group, partition)
+                self._committed[key] = max(offset, self._committed.get(key, 0))
+            case CommittedSeen(group, partition, offset):
+                confirmed = self._committed.get((group, partition))
+                if confirmed is not None and (offset is None or offset < confirmed):
+                    raise Violation(
+                        f"{group} had committed {confirmed} for {partition}, now it is {offset}"
+                    )
+            case _:
+                pass
+
+
+class CommittedRecordsWereProcessed(Invariant):
+    """Nobody skips work: below a committed offset, each record of the log was processed by some member."""
+
+    says = "everything below a committed offset was processed"
+
+    def __init__(self) -> None:
+        """Know of no group."""
+        self._processed: dict[tuple[str, TopicPartition], set[bytes]] = {}
+        self._committed: dict[tuple[str, TopicPartition], int] = {}
+
+    def observe(self, event: Event) -> None:
+        """Compare the audit with what was processed."""
+        match event:
+            case Processed(group, _, partition, _, value):
+                self._processed.setdefault((group, partition), set()).add(value)
+            case Committed(group, _, partition, offset):
+                key = (group, partition)
+                self._committed[key] = max(offset, self._committed.get(key, 0))
+            case Audited(partition, _, _, records):
+                for (group, of), committed in self._committed.items():
+                    if of == partition:
+                        self._check(group, partition, committed, records)
+            case _:
+                pass
+
+    def _check(
+        self,
+        group: str,
+        partition: TopicPartition,
+        committed: int,
+        records: tuple[tuple[int, bytes], ...],
+    ) -> None:
+        processed = self._processed.get((group, partition), set())
+        for offset, value in records:
+            if offset < committed and value not in processed:
+                raise Violation(
+                    f"{group} committed {committed} for {partition}, but nobody processed offset {offset} ({value!r})"
+                )

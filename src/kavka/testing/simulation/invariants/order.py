@@ -1,0 +1,38 @@
+"""Order: the records of one producer in one partition stand as they were sent, and nothing else stands there."""
+
+from __future__ import annotations
+
+from kavka.ids import TopicPartition
+from kavka.testing.simulation.events import Audited, Event, Sent
+from kavka.testing.simulation.invariants.invariant import Invariant, Violation
+
+
+class RecordsKeepTheirOrder(Invariant):
+    """For each producer and partition the numbers never go down, and no value is there that nobody sent."""
+
+    says = "records of a producer keep their order, and nothing appears that nobody sent"
+
+    def __init__(self) -> None:
+        """Know of no records."""
+        self._sent: dict[tuple[TopicPartition, bytes], tuple[str, int]] = {}
+
+    def observe(self, event: Event) -> None:
+        """Remember what was sent; walk through what the audit found."""
+        match event:
+            case Sent(producer, partition, number, value):
+                self._sent[partition, value] = (producer, number)
+            case Audited(partition, _, _, records):
+                last: dict[str, int] = {}
+                for offset, value in records:
+                    if (partition, value) not in self._sent:
+                        raise Violation(
+                            f"{partition} offset {offset} holds {value!r}, which nobody sent there"
+                        )
+                    producer, number = self._sent[partition, value]
+                    if number < last.get(producer, -1):
+                        raise Violation(
+                            f"{partition} offset {offset}: record {number} of {producer} after {last[producer]}"
+                        )
+                    last[producer] = number
+            case _:
+                pass
