@@ -213,7 +213,7 @@ class ProducerState:
     ) -> CompletedTransaction | None:
         """Remember a batch read back from the log, without judging it.
 
-        The control batch of a transaction comes with its `marker`. Other control batches (no producer id) leave no trace.
+        The control batch of a transaction comes with its `marker`; others (no producer id) leave no trace.
         """
         if not header.attributes & _CONTROL:
             self.appended(header, header.base_offset)

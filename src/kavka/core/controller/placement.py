@@ -1,7 +1,7 @@
 """Where the replicas of new partitions go.
 
-First replicas go round the brokers from a random start; the others follow at a shift that grows with each round, so that
-the followers of one broker's partitions are spread. Ten partitions, three replicas, brokers 0 to 4, start 0, shift 0:
+First replicas go round the brokers from a random start; the others follow at a shift that grows with each round, so
+that followers are spread too. Ten partitions, three replicas, five brokers, start 0, shift 0:
 
     p0: 0 1 2    p1: 1 2 3    p2: 2 3 4    p3: 3 4 0    p4: 4 0 1
     p5: 0 2 3    p6: 1 3 4    ...

@@ -10,6 +10,7 @@ from kavka.errors import ErrorCode
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _LONGEST_NAME = 249
+_MOST_PARTITIONS = 10_000
 USE_DEFAULT = -1
 
 
@@ -97,7 +98,9 @@ def check_new_topic(
     if partitions <= 0:
         message = "Number of partitions must be larger than 0."
         return TopicRefusal(ErrorCode.INVALID_PARTITIONS, message)
-    return _check_factor(factor, brokers) or Shape(partitions, factor, {})
+    return (
+        _check_count(partitions) or _check_factor(factor, brokers) or Shape(partitions, factor, {})
+    )
 
 
 def check_growth(
@@ -117,7 +120,7 @@ def check_growth(
     added = count - len(present)
     factor = len(present[0])
     if assignments is None:
-        return _check_factor(factor, brokers) or Shape(added, factor, {})
+        return _check_count(added) or _check_factor(factor, brokers) or Shape(added, factor, {})
     if len(assignments) != added:
         message = f"Increasing the number of partitions by {added} but {len(assignments)} assignments provided."
         return TopicRefusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
@@ -130,6 +133,14 @@ def check_growth(
         )
         return TopicRefusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     return shape
+
+
+def _check_count(partitions: int) -> TopicRefusal | None:
+    """Refuse what would take the broker's memory in one request, as Kafka's KRaft controller does."""
+    if partitions > _MOST_PARTITIONS:
+        message = f"Excessively large number of partitions per request: {partitions}."
+        return TopicRefusal(ErrorCode.POLICY_VIOLATION, message)
+    return None
 
 
 def _check_factor(factor: int, brokers: Collection[int]) -> TopicRefusal | None:

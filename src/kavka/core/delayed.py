@@ -1,0 +1,130 @@
+"""Operations that wait: a produce for its replicas, a fetch for bytes, each with keys that wake it and a deadline.
+
+Nothing is polled. Whoever changes what an operation may wait for calls `touched(key)`, which looks at the operations
+of that key only; the shell sets one timer for `deadline_ms()` and calls `expire`. An operation leaves exactly once:
+returned by `touched` (it is complete), returned by `expire`, or cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from heapq import heapify, heappop, heappush
+from typing import Generic, Protocol, TypeVar
+
+
+class Operation(Protocol):
+    """Something that waits. `is_complete` is asked often: it must be cheap and change nothing."""
+
+    def is_complete(self) -> bool:
+        """Tell whether there is nothing left to wait for."""
+        ...
+
+
+O = TypeVar("O", bound=Operation)  # noqa: E741
+K = TypeVar("K", bound=Hashable)
+
+
+class Waiting(Generic[K, O]):
+    """One registered operation; keep it to cancel."""
+
+    __slots__ = ("deadline_ms", "keys", "operation", "order")
+
+    def __init__(self, keys: tuple[K, ...], deadline_ms: int, order: int, operation: O) -> None:
+        """Note where the operation is registered; `order` breaks ties of deadlines."""
+        self.keys = keys
+        self.deadline_ms = deadline_ms
+        self.order = order
+        self.operation: O | None = operation  # None once it has left
+
+    def __lt__(self, other: Waiting[K, O]) -> bool:
+        """Order by deadline, then by registration."""
+        return (self.deadline_ms, self.order) < (other.deadline_ms, other.order)
+
+
+class DelayedOperations(Generic[K, O]):
+    """A bounded set of waiting operations."""
+
+    def __init__(self, max_operations: int) -> None:
+        """Let at most `max_operations` wait at a time."""
+        self._max_operations = max_operations
+        # Invariant: a waiting is under each of its keys as long as its operation is not None. Dicts keep the order.
+        self._by_key: dict[K, dict[Waiting[K, O], None]] = {}
+        self._by_deadline: list[Waiting[K, O]] = []
+        self._count = 0
+        self._next_order = 0
+
+    def __len__(self) -> int:
+        """Return how many operations wait."""
+        return self._count
+
+    def register(self, keys: Iterable[K], deadline_ms: int, operation: O) -> Waiting[K, O] | None:
+        """Let `operation` wait for its keys until `deadline_ms`; None when the bound is reached: answer it now.
+
+        The caller has seen that it is not complete; nothing may have happened in between.
+        """
+        if self._count >= self._max_operations:
+            return None
+        waiting = Waiting(tuple(dict.fromkeys(keys)), deadline_ms, self._next_order, operation)
+        self._next_order += 1
+        self._count += 1
+        for key in waiting.keys:
+            self._by_key.setdefault(key, {})[waiting] = None
+        heappush(self._by_deadline, waiting)
+        return waiting
+
+    def touched(self, key: K) -> list[O]:
+        """Take out and return the operations of `key` that are complete now, oldest first."""
+        waitings = self._by_key.get(key)
+        if waitings is None:
+            return []
+        done = [w for w in waitings if w.operation is not None and w.operation.is_complete()]
+        return [self._take(waiting) for waiting in done]
+
+    def has(self, key: K) -> bool:
+        """Tell whether anything waits for `key`."""
+        return key in self._by_key
+
+    def expire(self, now_ms: int) -> list[O]:
+        """Take out and return the operations whose deadline is not after `now_ms`, in the order of deadlines."""
+        expired: list[O] = []
+        heap = self._by_deadline
+        while heap and heap[0].deadline_ms <= now_ms:
+            waiting = heappop(heap)
+            if waiting.operation is not None:
+                expired.append(self._take(waiting))
+        return expired
+
+    def cancel(self, waiting: Waiting[K, O]) -> bool:
+        """Drop an operation whose connection is gone; False when it has left already."""
+        if waiting.operation is None:
+            return False
+        self._take(waiting)
+        return True
+
+    def take_all(self, key: K) -> list[O]:
+        """Take out and return everything that waits for `key`, complete or not: the partition has moved away."""
+        waitings = self._by_key.get(key, {})
+        return [self._take(waiting) for waiting in list(waitings)]
+
+    def deadline_ms(self) -> int | None:
+        """Return the earliest deadline; None when nothing waits."""
+        heap = self._by_deadline
+        while heap and heap[0].operation is None:
+            heappop(heap)
+        return heap[0].deadline_ms if heap else None
+
+    def _take(self, waiting: Waiting[K, O]) -> O:
+        operation = waiting.operation
+        assert operation is not None, "an operation leaves once"
+        waiting.operation = None
+        self._count -= 1
+        for key in waiting.keys:
+            waitings = self._by_key[key]
+            del waitings[waiting]
+            if not waitings:
+                del self._by_key[key]
+        # Those that have left stay in the heap until they surface; more than half of it is too many.
+        if len(self._by_deadline) > 2 * self._count + 64:
+            self._by_deadline = [w for w in self._by_deadline if w.operation is not None]
+            heapify(self._by_deadline)
+        return operation

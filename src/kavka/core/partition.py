@@ -1,0 +1,433 @@
+"""One partition's replication, as its leader or follower sees it.
+
+    log_start_offset                    last_stable_offset   high_watermark       log_end_offset
+          |  readable by read_committed       |                    |                    |
+          v---------------------------------->v                    |                    |
+          |  readable by everybody            +------------------->v                    |
+          |  replicated by followers                               +------------------->v
+
+The leader takes appends, hears from followers how far they are by their fetches, and moves the high watermark to
+the smallest log end offset of those that are in sync or about to be. Membership of the in-sync set changes through the
+controller: the leader proposes (`IsrChange`), counts with the *maximal* set while the proposal is under way (nothing
+can be acknowledged that a replica about to join lacks), and adopts what the controller answers.
+
+Epochs fence: the leader epoch grows with each election, the partition epoch with each change of leader or in-sync set.
+Sources: KIP-101, KIP-320, KIP-497, KIP-966; Kafka's `Partition` and `Replica`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from kavka.errors import ErrorCode
+from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+
+NO_LEADER = BrokerId(-1)
+_NEVER_MS = -(2**62)
+
+
+class Role(Enum):
+    """What this broker is to the partition."""
+
+    NONE = "none"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """What the controller says of a partition: the content of LeaderAndIsr, and of the znode `state`."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+    in_sync_replicas: tuple[BrokerId, ...]
+    replicas: tuple[BrokerId, ...]
+    adding_replicas: tuple[BrokerId, ...] = ()
+    removing_replicas: tuple[BrokerId, ...] = ()
+    controller_epoch: int = 0
+    topic_id: TopicId = NO_TOPIC_ID
+
+
+class IsrChange(NamedTuple):
+    """A proposal to the controller (AlterPartition), valid only while both epochs are the partition's."""
+
+    in_sync_replicas: tuple[BrokerId, ...]
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+
+
+class Follower:
+    """What a leader knows of another replica."""
+
+    __slots__ = (
+        "last_caught_up_ms",
+        "last_fetch_leader_end_offset",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, last_caught_up_ms: int) -> None:
+        """Know nothing but when it was last in sync."""
+        self.log_end_offset = -1  # -1 is unknown: it holds the high watermark back
+        self.log_start_offset = -1
+        self.last_caught_up_ms = last_caught_up_ms
+        self.last_fetch_leader_end_offset = -1
+        self.last_fetch_ms = _NEVER_MS
+
+    def fetched(
+        self, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
+    ) -> None:
+        """Note a fetch from `offset`, which says that it has all before; `leader_end_offset` is of that moment.
+
+        Who reaches now what was the leader's end at its previous fetch was caught up then: a follower that is
+        always one fetch behind a busy leader is in sync.
+        """
+        if offset >= leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif offset >= self.last_fetch_leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.log_end_offset = offset
+        self.log_start_offset = log_start_offset
+        self.last_fetch_leader_end_offset = leader_end_offset
+        self.last_fetch_ms = now_ms
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
+        """Tell whether it has all, or had all within `replica.lag.time.max.ms`."""
+        return (
+            self.log_end_offset == leader_end_offset
+            or now_ms - self.last_caught_up_ms <= max_lag_ms
+        )
+
+
+class Partition:
+    """The replication state of one partition on this broker.
+
+    `min_insync_replicas` and `max_lag_ms` are set anew by the owner when the settings change.
+    """
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        broker_id: BrokerId,
+        *,
+        log_start_offset: int = 0,
+        log_end_offset: int = 0,
+        high_watermark: int = 0,
+        min_insync_replicas: int = 1,
+        max_lag_ms: int = 30_000,
+    ) -> None:
+        """Start from what the disk has: the log's ends and the checkpointed high watermark, which is clamped."""
+        self.topic_partition = topic_partition
+        self.broker_id = broker_id
+        self.min_insync_replicas = min_insync_replicas
+        self.max_lag_ms = max_lag_ms
+        self.topic_id = NO_TOPIC_ID
+        self.role = Role.NONE
+        self.leader = NO_LEADER
+        self.leader_epoch = LeaderEpoch(-1)
+        self.partition_epoch = -1
+        self.controller_epoch = -1
+        self.replicas: tuple[BrokerId, ...] = ()
+        self.adding_replicas: tuple[BrokerId, ...] = ()
+        self.removing_replicas: tuple[BrokerId, ...] = ()
+        # Committed by the controller. Invariant while leading: holds the leader.
+        self.in_sync_replicas: tuple[BrokerId, ...] = ()
+        self.pending_isr: tuple[BrokerId, ...] | None = None
+        # Where this leader's epoch begins: who has not reached it may hold records of another history.
+        self.leader_epoch_start_offset = -1
+        self.followers: dict[BrokerId, Follower] = {}
+        # Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.high_watermark = min(max(high_watermark, log_start_offset), log_end_offset)
+        self.first_unstable_offset: int | None = None
+        self._check()
+
+    def _check(self) -> None:
+        assert 0 <= self.log_start_offset <= self.high_watermark <= self.log_end_offset, self
+        assert self.role is not Role.LEADER or self.broker_id in self.in_sync_replicas, self
+
+    def __repr__(self) -> str:
+        """Show the facts that invariants speak of."""
+        return (
+            f"<{self.topic_partition} {self.role.value} epoch={self.leader_epoch} "
+            f"start={self.log_start_offset} hw={self.high_watermark} end={self.log_end_offset} "
+            f"isr={list(self.in_sync_replicas)}>"
+        )
+
+    # What may be read
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads."""
+        return self.role is Role.LEADER
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where read_committed ends: the first offset of an undecided transaction, at most the high watermark."""
+        first_unstable = self.first_unstable_offset
+        if first_unstable is None or first_unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(first_unstable, self.log_start_offset)
+
+    def readable_end(self, *, read_committed: bool = False, is_follower: bool = False) -> int:
+        """Return the offset before which a fetcher may read."""
+        if is_follower:
+            return self.log_end_offset
+        return self.last_stable_offset if read_committed else self.high_watermark
+
+    def check_leader_epoch(self, leader_epoch: int) -> ErrorCode:
+        """Judge the epoch that a request carries; -1 claims nothing (KIP-320)."""
+        if leader_epoch < 0 or leader_epoch == self.leader_epoch:
+            return ErrorCode.NONE
+        if leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def check_leader(self, leader_epoch: int = -1) -> ErrorCode:
+        """Judge a request that only the leader may answer. The epoch counts first, as in Kafka."""
+        error = self.check_leader_epoch(leader_epoch)
+        if error is ErrorCode.NONE and self.role is not Role.LEADER:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return error
+
+    # Acks
+
+    @property
+    def effective_min_insync_replicas(self) -> int:
+        """`min.insync.replicas`, which cannot ask for more replicas than there are."""
+        return min(self.min_insync_replicas, max(1, len(self.replicas)))
+
+    @property
+    def has_enough_replicas(self) -> bool:
+        """Whether the in-sync set is large enough for acks=all; asked before the append (NOT_ENOUGH_REPLICAS)."""
+        return len(self.in_sync_replicas) >= self.effective_min_insync_replicas
+
+    def acknowledged(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
+        """Judge a produce with acks=all whose last batch ends before `end_offset`; None waits on."""
+        if self.role is not Role.LEADER or self.leader_epoch != leader_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.high_watermark < end_offset:
+            return None
+        return (
+            ErrorCode.NONE
+            if self.has_enough_replicas
+            else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        )
+
+    # The leader's log
+
+    def appended(self, end_offset: int, now_ms: int) -> bool:
+        """Note that the leader's log now ends at `end_offset`; tell whether the high watermark moved."""
+        assert end_offset >= self.log_end_offset, (self, end_offset)
+        self.log_end_offset = end_offset
+        return self.advance_high_watermark(now_ms)
+
+    def advance_high_watermark(self, now_ms: int) -> bool:
+        """Move the leader's high watermark as far as the replicas allow; tell whether it moved. It never goes back."""
+        if self.role is not Role.LEADER or not self.has_enough_replicas:
+            return False
+        end_offset = self.log_end_offset
+        for broker_id, follower in self.followers.items():
+            if follower.log_end_offset < end_offset and self._holds_back(
+                broker_id, follower, now_ms
+            ):
+                end_offset = follower.log_end_offset
+        if end_offset <= self.high_watermark:
+            return False
+        self.high_watermark = end_offset
+        return True
+
+    def _holds_back(self, broker_id: BrokerId, follower: Follower, now_ms: int) -> bool:
+        """Tell whether the high watermark waits for this replica: in the maximal set, or about to rejoin it."""
+        if broker_id in self.in_sync_replicas:
+            return True
+        if self.pending_isr is not None and broker_id in self.pending_isr:
+            return True
+        return follower.is_caught_up(self.log_end_offset, now_ms, self.max_lag_ms)
+
+    def follower_fetched(
+        self, replica: BrokerId, offset: int, now_ms: int, log_start_offset: int = -1
+    ) -> tuple[bool, IsrChange | None]:
+        """Note a follower's fetch from `offset`; return whether the high watermark moved, and a larger set to propose.
+
+        The replica must be one of `replicas` (else the fetch is answered UNKNOWN_LEADER_EPOCH and not noted).
+        """
+        assert self.role is Role.LEADER, self
+        follower = self.followers[replica]
+        follower.fetched(offset, log_start_offset, self.log_end_offset, now_ms)
+        change = self._propose_growth(replica, follower)
+        return self.advance_high_watermark(now_ms), change
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start offset of all replicas: what DeleteRecords waits for."""
+        starts = [f.log_start_offset for f in self.followers.values()]
+        return min([self.log_start_offset, *starts])
+
+    # The in-sync set
+
+    def _propose_growth(self, replica: BrokerId, follower: Follower) -> IsrChange | None:
+        if self.pending_isr is not None or replica in self.in_sync_replicas:
+            return None
+        if follower.log_end_offset < max(self.high_watermark, self.leader_epoch_start_offset):
+            return None
+        return self._propose((*self.in_sync_replicas, replica))
+
+    def propose_shrink(self, now_ms: int) -> IsrChange | None:
+        """Propose the set without those that lag; asked every half of `replica.lag.time.max.ms`."""
+        if self.role is not Role.LEADER or self.pending_isr is not None:
+            return None
+        stay = tuple(b for b in self.in_sync_replicas if not self._lags(b, now_ms))
+        return None if len(stay) == len(self.in_sync_replicas) else self._propose(stay)
+
+    def _lags(self, broker_id: BrokerId, now_ms: int) -> bool:
+        if broker_id == self.broker_id:
+            return False
+        follower = self.followers[broker_id]
+        return not follower.is_caught_up(self.log_end_offset, now_ms, self.max_lag_ms)
+
+    def _propose(self, in_sync_replicas: tuple[BrokerId, ...]) -> IsrChange:
+        self.pending_isr = in_sync_replicas
+        return IsrChange(in_sync_replicas, self.leader_epoch, self.partition_epoch)
+
+    def isr_changed(
+        self,
+        change: IsrChange,
+        in_sync_replicas: tuple[BrokerId, ...],
+        partition_epoch: int,
+        now_ms: int,
+    ) -> bool:
+        """Adopt what the controller answered to `change`; tell whether the high watermark moved.
+
+        An answer that newer news has overtaken is dropped.
+        """
+        if not self._is_pending(change):
+            return False
+        self.pending_isr = None
+        if partition_epoch >= self.partition_epoch:
+            self.in_sync_replicas = in_sync_replicas
+            self.partition_epoch = partition_epoch
+            self._check()
+        return self.advance_high_watermark(now_ms)
+
+    def isr_change_failed(self, change: IsrChange, error: ErrorCode) -> bool:
+        """Take the refusal of `change`; tell whether the same proposal should be sent again later.
+
+        After errors that mean "your view is old" the set stays maximal until the controller's news comes: the
+        proposal may have been carried out. INVALID_REQUEST and INELIGIBLE_REPLICA say that it was not.
+        """
+        if not self._is_pending(change):
+            return False
+        if error in (
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INELIGIBLE_REPLICA,
+            ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ):
+            self.pending_isr = None
+            return False
+        stale = (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            ErrorCode.FENCED_LEADER_EPOCH,
+            ErrorCode.INVALID_UPDATE_VERSION,
+        )
+        return error not in stale
+
+    def _is_pending(self, change: IsrChange) -> bool:
+        return (
+            self.role is Role.LEADER
+            and self.pending_isr == change.in_sync_replicas
+            and self.leader_epoch == change.leader_epoch
+            and self.partition_epoch == change.partition_epoch
+        )
+
+    # What the controller says
+
+    def become(self, state: PartitionState, now_ms: int) -> ErrorCode:
+        """Obey the controller: lead or follow. Only a newer leader epoch is obeyed (STALE_CONTROLLER_EPOCH else)."""
+        if state.leader_epoch <= self.leader_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if NO_TOPIC_ID not in (self.topic_id, state.topic_id) and self.topic_id != state.topic_id:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        if state.topic_id != NO_TOPIC_ID:
+            self.topic_id = state.topic_id
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.partition_epoch = state.partition_epoch
+        self.controller_epoch = state.controller_epoch
+        self.replicas = state.replicas
+        self.adding_replicas = state.adding_replicas
+        self.removing_replicas = state.removing_replicas
+        self.pending_isr = None
+        if state.leader == self.broker_id:
+            self._lead(state, now_ms)
+        else:
+            self._follow()
+        self._check()
+        return ErrorCode.NONE
+
+    def _lead(self, state: PartitionState, now_ms: int) -> None:
+        assert self.broker_id in state.in_sync_replicas, (self, state)
+        self.role = Role.LEADER
+        self.in_sync_replicas = state.in_sync_replicas
+        self.leader_epoch_start_offset = self.log_end_offset
+        self.followers = {
+            broker_id: Follower(now_ms if broker_id in state.in_sync_replicas else _NEVER_MS)
+            for broker_id in state.replicas
+            if broker_id != self.broker_id
+        }
+        self.advance_high_watermark(now_ms)
+
+    def _follow(self) -> None:
+        self.role = Role.FOLLOWER
+        self.in_sync_replicas = ()
+        self.leader_epoch_start_offset = -1
+        self.followers = {}
+
+    # The follower's log, and what storage does
+
+    def follower_appended(self, end_offset: int, leader_high_watermark: int) -> bool:
+        """Note what was fetched from the leader and written; tell whether the high watermark moved."""
+        assert self.role is Role.FOLLOWER, self
+        assert end_offset >= self.log_end_offset, (self, end_offset)
+        self.log_end_offset = end_offset
+        high_watermark = max(self.log_start_offset, min(end_offset, leader_high_watermark))
+        if high_watermark <= self.high_watermark:
+            return False
+        self.high_watermark = high_watermark
+        return True
+
+    def truncated(self, end_offset: int) -> None:
+        """Note that a follower cut its log to `end_offset`, by the leader's epochs."""
+        assert self.role is not Role.LEADER, self
+        self.log_end_offset = min(self.log_end_offset, end_offset)
+        self.high_watermark = min(self.high_watermark, self.log_end_offset)
+        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+        self._check()
+
+    def restarted_at(self, offset: int) -> None:
+        """Note that a follower emptied its log and starts at `offset`, the leader's log start offset."""
+        assert self.role is not Role.LEADER, self
+        self.log_start_offset = self.high_watermark = self.log_end_offset = offset
+        self.first_unstable_offset = None
+
+    def log_start_moved(self, log_start_offset: int) -> bool:
+        """Note that records before the offset are gone (retention, DeleteRecords); False when it is no progress.
+
+        A leader deletes below its high watermark only; a follower's high watermark is pushed along.
+        """
+        if log_start_offset <= self.log_start_offset:
+            return False
+        assert log_start_offset <= self.log_end_offset, (self, log_start_offset)
+        assert self.role is not Role.LEADER or log_start_offset <= self.high_watermark, (
+            self,
+            log_start_offset,
+        )
+        self.log_start_offset = log_start_offset
+        self.high_watermark = max(self.high_watermark, log_start_offset)
+        return True
