@@ -18,3 +18,18 @@ class CorruptBatch(Exception):
 
 class BatchTooLarge(CorruptBatch):
     """A body that decompresses to more than the reader's bound; it may be well formed all the same."""
+
+
+LENGTH, FIELDS, MISSING, EXTRA = 1, 2, 3, 4
+FAULTS = {
+    LENGTH: "a record whose length is cut or does not fit",
+    FIELDS: "a record whose fields do not fill its length",
+    MISSING: "fewer records than the header says",
+    EXTRA: "bytes after the last record",
+}
+"""What a kernel finds wrong with the bytes of records; the position is that of the record."""
+
+WRONG_OFFSET, NO_KEY, BAD_TIMESTAMP = 1, 2, 3
+"""Rules that a well-formed record may break, as `check` tells them."""
+MOST_VIOLATIONS = 1024
+"""After so many broken rules `check` stops noting more."""

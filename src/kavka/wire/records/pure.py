@@ -1,0 +1,499 @@
+"""The kernel in Python: the specification of `_kernel`, which does the same in C.
+
+A body is `body[start:end]`, the uncompressed records of a batch. Each record is: varint length, attributes,
+varlong timestamp delta, varint offset delta, varint key length and key, varint value length and value, varint
+header count, and per header varint key length and key, varint value length and value; a negative length is null.
+Varints are zigzag; one of a 32-bit field has 5 bytes at most and of a 64-bit field 10. Sums wrap as in Java.
+
+No call trusts a length or a count; all raise CorruptBatch with the text of `corrupt.FAULTS`.
+Columns are little-endian, as Arrow wants them: int64, int32 offsets with one more entry than rows, validity bitmaps
+with the least significant bit first, or None where nothing is null. Source: protocol guide, "Record".
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kavka.doors import Buffer
+from kavka.wire.records import corrupt
+from kavka.wire.records.corrupt import CorruptBatch
+
+NAME = "python"
+
+Part = tuple[Buffer, int, int, int, int, int, int, int]
+"""body, start, end, count, base offset, base timestamp, timestamp type, log append time."""
+Headers = Sequence[tuple[str | bytes, bytes | None]]
+ColumnInput = tuple[Buffer, Buffer, Buffer | None, int, int]
+"""offsets, bytes, validity or None, index of the first row, bytes per offset (4 or 8)."""
+HeadersInput = tuple[Buffer, Buffer | None, int, int, ColumnInput, ColumnInput]
+"""list offsets, validity, index of the first row, bytes per offset; the columns of header keys and values."""
+
+SMALLEST_RECORD = 7
+NO_TIMESTAMP = -1
+
+
+class _Fault(Exception):
+    """A fault by its number, on the way to the place that knows the position."""
+
+
+_Record = tuple[int, int, int, int, int, int, int, int, int]
+"""end, timestamp delta, offset delta, key at, key length, value at, value length, headers at, header count."""
+
+
+def check(
+    body: Buffer,
+    start: int,
+    end: int,
+    first: int,
+    count: int,
+    last: bool,
+    needs_key: bool,
+    base_timestamp: int,
+    earliest: int,
+    latest: int,
+) -> tuple[int, int, int, int, list[tuple[int, int]]]:
+    """Walk records `first` to `count - 1` of a produced batch and hold them to the rules.
+
+    Return the index after the last whole record, its position, the largest timestamp (-1 without any) with the
+    index of the first record that has it, and a list of (index, broken rule), one per record. When `last` is
+    false, the body is a chunk: a record that is cut by its end is left for the next call, and so is the count.
+    Rules: offset deltas are 0, 1, 2…; `needs_key`; a timestamp other than -1 is in `earliest`..`latest`.
+    """
+    data = bytes(memoryview(body)[start:end])
+    if count < 0:
+        raise _corrupt(corrupt.MISSING, start)
+    position, index, largest, largest_index = 0, first, NO_TIMESTAMP, -1
+    violations: list[tuple[int, int]] = []
+    while index < count and position < len(data):
+        if not last and not _is_whole(data, position, start):
+            break
+        record = _parse_at(data, position, start)
+        _skip_headers(data, record, position, start)
+        timestamp = _wrap(base_timestamp + record[1])
+        if timestamp > largest:
+            largest, largest_index = timestamp, index
+        rule = 0
+        if record[2] != index:
+            rule = corrupt.WRONG_OFFSET
+        elif needs_key and record[4] < 0:
+            rule = corrupt.NO_KEY
+        elif timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
+            rule = corrupt.BAD_TIMESTAMP
+        if rule and len(violations) < corrupt.MOST_VIOLATIONS:
+            violations.append((index, rule))
+        position = record[0]
+        index += 1
+    if index == count and position < len(data):
+        raise _corrupt(corrupt.EXTRA, start + position)
+    if last and index < count:
+        raise _corrupt(corrupt.MISSING, start + position)
+    return index, start + position, largest, largest_index, violations
+
+
+def records(
+    body: Buffer,
+    start: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    timestamp_type: int,
+    append_time: int,
+    record_type: type[tuple[Any, ...]],
+) -> list[Any]:
+    """Return the records as `record_type`s of (offset, timestamp, timestamp type, key, value, headers).
+
+    Headers are a tuple of (str, bytes or None); bytes that are no UTF-8 are replaced, as in Java.
+    """
+    made = []
+
+    def take(data: bytes, record: _Record, position: int) -> None:
+        _, delta, offset, key_at, key_length, value_at, value_length, _, header_count = record
+        headers: tuple[Any, ...] = ()
+        if header_count:
+            found: list[Any] = []
+            _each_header(data, record, lambda key, value: found.append((key, value)))
+            headers = tuple((key.decode("utf-8", "replace"), value) for key, value in found)
+        made.append(
+            tuple.__new__(
+                record_type,
+                (
+                    _wrap(base_offset + offset),
+                    append_time if timestamp_type else _wrap(base_timestamp + delta),
+                    timestamp_type,
+                    None if key_length < 0 else data[key_at : key_at + key_length],
+                    None if value_length < 0 else data[value_at : value_at + value_length],
+                    headers,
+                ),
+            )
+        )
+
+    _each_record(body, start, end, count, take)
+    return made
+
+
+def decode(parts: Sequence[Part], from_offset: int) -> tuple[Any, ...]:
+    """Return the records of several bodies, from an offset on, as the fields of `columns.Columns`.
+
+    Raise OverflowError when the bytes of all bodies would not fit 32-bit offsets.
+    """
+    if sum(len(memoryview(body)[start:end]) for body, start, end, *_ in parts) > 0x7FFF_FFFF:
+        raise OverflowError("more than 2 GiB of records for one set of columns")
+    offsets, timestamps, types = array("q"), array("q"), bytearray()
+    key, value, header_key, header_value = _Column(), _Column(), _Column(), _Column()
+    header_offsets = array("i", [0])
+
+    def add_header(name: bytes, content: bytes | None) -> None:
+        header_key.add(name)
+        header_value.add(content)
+
+    for body, start, end, count, base_offset, base_timestamp, kind, append_time in parts:
+
+        def take(data: bytes, record: _Record, position: int) -> None:
+            _, delta, offset_delta, key_at, key_length, value_at, value_length, _, _ = record
+            offset = _wrap(base_offset + offset_delta)  # noqa: B023
+            if offset < from_offset:
+                _each_header(data, record, lambda name, content: None)
+                return
+            offsets.append(offset)
+            timestamps.append(append_time if kind else _wrap(base_timestamp + delta))  # noqa: B023
+            types.append(kind)  # noqa: B023
+            key.add(None if key_length < 0 else data[key_at : key_at + key_length])
+            value.add(None if value_length < 0 else data[value_at : value_at + value_length])
+            _each_header(data, record, add_header)
+            header_offsets.append(len(header_key.validity))
+
+        _each_record(body, start, end, count, take)
+    return (
+        len(offsets),
+        bytearray(offsets.tobytes()),
+        bytearray(timestamps.tobytes()),
+        types,
+        *key.buffers(),
+        *value.buffers(),
+        bytearray(header_offsets.tobytes()),
+        *header_key.buffers()[:2],
+        *header_value.buffers(),
+    )
+
+
+def encode(
+    count: int,
+    timestamps: Sequence[int] | None,
+    keys: Sequence[bytes | None] | None,
+    values: Sequence[bytes | None] | None,
+    headers: Sequence[Headers | None] | None,
+    base_timestamp: int,
+    reserve: int,
+) -> bytearray:
+    """Return `count` records with offset deltas 0, 1, 2… after `reserve` bytes of zeros.
+
+    A list that is None means: every timestamp is the base's, every key or value null, no headers.
+    Raise ValueError when a list has another length, OverflowError when a record reaches 2 GiB.
+    """
+    for column in (timestamps, keys, values, headers):
+        if column is not None and len(column) != count:
+            raise ValueError(f"a column of {len(column)} for {count} records")
+    times = None if timestamps is None else array("q", timestamps)
+    output = bytearray(reserve)
+    for index in range(count):
+        record = bytearray(1)
+        delta = 0 if times is None else _wrap(times[index] - base_timestamp)
+        _put_varint(record, delta)
+        _put_varint(record, index)
+        _put_bytes(record, None if keys is None else keys[index])
+        _put_bytes(record, None if values is None else values[index])
+        entries = () if headers is None else headers[index] or ()
+        _put_varint(record, len(entries))
+        for name, content in entries:
+            if name is None:
+                raise ValueError("a header without a key")
+            _put_bytes(record, name.encode() if isinstance(name, str) else name)
+            _put_bytes(record, content)
+        if len(record) > 0x7FFF_FFFF:
+            raise OverflowError("a record of more than 2 GiB")
+        _put_varint(output, len(record))
+        output += record
+    return output
+
+
+def encode_columns(
+    count: int,
+    timestamps: tuple[Buffer, int] | None,
+    key: ColumnInput | None,
+    value: ColumnInput | None,
+    headers: HeadersInput | None,
+    base_timestamp: int,
+    reserve: int,
+) -> bytearray:
+    """Do as `encode` from Arrow's buffers; `timestamps` is int64 values and the index of the first row.
+
+    Raise ValueError when a buffer is too short or offsets go backwards or beyond the bytes.
+    """
+    times = None
+    if timestamps is not None:
+        times = _fixed(timestamps[0], timestamps[1], count, 8)
+    entries = None
+    if headers is not None:
+        entries = _header_lists(count, headers)
+    return encode(
+        count,
+        times,
+        None if key is None else _rows(key, 0, count),
+        None if value is None else _rows(value, 0, count),
+        entries,
+        base_timestamp,
+        reserve,
+    )
+
+
+def keep(
+    body: Buffer, start: int, end: int, count: int, base_timestamp: int, mask: Buffer
+) -> tuple[bytearray, int, int]:
+    """Return the records whose byte in `mask` is not 0, as they are, how many, and their largest timestamp."""
+    if len(mask) != count:
+        raise ValueError(f"a mask of {len(mask)} for {count} records")
+    kept = bytearray()
+    chosen = 0
+    largest = NO_TIMESTAMP
+    index = 0
+
+    def take(data: bytes, record: _Record, position: int) -> None:
+        nonlocal index, chosen, largest
+        _each_header(data, record, lambda name, content: None)
+        if mask[index]:
+            kept.extend(data[position : record[0]])
+            chosen += 1
+            largest = max(largest, _wrap(base_timestamp + record[1]))
+        index += 1
+
+    _each_record(body, start, end, count, take)
+    return kept, chosen, largest
+
+
+def keys(
+    body: Buffer, start: int, end: int, count: int, base_offset: int
+) -> tuple[list[bytes | None], list[int], bytearray]:
+    """Return each record's key and offset, and a byte that is 1 where the value is null (a tombstone)."""
+    found: list[bytes | None] = []
+    offsets: list[int] = []
+    tombstones = bytearray()
+
+    def take(data: bytes, record: _Record, position: int) -> None:
+        _, _, offset, key_at, key_length, _, value_length, _, _ = record
+        _each_header(data, record, lambda name, content: None)
+        found.append(None if key_length < 0 else data[key_at : key_at + key_length])
+        offsets.append(_wrap(base_offset + offset))
+        tombstones.append(value_length < 0)
+
+    _each_record(body, start, end, count, take)
+    return found, offsets, tombstones
+
+
+class _Column:
+    """A column of bytes that grows."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.offsets = array("i", [0])
+        self.data = bytearray()
+        self.validity = bytearray()
+        self.nulls = 0
+
+    def add(self, content: bytes | None) -> None:
+        """Append a row."""
+        if content is None:
+            self.nulls += 1
+        else:
+            self.data += content
+        self.validity.append(content is not None)
+        self.offsets.append(len(self.data))
+
+    def buffers(self) -> tuple[bytearray, bytearray, bytearray | None, int]:
+        """Return offsets, bytes, validity bitmap or None, and the number of nulls."""
+        bitmap = None
+        if self.nulls:
+            bitmap = bytearray((len(self.validity) + 7) // 8)
+            for index, valid in enumerate(self.validity):
+                bitmap[index >> 3] |= valid << (index & 7)
+        return bytearray(self.offsets.tobytes()), self.data, bitmap, self.nulls
+
+
+def _each_record(
+    body: Buffer, start: int, end: int, count: int, take: Callable[[bytes, _Record, int], None]
+) -> None:
+    """Call `take(data, record, position)` for exactly `count` records that fill the body."""
+    data = bytes(memoryview(body)[start:end])
+    if count < 0 or count * SMALLEST_RECORD > len(data):
+        raise _corrupt(corrupt.MISSING, start)
+    position = 0
+    for _ in range(count):
+        if position == len(data):
+            raise _corrupt(corrupt.MISSING, start + position)
+        record = _parse_at(data, position, start)
+        try:
+            take(data, record, position)
+        except _Fault as fault:
+            raise _corrupt(fault.args[0], start + position) from None
+        position = record[0]
+    if position < len(data):
+        raise _corrupt(corrupt.EXTRA, start + position)
+
+
+def _corrupt(fault: int, position: int) -> CorruptBatch:
+    return CorruptBatch(corrupt.FAULTS[fault], position)
+
+
+def _wrap(value: int) -> int:
+    """Return `value` as 64 bits with a sign."""
+    return ((value + 0x8000_0000_0000_0000) & 0xFFFF_FFFF_FFFF_FFFF) - 0x8000_0000_0000_0000
+
+
+def _parse_at(data: bytes, position: int, start: int) -> _Record:
+    try:
+        return _parse(data, position)
+    except _Fault as fault:
+        raise _corrupt(fault.args[0], start + position) from None
+
+
+def _skip_headers(data: bytes, record: _Record, position: int, start: int) -> None:
+    try:
+        _each_header(data, record, lambda name, content: None)
+    except _Fault:
+        raise _corrupt(corrupt.FIELDS, start + position) from None
+
+
+def _is_whole(data: bytes, position: int, start: int) -> bool:
+    """Tell whether the record at `position` is whole; a length that can never be right is a fault."""
+    for index in range(5):
+        if position + index == len(data):
+            return False
+        if data[position + index] < 0x80:
+            length, at = _varint(data, position, len(data), 5, corrupt.LENGTH)
+            return length < 0 or length <= len(data) - at
+    raise _corrupt(corrupt.LENGTH, start + position)
+
+
+def _parse(data: bytes, position: int) -> _Record:
+    """Read a record's fields up to its headers."""
+    length, at = _varint(data, position, len(data), 5, corrupt.LENGTH)
+    if length < 0 or length > len(data) - at:
+        raise _Fault(corrupt.LENGTH)
+    end = at + length
+    delta, at = _varint(data, at + 1, end, 10, corrupt.FIELDS)
+    offset, at = _varint(data, at, end, 5, corrupt.FIELDS)
+    key_length, key_at = _varint(data, at, end, 5, corrupt.FIELDS)
+    at = key_at if key_length < 0 else key_at + key_length
+    value_length, value_at = _varint(data, at, end, 5, corrupt.FIELDS)
+    at = value_at if value_length < 0 else value_at + value_length
+    header_count, at = _varint(data, at, end, 5, corrupt.FIELDS)
+    if header_count < 0 or header_count > end - at or (header_count == 0 and at != end):
+        raise _Fault(corrupt.FIELDS)
+    return end, delta, offset, key_at, key_length, value_at, value_length, at, header_count
+
+
+def _varint(data: bytes, at: int, end: int, most: int, fault: int) -> tuple[int, int]:
+    """Read a zigzag number of at most `most` bytes that lies before `end`; return it and where it ends."""
+    value = shift = 0
+    for index in range(at, min(end, at + most)):
+        byte = data[index]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFF_FFFF if most == 5 else 0xFFFF_FFFF_FFFF_FFFF
+            return (value >> 1) ^ -(value & 1), index + 1
+        shift += 7
+    raise _Fault(fault)
+
+
+def _each_header(data: bytes, record: _Record, take: Callable[[bytes, bytes | None], None]) -> None:
+    """Call `take(key, value)` for each header; the last one must end where the record does."""
+    end, at = record[0], record[7]
+    for _ in range(record[8]):
+        length, key_at = _varint(data, at, end, 5, corrupt.FIELDS)
+        if length < 0 or length > end - key_at:
+            raise _Fault(corrupt.FIELDS)
+        value_length, value_at = _varint(data, key_at + length, end, 5, corrupt.FIELDS)
+        if value_length > end - value_at:
+            raise _Fault(corrupt.FIELDS)
+        at = value_at + max(value_length, 0)
+        content = None if value_length < 0 else data[value_at:at]
+        take(data[key_at : key_at + length], content)
+    if at != end:
+        raise _Fault(corrupt.FIELDS)
+
+
+def _put_varint(output: bytearray, value: int) -> None:
+    value = ((value << 1) ^ (value >> 63)) & 0xFFFF_FFFF_FFFF_FFFF
+    while value > 0x7F:
+        output.append(value & 0x7F | 0x80)
+        value >>= 7
+    output.append(value)
+
+
+def _put_bytes(output: bytearray, content: Buffer | None) -> None:
+    if content is None:
+        output.append(1)
+        return
+    flat = memoryview(content)
+    _put_varint(output, flat.nbytes)
+    output += flat
+
+
+def _fixed(buffer: Buffer, first: int, count: int, width: int) -> memoryview:
+    """Return `count` integers of a buffer from index `first` on."""
+    view = memoryview(buffer).cast("B")
+    if first < 0 or (first + count) * width > len(view):
+        raise ValueError("a buffer is shorter than its column")
+    return view[first * width : (first + count) * width].cast("q" if width == 8 else "i")
+
+
+def _bit(validity: Buffer | None, index: int) -> bool:
+    return validity is None or bool(memoryview(validity).cast("B")[index >> 3] >> (index & 7) & 1)
+
+
+def _check_validity(validity: Buffer | None, rows: int) -> None:
+    if validity is not None and memoryview(validity).nbytes * 8 < rows:
+        raise ValueError("a buffer is shorter than its column")
+
+
+def _rows(column: ColumnInput, first: int, count: int) -> list[bytes | None]:
+    """Return rows `first` to `first + count` of a column of bytes."""
+    offsets_buffer, data_buffer, validity, shift, width = column
+    offsets = _fixed(offsets_buffer, shift + first, count + 1, width)
+    data = memoryview(data_buffer).cast("B")
+    _check_validity(validity, shift + first + count)
+    rows: list[bytes | None] = []
+    for index in range(count):
+        if not _bit(validity, shift + first + index):
+            rows.append(None)
+            continue
+        begin, stop = offsets[index], offsets[index + 1]
+        if not 0 <= begin <= stop <= len(data):
+            raise ValueError("offsets of a column that do not fit its bytes")
+        rows.append(bytes(data[begin:stop]))
+    return rows
+
+
+def _header_lists(count: int, headers: HeadersInput) -> list[Headers]:
+    """Return the headers of each record as lists."""
+    offsets_buffer, validity, shift, width, key, value = headers
+    offsets = _fixed(offsets_buffer, shift, count + 1, width)
+    _check_validity(validity, shift + count)
+    lists: list[Headers] = []
+    for index in range(count):
+        if not _bit(validity, shift + index):
+            lists.append(())
+            continue
+        begin, stop = offsets[index], offsets[index + 1]
+        if not 0 <= begin <= stop:
+            raise ValueError("offsets of a column that do not fit its bytes")
+        names = _rows(key, begin, stop - begin)
+        if None in names:
+            raise ValueError("a header without a key")
+        contents = _rows(value, begin, stop - begin)
+        lists.append(
+            [(name or b"", content) for name, content in zip(names, contents, strict=True)]
+        )
+    return lists
