@@ -1,0 +1,247 @@
+"""A batch that is being collected, sent and answered. Pure.
+
+The life of a batch: *open* (records are added while `room` lasts), *closed* (drained at least once; it may go
+back into the queue for another try), *done* (`complete` or `fail` was called; a later answer means nothing).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kavka.client.producer.encoding import encode_records
+from kavka.ids import NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
+from kavka.wire.records.compression import Compression
+
+Headers = Sequence[tuple[str, bytes | None]]
+"""Headers of a record, in order; names may repeat."""
+
+NO_SEQUENCE = -1
+NO_PRODUCER_EPOCH = ProducerEpoch(-1)
+SEQUENCE_MASK = 0x7FFFFFFF
+RECORD_OVERHEAD = 14
+"""Bytes of a record beside key and value (lengths, deltas, attributes): an upper bound for values below 8 KiB."""
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record went. `offset` is -1 with acks=0; `timestamp_ms` is the log's if the topic says LogAppendTime."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class RecordRange(NamedTuple):
+    """Where consecutive records of one partition went. `base_offset` is -1 with acks=0."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    count: int
+
+
+Callback = Callable[[RecordMetadata | None, Exception | None], None]
+"""Called once per record with one of the two."""
+
+
+class Delivery:
+    """The fate of records that were given in one call: one future for all of them.
+
+    Invariant: the future is resolved when `_pending` reaches 0, or with the first failure.
+    """
+
+    __slots__ = ("_pending", "_ranges", "future")
+
+    def __init__(self, future: asyncio.Future[list[RecordRange]]) -> None:
+        """Start with one pending part, the call itself; `seal` takes it back."""
+        self.future = future
+        self._pending = 1
+        self._ranges: list[RecordRange] = []
+
+    def add_part(self) -> None:
+        """Wait for one more part."""
+        self._pending += 1
+
+    def part_written(self, written: RecordRange) -> None:
+        """Count a part that arrived."""
+        self._ranges.append(written)
+        self.seal()
+
+    def seal(self) -> None:
+        """Count down; the last part resolves the future with the ranges in order of partition and offset."""
+        self._pending -= 1
+        if self._pending == 0 and not self.future.done():
+            self.future.set_result(sorted(self._ranges))
+
+    def fail(self, error: Exception) -> None:
+        """Fail the whole call with the first error."""
+        self._pending -= 1
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+Target = asyncio.Future[RecordMetadata] | Callback | Delivery
+
+
+class Watcher(NamedTuple):
+    """Who wants to know about the records `start` to `start + count` of a batch."""
+
+    start: int
+    count: int
+    target: Target
+
+
+@dataclass(eq=False, slots=True)
+class ProducerBatch:
+    """Records of one partition, and how far they are. Two batches are never equal."""
+
+    at: TopicPartition
+    created_ms: int
+    room: int
+    """Bytes that may still be added; below 0 once the batch is closed, so that one comparison tells both."""
+    reserved: int
+    """Bytes of `buffer.memory` that the batch holds."""
+    keys: list[bytes | None] = field(default_factory=list)
+    """Empty as long as no record has a key, else as long as `values`."""
+    values: list[bytes | None] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    headers: dict[int, Headers] = field(default_factory=dict)
+    """By index of the record; most have none."""
+    columns: Any = None
+    """Records as columns instead of the three lists (`send_table`)."""
+    watchers: list[Watcher] = field(default_factory=list)
+    attempts: int = 0
+    retry_at_ms: int = 0
+    producer_id: ProducerId = NO_PRODUCER_ID
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
+    base_sequence: int = NO_SEQUENCE
+    sequence_was_reset: bool = False
+    is_closed: bool = False
+    is_on_wire: bool = False
+    is_done: bool = False
+    limit: int = 0
+    """Bytes that were allowed when the batch was opened."""
+    number: int = 0
+    """Counts the batches of a producer; the halves of a split one inherit it."""
+
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        return len(self.columns) if self.columns is not None else len(self.values)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the records take, without compression."""
+        return self.limit - self.room if not self.is_closed else self.reserved
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record."""
+        return (self.base_sequence + self.count - 1) & SEQUENCE_MASK
+
+    def close(self) -> None:
+        """Take no more records and give back the room that was not used."""
+        if not self.is_closed:
+            self.reserved = self.limit - self.room
+            self.is_closed = True
+            self.room = -1
+
+    def encode(self, compression: Compression, level: int | None) -> bytes | bytearray:
+        """Return the record batch as it goes to the broker."""
+        if self.columns is not None:
+            encoded: bytes | bytearray = self.columns.encode(
+                compression, level, self.producer_id, self.producer_epoch, self.base_sequence
+            )
+            return encoded
+        return encode_records(
+            self.values,
+            self.timestamps,
+            self.keys or None,
+            self.headers,
+            compression=compression,
+            level=level,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.base_sequence,
+        )
+
+    def complete(self, base_offset: Offset, log_append_time_ms: int) -> None:
+        """Tell everyone that the records were written from `base_offset` on (-1 when that is not known)."""
+        assert not self.is_done
+        self.is_done = True
+        topic, partition = self.at
+        for start, count, target in self.watchers:
+            offset = base_offset + start if base_offset >= 0 else -1
+            if isinstance(target, Delivery):
+                target.part_written(RecordRange(topic, partition, offset, count))
+                continue
+            timestamp_ms = log_append_time_ms
+            if timestamp_ms < 0:
+                timestamp_ms = self.timestamp_of(start)
+            metadata = RecordMetadata(topic, partition, offset, timestamp_ms)
+            if isinstance(target, asyncio.Future):
+                if not target.done():
+                    target.set_result(metadata)
+            else:
+                target(metadata, None)
+
+    def fail(self, error: Exception) -> None:
+        """Tell everyone that the records were not written, as far as is known."""
+        assert not self.is_done
+        self.is_done = True
+        for _, _, target in self.watchers:
+            if isinstance(target, Delivery):
+                target.fail(error)
+            elif isinstance(target, asyncio.Future):
+                if not target.done():
+                    target.set_exception(error)
+            else:
+                target(None, error)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody learns of a failure of every record."""
+        return sum(watcher.count for watcher in self.watchers) >= self.count
+
+    def timestamp_of(self, index: int) -> int:
+        """Return the timestamp of a record."""
+        return (
+            int(self.columns.timestamp(index))
+            if self.columns is not None
+            else self.timestamps[index]
+        )
+
+    def split(self) -> list[ProducerBatch]:
+        """Return the two halves of a batch that a broker found too large; sequences stay with their records."""
+        assert self.count > 1
+        middle = self.count // 2
+        return [self._part(0, middle), self._part(middle, self.count)]
+
+    def _part(self, start: int, end: int) -> ProducerBatch:
+        part = ProducerBatch(
+            self.at, self.created_ms, -1, self.reserved * (end - start) // self.count
+        )
+        if self.columns is not None:
+            part.columns = self.columns.slice(start, end)
+        else:
+            part.keys = self.keys[start:end]
+            part.values = self.values[start:end]
+            part.timestamps = self.timestamps[start:end]
+            part.headers = {i - start: h for i, h in self.headers.items() if start <= i < end}
+        part.is_closed = True
+        part.number = self.number
+        part.attempts = self.attempts
+        part.producer_id, part.producer_epoch = self.producer_id, self.producer_epoch
+        part.sequence_was_reset = self.sequence_was_reset
+        if self.base_sequence != NO_SEQUENCE:
+            part.base_sequence = (self.base_sequence + start) & SEQUENCE_MASK
+        for first, count, target in self.watchers:
+            low, high = max(first, start), min(first + count, end)
+            if low < high:
+                part.watchers.append(Watcher(low - start, high - low, target))
+                if isinstance(target, Delivery) and first < start:
+                    target.add_part()  # this call's records now lie in both halves
+        return part

@@ -1,0 +1,785 @@
+"""The producer's public face: from records to batches; the sender does the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Self
+
+from kavka.client.cluster import Cluster
+from kavka.client.config import PRODUCER, Config, as_callable
+from kavka.client.metadata import TopicMetadata
+from kavka.client.producer.accumulator import Accumulator, BufferFull
+from kavka.client.producer.batch import (
+    RECORD_OVERHEAD,
+    Callback,
+    Delivery,
+    Headers,
+    ProducerBatch,
+    RecordMetadata,
+    RecordRange,
+    Target,
+    Watcher,
+)
+from kavka.client.producer.partitioner import RoundRobin, StickyChoice, positive_hash
+from kavka.client.producer.sender import Sender, SenderSettings
+from kavka.client.producer.sequences import Sequences
+from kavka.doors import Chance, Clock, Network
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import TopicPartition
+from kavka.net.clock import SystemChance, SystemClock
+from kavka.net.network import TcpNetwork
+from kavka.settings.declaration import InvalidSetting
+from kavka.wire.records.compression import Compression
+
+log = logging.getLogger(__name__)
+
+_LARGE_VALUE = 8192
+_LARGE_OVERHEAD = 24
+_HEADER_OVERHEAD = 10
+
+
+class ProducerRecord(NamedTuple):
+    """What interceptors see and may change in `on_send`."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: Headers = ()
+
+
+class _Topic:
+    """Partitions of a topic and the batches that are open for them."""
+
+    __slots__ = (
+        "available",
+        "count",
+        "name",
+        "open",
+        "round_robin",
+        "sticky",
+        "sticky_batch",
+        "updates",
+    )
+
+    def __init__(self, metadata: TopicMetadata, batch_bytes: int, updates: int) -> None:
+        self.name = metadata.name
+        self.open: dict[int, ProducerBatch] = {}
+        self.sticky = StickyChoice(batch_bytes)
+        self.sticky_batch = ProducerBatch(TopicPartition(self.name, -1), 0, -1, 0, is_closed=True)
+        self.round_robin = RoundRobin()
+        self.learn(metadata, updates)
+
+    def learn(self, metadata: TopicMetadata, updates: int) -> None:
+        """Take the partitions of newer metadata."""
+        self.count = len(metadata.partitions)
+        self.available = metadata.available or [p.partition for p in metadata.partitions]
+        self.updates = updates
+
+
+class Producer:
+    """Sends records. Use as an asynchronous context manager, or `start` and `close`.
+
+    Three ways in, from convenient to fast: `send` waits for one record; `append` takes a record without waiting
+    for anything; `send_many` and `send_table` take many and wait once. Failures of records that nobody watches
+    are raised by `flush` and `close`, and logged.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        *,
+        network: Network | None = None,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+    ) -> None:
+        """Check the settings (ValueError names the wrong one); nothing is opened before `start`."""
+        checked = Config(PRODUCER, config)
+        self._config = checked
+        self._clock = clock or SystemClock()
+        self._chance = chance or SystemChance()
+        self._now_ms = self._clock.now_ms
+        self._network = network or TcpNetwork()
+        self._batch_bytes = checked.integer("batch.size")
+        self._max_block_ms = checked.integer("max.block.ms")
+        self._max_request_bytes = checked.integer("max.request.size")
+        self._key_serializer = as_callable(checked, "key.serializer")
+        self._value_serializer = as_callable(checked, "value.serializer")
+        self._interceptors = list(checked.thing("interceptor.classes") or ())
+        self._partitioner = _partitioner(checked)
+        self._ignores_keys = checked.flag("partitioner.ignore.keys")
+        self._is_plain = not (self._key_serializer or self._value_serializer or self._interceptors)
+        self._uses_sticky = self._partitioner is None
+        self._settings = _sender_settings(checked)
+        self._is_idempotent = _is_idempotent(checked, self._settings)
+        self._accumulator = Accumulator(
+            self._batch_bytes, checked.integer("linger.ms"), checked.integer("buffer.memory")
+        )
+        self._topics: dict[str, _Topic] = {}
+        self._early: dict[str, deque[tuple[ProducerRecord, Target | None]]] = {}
+        self._early_tasks: dict[str, asyncio.Task[None]] = {}
+        self._early_bytes = 0
+        self._flushes: list[tuple[int, asyncio.Future[None]]] = []
+        self._room_waiters: deque[asyncio.Future[None]] = deque()
+        self._failure: Exception | None = None
+        self._urgent = 0  # how many wait for what is not sent yet
+        self._is_open = False
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Send what waits, then close."""
+        await self.close()
+
+    async def start(self) -> None:
+        """Connect. Raise ConnectionError when none of `bootstrap.servers` answers."""
+        self._cluster = Cluster(
+            self._config,
+            network=self._network,
+            clock=self._clock,
+            chance=self._chance,
+            allow_auto_create=True,
+        )
+        sequences = Sequences() if self._is_idempotent else None
+        self._sender = Sender(
+            self._cluster, self._accumulator, self._settings, sequences, self._on_done
+        )
+        try:
+            await self._cluster.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+        self._is_open = True
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Send what waits within `timeout_ms` (None is no bound), fail the rest, close the connections.
+
+        Raise the first failure of a record that nobody watched.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await self._flush()
+        except TimeoutError:
+            log.warning(
+                "producer closed before all was sent batches=%d", len(self._accumulator.incomplete)
+            )
+        finally:
+            for task in self._early_tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._early_tasks.values(), return_exceptions=True)
+            for topic in list(self._early):
+                self._fail_early(topic, ConnectionError("the producer was closed"))
+            await self._sender.close()
+            self._sender.abandon(
+                ConnectionError("the producer was closed before the record was sent")
+            )
+            await self._cluster.close()
+        self._raise_failure()
+
+    async def partitions_for(self, topic: str) -> TopicMetadata:
+        """Return what is known of a topic, creating it where brokers do so. Raise TimeoutError, KafkaError."""
+        return await self._cluster.topic(topic, self._max_block_ms)
+
+    # One record
+
+    def append(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+        want_future: bool = False,
+        callback: Callback | None = None,
+    ) -> asyncio.Future[RecordMetadata] | None:
+        """Take a record without waiting; return a future of its place only if `want_future`.
+
+        Raise BufferFull when `buffer.memory` is used up, TypeError for what is not bytes and has no serializer,
+        ValueError for a partition that does not exist, KafkaError MESSAGE_TOO_LARGE above `max.request.size`.
+        """
+        state = self._topics.get(topic)
+        if (
+            state is None
+            or key is not None
+            or partition is not None
+            or headers
+            or want_future
+            or callback is not None
+            or type(value) is not bytes
+            or not self._is_plain
+            or not self._uses_sticky
+        ):
+            return self._append_any(
+                ProducerRecord(topic, value, key, partition, timestamp_ms, headers),
+                want_future,
+                callback,
+            )
+        batch = state.sticky_batch
+        size = len(value) + RECORD_OVERHEAD
+        room = batch.room - size
+        if room < 0 or size > _LARGE_VALUE:
+            batch = self._batch_for(state, None, self._checked_size(size))
+            room = batch.room - size
+        batch.room = room
+        batch.values.append(value)
+        batch.timestamps.append(self._now_ms() if timestamp_ms is None else timestamp_ms)
+        if batch.keys:
+            batch.keys.append(None)
+        return None
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> RecordMetadata:
+        """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for room."""
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        if topic not in self._topics:
+            await self._cluster.topic(topic, self._max_block_ms)
+        while True:
+            try:
+                future = self._append_any(record, True, None)
+                break
+            except BufferFull:
+                await self.room()
+        assert future is not None
+        return await future
+
+    async def room(self) -> None:
+        """Return when a batch can be opened. Raise TimeoutError after `max.block.ms`."""
+        if self._has_room():
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._room_waiters.append(waiter)
+        self._hurry(1)
+        try:
+            async with asyncio.timeout(self._max_block_ms / 1000):
+                await waiter
+        except TimeoutError:
+            raise TimeoutError(
+                f"Failed to allocate memory within the configured max blocking time {self._max_block_ms} ms."
+            ) from None
+        finally:
+            self._hurry(-1)
+
+    # Many records
+
+    async def send_many(
+        self,
+        topic: str,
+        records: Iterable[tuple[Any, Any]],
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> list[RecordRange]:
+        """Send (key, value) pairs in order and wait until all are written; return where they went.
+
+        One future stands for all of them. Raise the first failure: then others may have been written.
+        """
+        self._require_open()
+        if topic not in self._topics:
+            await self._learn_topic(topic)
+        loop = asyncio.get_running_loop()
+        delivery = Delivery(loop.create_future())
+        touched: dict[ProducerBatch, int] = {}
+        waiting = iter(records)
+        rest: tuple[Any, Any] | None = None
+        try:
+            while True:
+                rest = self._add_pairs(topic, rest, waiting, touched, partition, timestamp_ms)
+                _watch(touched, delivery)
+                if rest is None:
+                    break
+                await self.room()
+        except BaseException as error:
+            _watch(touched, delivery)
+            if delivery.future.done():
+                delivery.future.exception()
+            else:
+                delivery.future.cancel()
+            raise error
+        delivery.seal()
+        return await delivery.future
+
+    def _add_pairs(
+        self,
+        topic: str,
+        first: tuple[Any, Any] | None,
+        pairs: Iterable[tuple[Any, Any]],
+        touched: dict[ProducerBatch, int],
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> tuple[Any, Any] | None:
+        """Add pairs until there is no room; return the one that did not fit, None when all did."""
+        state = self._topics[topic]
+        is_plain, uses_sticky = self._is_plain, self._uses_sticky and partition is None
+        now_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
+        batch: ProducerBatch | None = None
+        for pair in pairs if first is None else _chain(first, pairs):
+            key, value = pair
+            if not is_plain:
+                record = self._prepared(ProducerRecord(topic, value, key, partition, timestamp_ms))
+                key, value = record.key, record.value
+            try:
+                if (
+                    key is None
+                    and uses_sticky
+                    and type(value) is bytes
+                    and len(value) < _LARGE_VALUE
+                ):
+                    size = len(value) + RECORD_OVERHEAD
+                    chosen = state.sticky_batch
+                    if chosen.room < size:
+                        chosen = self._batch_for(state, None, self._checked_size(size))
+                    if chosen is not batch:
+                        batch = chosen
+                        touched.setdefault(chosen, len(chosen.values))
+                    chosen.room -= size
+                    chosen.values.append(value)
+                    chosen.timestamps.append(now_ms)
+                    if chosen.keys:
+                        chosen.keys.append(None)
+                else:
+                    plain = ProducerRecord(topic, value, key, partition, now_ms)
+                    batch = None
+                    self._add(state, plain, None, touched)
+            except BufferFull:
+                return pair
+        return None
+
+    async def send_table(
+        self, topic: str, table: Any, *, partition: int | None = None
+    ) -> list[RecordRange]:
+        """Send the rows of an Arrow table or record batch and wait until all are written; return where they went.
+
+        Columns by name: `value`, and if there are any `key` (binary or string), `timestamp` (timestamp or
+        milliseconds), `partition` (integer), `headers` (list of struct of key and value). Null timestamps mean
+        now.
+        """
+        from kavka.client.producer.table import batches_of_table  # needs the extra `arrow`
+
+        self._require_open()
+        metadata = await self._cluster.topic(topic, self._max_block_ms)
+        delivery = Delivery(asyncio.get_running_loop().create_future())
+        state = self._topics.get(topic) or await self._learn_topic(topic)
+        sticky = state.sticky.choose(state.available, self._chance.random())
+        batches = batches_of_table(
+            table,
+            metadata,
+            partition,
+            sticky,
+            self._batch_bytes,
+            self._max_request_bytes,
+            self._now_ms(),
+        )
+        try:
+            for batch in batches:
+                state.sticky.count(batch.reserved)
+                while True:
+                    try:
+                        self._accumulator.add_closed(batch)
+                        break
+                    except BufferFull:
+                        await self.room_for(batch.reserved)
+                batch.created_ms = self._clock.tick_ms()
+                delivery.add_part()
+                batch.watchers.append(Watcher(0, batch.count, delivery))
+                self._sender.wake()
+        except BaseException:
+            delivery.future.cancel()
+            raise
+        delivery.seal()
+        return await delivery.future
+
+    async def room_for(self, size: int) -> None:
+        """Return when `size` bytes, or any batch at all, can be taken. Raise TimeoutError after `max.block.ms`."""
+        while self._accumulator.incomplete and not self._accumulator.has_room(size):
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._room_waiters.append(waiter)
+            self._hurry(1)
+            try:
+                async with asyncio.timeout(self._max_block_ms / 1000):
+                    await waiter
+            finally:
+                self._hurry(-1)
+
+    # Waiting
+
+    async def flush(self, timeout_ms: int | None = None) -> None:
+        """Send everything that was appended so far and wait for the answers.
+
+        Raise the first failure, since the last flush, of a record that nobody watched; TimeoutError after
+        `timeout_ms`.
+        """
+        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            await self._flush()
+        self._raise_failure()
+
+    async def _flush(self) -> None:
+        if self._early_tasks:
+            await asyncio.gather(*self._early_tasks.values(), return_exceptions=True)
+        target = self._accumulator.last_number
+        if self._accumulator.first_incomplete_number > target:
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._flushes.append((target, done))
+        self._hurry(1)
+        try:
+            await done
+        finally:
+            self._hurry(-1)
+
+    def _hurry(self, change: int) -> None:
+        self._urgent += change
+        self._sender.is_urgent = self._urgent > 0
+        self._sender.wake()
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise RuntimeError("the producer is not open")
+
+    def _has_room(self) -> bool:
+        accumulator = self._accumulator
+        return accumulator.has_room(self._early_bytes + self._batch_bytes)
+
+    def _on_done(self, batch: ProducerBatch, error: Exception | None) -> None:
+        if error is not None and not batch.is_watched:
+            log.error("records not sent at=%s records=%d reason=%s", batch.at, batch.count, error)
+            self._failure = self._failure or error
+        first = self._accumulator.first_incomplete_number
+        if self._flushes:
+            waiting = []
+            for target, done in self._flushes:
+                if target >= first:
+                    waiting.append((target, done))
+                elif not done.done():
+                    done.set_result(None)
+            self._flushes = waiting
+        if self._room_waiters and self._has_room():
+            for waiter in self._room_waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._room_waiters.clear()
+
+    # From record to batch
+
+    def _append_any(
+        self, record: ProducerRecord, want_future: bool, callback: Callback | None
+    ) -> asyncio.Future[RecordMetadata] | None:
+        self._require_open()
+        record = self._prepared(record)
+        target: Target | None = callback
+        future: asyncio.Future[RecordMetadata] | None = None
+        if self._interceptors:
+            target = _Acknowledged(self._interceptors, callback)
+        if want_future:
+            future = asyncio.get_running_loop().create_future()
+            if target is not None:
+                future.add_done_callback(_call_back(target))
+            target = future
+        state = self._topics.get(record.topic)
+        if state is None or record.topic in self._early:
+            self._park(record, target)
+        else:
+            self._add(state, record, target, None)
+        return future
+
+    def _prepared(self, record: ProducerRecord) -> ProducerRecord:
+        if not self._is_plain:
+            for interceptor in self._interceptors:
+                record = interceptor.on_send(record)
+            key, value = record.key, record.value
+            if self._key_serializer is not None:
+                key = self._key_serializer(key)
+            if self._value_serializer is not None:
+                value = self._value_serializer(value)
+            record = record._replace(key=key, value=value)
+        key, value = record.key, record.value
+        if (type(value) is bytes or value is None) and (type(key) is bytes or key is None):
+            return record
+        return record._replace(key=_as_bytes("key", key), value=_as_bytes("value", value))
+
+    def _add(
+        self,
+        state: _Topic,
+        record: ProducerRecord,
+        target: Target | None,
+        touched: dict[ProducerBatch, int] | None,
+    ) -> None:
+        topic, value, key, partition, timestamp_ms, headers = record
+        if touched is not None and (type(value) is not bytes or type(key) is not bytes):
+            value, key = _as_bytes("value", value), _as_bytes("key", key)
+        size = self._checked_size(_size_of(key, value, headers))
+        if partition is None:
+            partition = self._choose_partition(state, key, value)
+        elif not 0 <= partition < state.count:
+            raise ValueError(
+                f"topic {topic} has the partitions 0 to {state.count - 1}, not {partition}"
+            )
+        batch = state.sticky_batch if partition is None else state.open.get(partition)
+        if batch is None or batch.room < size:
+            batch = self._batch_for(state, partition, size)
+        index = len(batch.values)
+        if touched is not None:
+            touched.setdefault(batch, index)
+        batch.room -= size
+        batch.values.append(value)
+        batch.timestamps.append(self._now_ms() if timestamp_ms is None else timestamp_ms)
+        if key is not None and not batch.keys:
+            batch.keys = [None] * index
+            batch.keys.append(key)
+        elif batch.keys:
+            batch.keys.append(key)
+        if headers:
+            batch.headers[index] = headers
+        if target is not None:
+            batch.watchers.append(Watcher(index, 1, target))
+
+    def _choose_partition(
+        self, state: _Topic, key: bytes | None, value: bytes | None
+    ) -> int | None:
+        """Return the partition, or None for the sticky one."""
+        if self._partitioner is None:
+            if key is None or self._ignores_keys:
+                return None
+            if state.updates != self._cluster.metadata.updates:
+                self._refresh(state)
+            return positive_hash(key) % state.count
+        if state.updates != self._cluster.metadata.updates:
+            self._refresh(state)
+        if self._partitioner == "roundrobin":
+            return state.round_robin.choose(state.available)
+        chosen = int(self._partitioner(state.name, key, value, state.count))
+        if not 0 <= chosen < state.count:
+            raise ValueError(
+                f"the partitioner chose {chosen} of {state.count} partitions of {state.name}"
+            )
+        return chosen
+
+    def _batch_for(self, state: _Topic, partition: int | None, size: int) -> ProducerBatch:
+        """Return a batch with room for `size` bytes, opening one if need be. Raise BufferFull."""
+        if not self._is_open and not self._early:
+            raise RuntimeError("the producer is not open")
+        if state.updates != self._cluster.metadata.updates:
+            self._refresh(state)
+        is_sticky = partition is None
+        if partition is None:
+            if state.sticky_batch.room >= size:
+                return state.sticky_batch
+            state.sticky.count(state.sticky_batch.size)
+            partition = state.sticky.choose(state.available, self._chance.random())
+        batch = state.open.get(partition)
+        if batch is None or batch.room < size:
+            at = TopicPartition(state.name, partition)
+            batch = self._accumulator.open_batch(at, size, self._clock.tick_ms())
+            state.open[partition] = batch
+            self._sender.wake()
+        if is_sticky:
+            state.sticky_batch = batch
+        return batch
+
+    def _refresh(self, state: _Topic) -> None:
+        metadata = self._cluster.metadata
+        known = metadata.topics.get(state.name)
+        if known is not None and known.partitions:
+            state.learn(known, metadata.updates)
+
+    def _checked_size(self, size: int) -> int:
+        if size > self._max_request_bytes:
+            detail = (
+                f"The message is {size} bytes when serialized which is larger than {self._max_request_bytes}, "
+                "which is the value of the max.request.size configuration."
+            )
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
+        return size
+
+    # Records of topics that are not known yet
+
+    def _park(self, record: ProducerRecord, target: Target | None) -> None:
+        size = self._checked_size(_size_of(record.key, record.value, record.headers))
+        if self._early and not self._accumulator.has_room(self._early_bytes + size):
+            raise BufferFull("buffer.memory is used up by records that wait to be sent")
+        self._early_bytes += size
+        if record.timestamp_ms is None:
+            record = record._replace(timestamp_ms=self._now_ms())
+        self._early.setdefault(record.topic, deque()).append((record, target))
+        if record.topic not in self._early_tasks:
+            task = asyncio.get_running_loop().create_task(self._place_early(record.topic))
+            self._early_tasks[record.topic] = task
+
+    async def _place_early(self, topic: str) -> None:
+        try:
+            state = await self._learn_topic(topic)
+            waiting = self._early[topic]
+            while waiting:
+                record, target = waiting[0]
+                try:
+                    self._add(state, record, target, None)
+                except BufferFull:
+                    await self.room_for(self._batch_bytes)
+                    continue
+                except (ValueError, KafkaError) as error:
+                    self._fail_target(record, target, error)
+                waiting.popleft()
+                self._early_bytes -= _size_of(record.key, record.value, record.headers)
+            del self._early[topic]
+        except (OSError, KafkaError) as error:
+            self._fail_early(topic, error)
+        finally:
+            self._early_tasks.pop(topic, None)
+
+    async def _learn_topic(self, topic: str) -> _Topic:
+        metadata = await self._cluster.topic(topic, self._max_block_ms)
+        state = self._topics.get(topic)
+        if state is None:
+            state = _Topic(metadata, self._batch_bytes, self._cluster.metadata.updates)
+            self._topics[topic] = state
+        return state
+
+    def _fail_early(self, topic: str, error: Exception) -> None:
+        for record, target in self._early.pop(topic, ()):
+            self._early_bytes -= _size_of(record.key, record.value, record.headers)
+            self._fail_target(record, target, error)
+
+    def _fail_target(self, record: ProducerRecord, target: Target | None, error: Exception) -> None:
+        if isinstance(target, asyncio.Future):
+            if not target.done():
+                target.set_exception(error)
+        elif callable(target):
+            target(None, error)
+        else:
+            log.error("record not sent topic=%s reason=%s", record.topic, error)
+            self._failure = self._failure or error
+
+
+class _Acknowledged:
+    """Tells interceptors, then the user's callback."""
+
+    __slots__ = ("_callback", "_interceptors")
+
+    def __init__(self, interceptors: list[Any], callback: Callback | None) -> None:
+        self._interceptors = interceptors
+        self._callback = callback
+
+    def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        for interceptor in self._interceptors:
+            interceptor.on_acknowledgement(metadata, error)
+        if self._callback is not None:
+            self._callback(metadata, error)
+
+
+def _call_back(target: Any) -> Any:
+    def on_done(future: asyncio.Future[RecordMetadata]) -> None:
+        if not future.cancelled():
+            error = future.exception()
+            target(None if error else future.result(), error)
+
+    return on_done
+
+
+def _watch(touched: dict[ProducerBatch, int], delivery: Delivery) -> None:
+    """Let the delivery wait for the records that were added since `touched` was cleared."""
+    for batch, start in touched.items():
+        delivery.add_part()
+        batch.watchers.append(Watcher(start, len(batch.values) - start, delivery))
+    touched.clear()
+
+
+def _chain(first: tuple[Any, Any], rest: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any, Any]]:
+    yield first
+    yield from rest
+
+
+def _size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Return an upper bound of a record's size in a batch."""
+    size = (0 if key is None else len(key)) + (0 if value is None else len(value))
+    size += RECORD_OVERHEAD if size < _LARGE_VALUE else _LARGE_OVERHEAD
+    for name, content in headers:
+        size += 4 * len(name) + _HEADER_OVERHEAD + (0 if content is None else len(content))
+    return size
+
+
+def _as_bytes(what: str, given: Any) -> bytes | None:
+    if given is None or type(given) is bytes:
+        return given
+    if isinstance(given, bytes | bytearray | memoryview):
+        return bytes(given)
+    raise TypeError(
+        f"the {what} is {type(given).__name__}, not bytes: encode it, or set {what}.serializer"
+    )
+
+
+def _partitioner(config: Config) -> Any:
+    given = config.thing("partitioner.class")
+    if given is None or callable(given):
+        return given
+    simple = str(given).rpartition(".")[2].lower()
+    if simple in ("roundrobin", "roundrobinpartitioner"):
+        return "roundrobin"
+    if simple in ("default", "defaultpartitioner", "uniformstickypartitioner"):
+        return None
+    raise InvalidSetting("partitioner.class", given, "Give None, roundrobin or a callable")
+
+
+def _sender_settings(config: Config) -> SenderSettings:
+    compression = Compression.of(config.text("compression.type"))
+    level_name = f"compression.{compression.kafka_name}.level"
+    acks = config.text("acks")
+    delivery_timeout_ms = config.integer("delivery.timeout.ms")
+    least_ms = config.integer("linger.ms") + config.integer("request.timeout.ms")
+    if delivery_timeout_ms < least_ms:
+        if "delivery.timeout.ms" in config.given:
+            reason = "It should be equal to or larger than linger.ms + request.timeout.ms"
+            raise InvalidSetting("delivery.timeout.ms", delivery_timeout_ms, reason)
+        delivery_timeout_ms = least_ms
+    return SenderSettings(
+        acks=-1 if acks == "all" else int(acks),
+        retries=config.integer("retries"),
+        max_in_flight=config.integer("max.in.flight.requests.per.connection"),
+        max_request_bytes=config.integer("max.request.size"),
+        request_timeout_ms=config.integer("request.timeout.ms"),
+        delivery_timeout_ms=delivery_timeout_ms,
+        compression=compression,
+        level=config.integer(level_name) if level_name in config.given else None,
+    )
+
+
+def _is_idempotent(config: Config, settings: SenderSettings) -> bool:
+    """Decide as the Java client: contradictions are refused if idempotence was asked for, else they turn it off."""
+    if not config.flag("enable.idempotence"):
+        return False
+    refusals = {
+        "retries": settings.retries == 0 and "Must be above 0 to use the idempotent producer",
+        "acks": settings.acks != -1 and "Must be all to use the idempotent producer",
+        "max.in.flight.requests.per.connection": settings.max_in_flight > 5
+        and "Must be at most 5 to use the idempotent producer",
+    }
+    for name, reason in refusals.items():
+        if reason:
+            if "enable.idempotence" in config.given:
+                raise InvalidSetting(name, config.thing(name), reason)
+            log.info("idempotence turned off because of %s", name)
+            return False
+    return True

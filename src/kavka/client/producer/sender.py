@@ -1,0 +1,428 @@
+"""Takes batches from the accumulator to the leaders and their answers back: the shell of the producer.
+
+Driven by callbacks on the loop: `wake` schedules one `_turn`, which expires, drains and writes what is due and
+sets a timer for the rest. Nothing here awaits, so the order of requests on a connection is the order of draining.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from kavka.client.cluster import Cluster
+from kavka.client.producer.accumulator import Accumulator
+from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
+from kavka.client.producer.sequences import Sequences
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import BrokerId, Offset, ProducerEpoch, ProducerId, TopicPartition
+from kavka.net.peer import Peer
+from kavka.wire.apis import ApiKey
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kavka.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+    ProduceResponsePartition,
+)
+from kavka.wire.records.compression import Compression
+
+log = logging.getLogger(__name__)
+
+_ZSTD_VERSION = 7
+_BATCH_VERSION = 3
+_WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+_STALE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+
+
+class SenderSettings(NamedTuple):
+    """What the sender needs of the configuration."""
+
+    acks: int
+    retries: int
+    max_in_flight: int
+    max_request_bytes: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    compression: Compression
+    level: int | None
+
+
+class Sender:
+    """Owns all batches from `append` to their fate. All methods belong to the loop's thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        settings: SenderSettings,
+        sequences: Sequences | None,
+        on_done: Callable[[ProducerBatch, Exception | None], None],
+    ) -> None:
+        """Without `sequences` the producer is not idempotent. `on_done` is called once per batch, at its end."""
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._settings = settings
+        self._sequences = sequences
+        self._on_done = on_done
+        self._loop = asyncio.get_running_loop()
+        self._is_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._expiry_timer: asyncio.TimerHandle | None = None
+        self._in_flight: dict[BrokerId, int] = {}
+        self._muted: dict[
+            TopicPartition, None
+        ] = {}  # one batch at a time, to keep order without sequences
+        self._connecting: dict[BrokerId, asyncio.Task[None]] = {}
+        self._initializing: asyncio.Task[None] | None = None
+        self._must_mute = sequences is None and settings.max_in_flight == 1
+        self.is_urgent = False
+        """Whether to send without waiting for full batches: flushing, closing, or somebody waits for room."""
+
+    def wake(self) -> None:
+        """Look at the queues in the next turn of the loop."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._turn)
+
+    async def close(self) -> None:
+        """Stop; batches that are left are the caller's to fail."""
+        tasks = [*self._connecting.values()]
+        if self._initializing is not None:
+            tasks.append(self._initializing)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for timer in (self._timer, self._expiry_timer):
+            if timer is not None:
+                timer.cancel()
+        self._is_scheduled = True  # nothing is scheduled any more
+
+    def abandon(self, error: Exception) -> None:
+        """Fail every batch that is not done."""
+        for batch in list(self._accumulator.incomplete):
+            self._give_up(batch, error, is_certain=False)
+
+    # Sending
+
+    def _turn(self) -> None:
+        self._is_scheduled = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now_ms = self._cluster.clock.tick_ms()
+        self._expire(now_ms)
+        if self._sequences is not None:
+            self._sequences.bump()
+            if not self._sequences.has_producer and self._accumulator.incomplete:
+                self._initialize()
+                return
+        self._send_ready(now_ms)
+
+    def _send_ready(self, now_ms: int) -> None:
+        while True:
+            metadata = self._cluster.metadata
+            ready = self._accumulator.ready(now_ms, metadata.leader, self.is_urgent)
+            if ready.leaderless:
+                self._cluster.add_topics(ready.leaderless)
+                self._cluster.mark_stale()
+                self._look_again(self._cluster.retry_backoff_ms(0))
+            sent = False
+            for broker_id, partitions in ready.brokers.items():
+                sent |= self._send_to(broker_id, partitions, now_ms)
+            if not sent:
+                if ready.due_ms is not None:
+                    self._look_again(ready.due_ms - now_ms)
+                return
+
+    def _send_to(self, broker_id: BrokerId, partitions: list[TopicPartition], now_ms: int) -> bool:
+        if self._in_flight.get(broker_id, 0) >= self._settings.max_in_flight:
+            return False
+        peer = self._cluster.connected(broker_id)
+        if peer is None:
+            self._connect(broker_id)
+            return False
+        if self._must_mute:
+            partitions = [at for at in partitions if at not in self._muted]
+        batches = self._accumulator.drain(
+            partitions, self._settings.max_request_bytes, now_ms, self._may_drain
+        )
+        if not batches:
+            return False
+        self._write(peer, broker_id, batches)
+        return True
+
+    def _may_drain(self, batch: ProducerBatch) -> bool:
+        return self._sequences is None or self._sequences.may_drain(batch)
+
+    def _write(self, peer: Peer, broker_id: BrokerId, batches: list[ProducerBatch]) -> None:
+        settings = self._settings
+        batches, request = self._request(batches)
+        if not batches:
+            return
+        try:
+            version = self._version(peer)
+            if settings.acks == 0:
+                peer.post_unanswered(request, version)
+            else:
+                answer = peer.post(request, version, settings.request_timeout_ms)
+        except ConnectionError as error:
+            self._all_failed(batches, error)
+            return
+        except KafkaError as error:  # the broker is too old: trying again cannot help
+            for batch in batches:
+                batch.is_on_wire = False
+                self._give_up(batch, error, is_certain=True)
+            return
+        if settings.acks == 0:
+            for batch in batches:
+                self._succeed(batch, Offset(-1), -1)
+            return
+        self._in_flight[broker_id] = self._in_flight.get(broker_id, 0) + 1
+        if self._must_mute:
+            self._muted.update((batch.at, None) for batch in batches)
+        answer.add_done_callback(partial(self._on_answer, broker_id, batches))
+
+    def _version(self, peer: Peer) -> int:
+        version = peer.version_of(ApiKey.PRODUCE)
+        needed = _ZSTD_VERSION if self._settings.compression is Compression.ZSTD else _BATCH_VERSION
+        if version < needed:
+            detail = f"{peer.name} is too old to take these batches (Produce {version} < {needed})"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
+        return version
+
+    def _request(self, batches: list[ProducerBatch]) -> tuple[list[ProducerBatch], ProduceRequest]:
+        """Return a request and the batches that are in it: one that cannot be encoded is given up."""
+        settings = self._settings
+        topics: dict[str, list[ProduceRequestPartition]] = {}
+        taken = []
+        for batch in batches:
+            if self._sequences is not None:
+                self._sequences.assign(batch)
+            try:
+                encoded = batch.encode(settings.compression, settings.level)
+            except (ValueError, TypeError, OverflowError) as error:
+                batch.is_on_wire = False
+                self._give_up(batch, error, is_certain=True)
+                continue
+            if settings.compression is not Compression.NONE:
+                self._accumulator.observe_ratio(batch.at.topic, batch.reserved, len(encoded))
+            part = ProduceRequestPartition(index=batch.at.partition, records=encoded)
+            topics.setdefault(batch.at.topic, []).append(part)
+            taken.append(batch)
+        data = [ProduceRequestTopic(name=t, partition_data=p) for t, p in topics.items()]
+        request = ProduceRequest(
+            acks=settings.acks, timeout_ms=settings.request_timeout_ms, topic_data=data
+        )
+        return taken, request
+
+    # Answers
+
+    def _on_answer(
+        self, broker_id: BrokerId, batches: list[ProducerBatch], answer: asyncio.Future[Any]
+    ) -> None:
+        self._in_flight[broker_id] -= 1
+        if self._must_mute:
+            for batch in batches:
+                self._muted.pop(batch.at, None)
+        if answer.cancelled():
+            self._all_failed(batches, ConnectionError("the request was cancelled"))
+            return
+        error = answer.exception()
+        if error is not None:
+            self._all_failed(batches, error)
+            return
+        response: ProduceResponse = answer.result()
+        answers = {
+            TopicPartition(topic.name, part.index): part
+            for topic in response.responses
+            for part in topic.partition_responses
+        }
+        for batch in batches:
+            batch.is_on_wire = False
+            part = answers.get(batch.at)
+            if part is None:
+                missing = ProduceResponsePartition(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+                self._on_part(batch, missing)
+            else:
+                self._on_part(batch, part)
+        self.wake()
+
+    def _on_part(self, batch: ProducerBatch, part: ProduceResponsePartition) -> None:
+        code = ErrorCode.of(part.error_code)
+        if code in _WRITTEN:
+            known = code is ErrorCode.NONE or part.base_offset >= 0
+            self._succeed(batch, Offset(part.base_offset if known else -1), part.log_append_time_ms)
+            return
+        if batch.is_done:
+            self._drop(batch)
+            return
+        if code in _STALE:
+            self._cluster.mark_stale()
+        if code in _TOO_LARGE and batch.count > 1:
+            halves = self._accumulator.split(batch)
+            if self._sequences is not None:
+                self._sequences.on_split(batch, halves)
+            log.info("batch split at=%s records=%d", batch.at, batch.count)
+            return
+        may_repeat = code.retriable
+        if self._sequences is not None:
+            may_repeat = self._sequences.may_repeat(batch, code, part.log_start_offset)
+        self._repeat(batch, KafkaError(code, part.error_message), may_repeat)
+
+    def _all_failed(self, batches: list[ProducerBatch], error: BaseException) -> None:
+        """Handle the loss of a connection: whether the batches were written is not known."""
+        self._cluster.mark_stale()
+        log.info("produce request failed reason=%s", error)
+        reason = error if isinstance(error, Exception) else ConnectionError(str(error))
+        may_repeat = isinstance(error, OSError | CorruptFrame)
+        for batch in batches:
+            batch.is_on_wire = False
+            if batch.is_done:
+                self._drop(batch)
+            else:
+                self._repeat(batch, reason, may_repeat, is_certain=False)
+        self.wake()
+
+    def _repeat(
+        self, batch: ProducerBatch, error: Exception, may_repeat: bool, is_certain: bool = True
+    ) -> None:
+        now_ms = self._cluster.clock.tick_ms()
+        if (
+            may_repeat
+            and batch.attempts < self._settings.retries
+            and not self._is_late(batch, now_ms)
+        ):
+            wait_ms = self._cluster.retry_backoff_ms(batch.attempts)
+            self._accumulator.requeue(batch, now_ms + int(wait_ms))
+        else:
+            self._give_up(batch, error, is_certain)
+
+    def _succeed(self, batch: ProducerBatch, base_offset: Offset, log_append_time_ms: int) -> None:
+        if self._sequences is not None:
+            self._sequences.on_acked(batch, base_offset)
+        if batch.is_done:
+            return  # it was late: its future has failed already
+        self._accumulator.remove(batch)
+        batch.complete(base_offset, log_append_time_ms)
+        self._on_done(batch, None)
+
+    def _give_up(self, batch: ProducerBatch, error: Exception, is_certain: bool) -> None:
+        if (
+            self._sequences is not None
+            and batch.base_sequence != NO_SEQUENCE
+            and not batch.is_on_wire
+        ):
+            self._sequences.on_failed(batch, is_certain)
+        self._accumulator.remove(batch)
+        batch.fail(error)
+        self._on_done(batch, error)
+
+    def _drop(self, batch: ProducerBatch) -> None:
+        """Settle the sequences of a batch that was given up while it was on the wire."""
+        if self._sequences is not None and batch.base_sequence != NO_SEQUENCE:
+            self._sequences.on_failed(batch, is_certain=False)
+
+    # Time
+
+    def _is_late(self, batch: ProducerBatch, now_ms: int) -> bool:
+        return now_ms - batch.created_ms >= self._settings.delivery_timeout_ms
+
+    def _expire(self, now_ms: int) -> None:
+        timeout_ms = self._settings.delivery_timeout_ms
+        for batch in self._accumulator.expired(now_ms - timeout_ms + 1):
+            error = TimeoutError(
+                f"Expiring {batch.count} record(s) for {batch.at}:{now_ms - batch.created_ms} ms"
+                " has passed since batch creation"
+            )
+            self._give_up(batch, error, is_certain=False)
+        if self._expiry_timer is None and self._accumulator.incomplete:
+            oldest = next(iter(self._accumulator.incomplete))
+            wait_ms = max(oldest.created_ms + timeout_ms - now_ms, 1)
+            self._expiry_timer = self._loop.call_later(wait_ms / 1000, self._on_expiry_timer)
+
+    def _on_expiry_timer(self) -> None:
+        self._expiry_timer = None
+        self.wake()
+
+    def _look_again(self, wait_ms: float) -> None:
+        """Set the timer, unless it rings earlier already."""
+        when = self._loop.time() + max(wait_ms, 1) / 1000
+        if self._timer is not None:
+            if self._timer.when() <= when:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self.wake)
+
+    # Connections and the producer id
+
+    def _connect(self, broker_id: BrokerId) -> None:
+        if broker_id not in self._connecting:
+            task = self._loop.create_task(self._open(broker_id))
+            self._connecting[broker_id] = task
+
+    async def _open(self, broker_id: BrokerId) -> None:
+        try:
+            await self._cluster.peer(broker_id)
+        except (OSError, KafkaError, CorruptFrame) as error:
+            log.warning("broker not reached broker=%d reason=%s", broker_id, error)
+            self._cluster.mark_stale()  # the leader may be elsewhere
+        finally:
+            self._connecting.pop(broker_id, None)
+        self.wake()
+
+    def _initialize(self) -> None:
+        if self._initializing is None:
+            self._initializing = self._loop.create_task(self._init_producer_id())
+
+    async def _init_producer_id(self) -> None:
+        assert self._sequences is not None
+        attempt = 0
+        try:
+            while not self._sequences.has_producer:
+                try:
+                    response = await self._ask_producer_id()
+                except (OSError, KafkaError, CorruptFrame) as error:
+                    if isinstance(error, KafkaError) and not error.retriable:
+                        self.abandon(error)
+                        return
+                    log.warning("no producer id yet reason=%s", error)
+                    await self._cluster.back_off(attempt)
+                    attempt += 1
+                    self._expire(self._cluster.clock.tick_ms())
+                else:
+                    producer_id = ProducerId(response.producer_id)
+                    self._sequences.restart_with(
+                        producer_id, ProducerEpoch(response.producer_epoch)
+                    )
+        finally:
+            self._initializing = None
+        self.wake()
+
+    async def _ask_producer_id(self) -> InitProducerIdResponse:
+        peer = await self._cluster.any_peer()
+        request = InitProducerIdRequest(transaction_timeout_ms=2**31 - 1)
+        response: InitProducerIdResponse = await peer.send(
+            request, timeout_ms=self._settings.request_timeout_ms
+        )
+        code = ErrorCode.of(response.error_code)
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code)
+        return response

@@ -1,0 +1,198 @@
+"""Sequence numbers of the idempotent producer (KIP-98, KIP-360). Pure.
+
+A partition's batches get consecutive sequences when they are drained first, and keep them through retries. The
+broker takes sequence n+1 only after n, so whatever is lost, batches arrive once and in order:
+
+    first try             assign: base_sequence = next; next += count
+    answered              on_acked: last_acked = last sequence of the batch
+    refused, may repeat   stays in `in_flight`; only the first of `in_flight` may be drained again
+    refused for good      the hole would block everything behind it: the epoch is bumped, and what is left of the
+                          partition gets sequences from 0 in the new epoch
+    fate unknown          the partition waits until its other batches are answered; then the epoch is bumped
+
+An epoch is bumped here, without asking the broker, as the Java client does: epochs fence by being larger. Only
+when they run out is a new producer id asked for.
+"""
+
+from __future__ import annotations
+
+from kavka.client.producer.batch import NO_SEQUENCE, SEQUENCE_MASK, ProducerBatch
+from kavka.errors import ErrorCode
+from kavka.ids import NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
+
+_LAST_EPOCH = 32767
+
+
+class _Partition:
+    """Sequences of one partition. Invariant: `in_flight` is in order of sequences."""
+
+    __slots__ = (
+        "epoch",
+        "in_flight",
+        "last_acked",
+        "last_acked_offset",
+        "next",
+        "producer_id",
+        "unresolved",
+    )
+
+    def __init__(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
+        self.in_flight: list[ProducerBatch] = []
+        self.restart(producer_id, epoch)
+
+    def restart(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
+        """Number from 0 in another epoch; what is in flight is numbered again."""
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.next = 0
+        self.last_acked = NO_SEQUENCE
+        self.last_acked_offset = -1
+        self.unresolved = False
+        for batch in self.in_flight:
+            assert not batch.is_on_wire
+            self.number(batch)
+            batch.sequence_was_reset = True
+
+    def number(self, batch: ProducerBatch) -> None:
+        """Give the batch the next sequences."""
+        batch.producer_id = self.producer_id
+        batch.producer_epoch = self.epoch
+        batch.base_sequence = self.next
+        self.next = (self.next + batch.count) & SEQUENCE_MASK
+
+
+class Sequences:
+    """The producer id, its epoch, and the sequences of all partitions."""
+
+    def __init__(self) -> None:
+        """Start without a producer id; nothing may be drained before `set_producer`."""
+        self.producer_id = NO_PRODUCER_ID
+        self.epoch = ProducerEpoch(-1)
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._to_bump: dict[TopicPartition, None] = {}
+
+    @property
+    def has_producer(self) -> bool:
+        """Whether there is a producer id."""
+        return self.producer_id != NO_PRODUCER_ID
+
+    def set_producer(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
+        """Take what InitProducerId gave."""
+        self.producer_id = producer_id
+        self.epoch = epoch
+
+    def may_drain(self, batch: ProducerBatch) -> bool:
+        """Tell whether the batch, the first of its queue, may be written now."""
+        if not self.has_producer or batch.at in self._to_bump:
+            return False
+        state = self._partitions.get(batch.at)
+        if state is None:
+            return True
+        if batch.base_sequence != NO_SEQUENCE:
+            return state.in_flight[0] is batch
+        if state.unresolved:
+            return False
+        return self._is_current(state) or not state.in_flight
+
+    def assign(self, batch: ProducerBatch) -> None:
+        """Number a batch that is drained; one that is repeated keeps its numbers."""
+        if batch.base_sequence != NO_SEQUENCE:
+            return
+        state = self._partitions.get(batch.at)
+        if state is None:
+            state = _Partition(self.producer_id, self.epoch)
+            self._partitions[batch.at] = state
+        elif not self._is_current(state):
+            assert not state.in_flight
+            state.restart(self.producer_id, self.epoch)
+        state.number(batch)
+        state.in_flight.append(batch)
+
+    def on_acked(self, batch: ProducerBatch, base_offset: Offset) -> None:
+        """Learn that the broker has the batch."""
+        state = self._partitions[batch.at]
+        state.in_flight.remove(batch)
+        if batch.producer_epoch == state.epoch:
+            last = batch.last_sequence
+            if (
+                state.last_acked == NO_SEQUENCE
+                or (last - state.last_acked) & SEQUENCE_MASK < 1 << 30
+            ):
+                state.last_acked = last
+            if base_offset >= 0:
+                state.last_acked_offset = max(
+                    state.last_acked_offset, base_offset + batch.count - 1
+                )
+        self._resolve(batch.at, state)
+
+    def on_failed(self, batch: ProducerBatch, is_certain: bool) -> None:
+        """Learn that the batch is given up. `is_certain` says that the broker has refused it."""
+        state = self._partitions[batch.at]
+        state.in_flight.remove(batch)
+        if is_certain:
+            self._to_bump[batch.at] = None
+        else:
+            state.unresolved = True
+            self._resolve(batch.at, state)
+
+    def on_split(self, batch: ProducerBatch, halves: list[ProducerBatch]) -> None:
+        """Put the halves in the place of the batch."""
+        in_flight = self._partitions[batch.at].in_flight
+        index = in_flight.index(batch)
+        in_flight[index : index + 1] = halves
+
+    def may_repeat(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool:
+        """Tell whether to send a refused batch again; this may ask for a new epoch."""
+        state = self._partitions[batch.at]
+        if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            expected = (state.last_acked + 1) & SEQUENCE_MASK if state.last_acked >= 0 else 0
+            if state.unresolved or batch.base_sequence == expected:
+                self._to_bump[batch.at] = None  # the broker lost what it had acknowledged
+            return True  # otherwise an earlier batch failed and comes first
+        if error is ErrorCode.UNKNOWN_PRODUCER_ID:
+            if not batch.sequence_was_reset or state.last_acked_offset < log_start_offset:
+                self._to_bump[batch.at] = None  # the records that the broker knew us by are deleted
+            return True
+        if error is ErrorCode.INVALID_PRODUCER_EPOCH:
+            self._to_bump[batch.at] = None
+            return True
+        return error.retriable
+
+    def bump(self) -> None:
+        """Start a new epoch for partitions that asked for it, as soon as nothing of them is on the wire."""
+        if not self._to_bump or not self.has_producer:
+            return
+        waiting = (b for at in self._to_bump for b in self._in_flight(at))
+        if any(batch.is_on_wire for batch in waiting):
+            return
+        if self.epoch == _LAST_EPOCH:
+            self.producer_id, self.epoch = NO_PRODUCER_ID, ProducerEpoch(-1)
+            return  # the partitions stay marked until there is a new producer id
+        self.epoch = ProducerEpoch(self.epoch + 1)
+        self._restart_marked()
+
+    def restart_with(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
+        """Take a producer id that replaces one whose epochs ran out."""
+        self.set_producer(producer_id, epoch)
+        self._restart_marked()
+
+    def _restart_marked(self) -> None:
+        for at in self._to_bump:
+            state = self._partitions.get(at)
+            if state is not None:
+                state.restart(self.producer_id, self.epoch)
+        self._to_bump.clear()
+
+    def _in_flight(self, at: TopicPartition) -> list[ProducerBatch]:
+        state = self._partitions.get(at)
+        return [] if state is None else state.in_flight
+
+    def _is_current(self, state: _Partition) -> bool:
+        return state.epoch == self.epoch and state.producer_id == self.producer_id
+
+    def _resolve(self, at: TopicPartition, state: _Partition) -> None:
+        if state.unresolved and not state.in_flight:
+            if (state.last_acked + 1) & SEQUENCE_MASK == state.next:
+                state.unresolved = False
+            else:
+                self._to_bump[at] = None
