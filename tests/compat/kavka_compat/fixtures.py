@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +15,13 @@ from kavka_compat.brokers import Broker
 from kavka_compat.ours import run_kavka
 
 _APACHE_TEST_SETTINGS = {
+    "group.min.session.timeout.ms": "1000",
     "offsets.topic.num.partitions": "4",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
 _KAVKA_TEST_SETTINGS = {
+    "group.min.session.timeout.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
 }
@@ -51,6 +55,25 @@ def any_broker(request: pytest.FixtureRequest) -> Broker:
     fixture = {"apache": "apache_kafka", "kavka": "kavka_broker"}[request.param]
     broker: Broker = request.getfixturevalue(fixture)
     return broker
+
+
+StartBroker = Callable[..., AbstractContextManager[Broker]]
+"""`start_broker(settings)` in a `with`: a broker of the test's own, stopped at the end of the body."""
+
+
+@pytest.fixture(params=_brokers_under_test())
+def start_broker(request: pytest.FixtureRequest, tmp_path: Path) -> StartBroker:
+    """Apache Kafka 3.9 and ours in turn, for tests that need other settings or stop the broker."""
+
+    def start(settings: Mapping[str, str] | None = None) -> AbstractContextManager[Broker]:
+        directory = tmp_path / f"broker-{next(_names)}"
+        directory.mkdir()
+        if request.param == "kavka":
+            return run_kavka(directory, {**_KAVKA_TEST_SETTINGS, **(settings or {})})
+        chosen = {**_APACHE_TEST_SETTINGS, **(settings or {})}
+        return ApacheKafka("3.9").run_broker(directory, settings=chosen)
+
+    return start
 
 
 @pytest.fixture(scope="session", params=["3.9", "4.1"])
