@@ -1,0 +1,202 @@
+"""The real disk: system calls on the caller's thread, and a small pool for those that block.
+
+A read that must not block asks `is_cached` first, which probes the page cache with `preadv(RWF_NOWAIT)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from kavka.doors import Buffer
+
+T = TypeVar("T")
+
+# The kernel brings pages in by readahead windows of at least this size and evicts them by folios, so that
+# one byte per stride tells nearly as much as one per page, at a sixteenth of the cost.
+_PROBE_STRIDE = 65536
+_RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+class OsFile:
+    """An open file of the operating system."""
+
+    __slots__ = ("_fd", "_probe")
+
+    def __init__(self, fd: int) -> None:
+        """Own the descriptor `fd`."""
+        self._fd = fd
+        self._probe: list[bytearray] | None = [bytearray(1)] if _RWF_NOWAIT else None
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        """Write all of `data` from byte `position` on (into the page cache)."""
+        written = os.pwrite(self._fd, data, position)
+        if written != len(data):
+            self._write_rest(memoryview(data), written, position)
+
+    def _write_rest(self, data: memoryview, written: int, position: int) -> None:
+        """Go on after a short write: the next one writes more or says what is wrong (a full disk)."""
+        while written < len(data):
+            count = os.pwrite(self._fd, data[written:], position + written)
+            if count == 0:
+                raise OSError(errno.EIO, "a write made no progress")
+            written += count
+
+    def read_at(self, length: int, position: int) -> bytes:
+        """Return up to `length` bytes from `position`; fewer only at the end of the file."""
+        data = os.pread(self._fd, length, position)
+        if len(data) == length or not data:
+            return data
+        parts = [data]
+        have = len(data)
+        while have < length:
+            data = os.pread(self._fd, length - have, position + have)
+            if not data:
+                break
+            parts.append(data)
+            have += len(data)
+        return b"".join(parts)
+
+    def is_cached(self, length: int, position: int) -> bool:
+        """Tell, without blocking, whether a read of this range would be served from memory.
+
+        One byte per stride is probed, and the last one. Where the file system cannot tell, the answer is
+        no: the caller then reads in the pool, which is slower and never wrong.
+        """
+        probe = self._probe
+        if probe is None:
+            return False
+        if length <= 0:
+            return True
+        try:
+            for place in range(position, position + length, _PROBE_STRIDE):
+                os.preadv(self._fd, probe, place, _RWF_NOWAIT)
+            os.preadv(self._fd, probe, position + length - 1, _RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            self._probe = None
+            return False
+        return True
+
+    def sync(self) -> None:
+        """Return when all that was written is on the medium (fdatasync)."""
+        os.fdatasync(self._fd)
+
+    def truncate(self, size: int) -> None:
+        """Cut or extend the file to `size` bytes."""
+        os.ftruncate(self._fd, size)
+
+    def size(self) -> int:
+        """Return the file's length in bytes."""
+        return os.fstat(self._fd).st_size
+
+    def fileno(self) -> int:
+        """Return the descriptor; -1 once closed."""
+        return self._fd
+
+    def close(self) -> None:
+        """Release the descriptor; calling it twice is allowed."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class OsLock:
+    """An exclusive `flock` that is held; the kernel drops it when the process dies."""
+
+    def __init__(self, fd: int) -> None:
+        """Own the locked descriptor `fd`."""
+        self._fd = fd
+
+    def release(self) -> None:
+        """Give the lock up; calling it twice is allowed. The file stays, as Kafka's does."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class OsDisk:
+    """The real file system."""
+
+    def __init__(self, threads: int = 12) -> None:
+        """Use up to `threads` threads, each started when it is first needed."""
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        """Open `path` for reading and writing; with `create`, make it when it is missing."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return OsFile(os.open(path, flags, 0o644))
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted."""
+        return sorted(os.listdir(path))
+
+    def exists(self, path: str) -> bool:
+        """Tell whether `path` is there."""
+        return os.path.lexists(path)
+
+    def is_directory(self, path: str) -> bool:
+        """Tell whether `path` is a directory."""
+        return os.path.isdir(path)
+
+    def make_directories(self, path: str) -> None:
+        """Make the directory and its parents; one that exists is fine."""
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        """Move `old` to `new`, replacing a file that is there."""
+        os.replace(old, new)
+
+    def remove(self, path: str) -> None:
+        """Unlink a file."""
+        os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all that is in it."""
+        shutil.rmtree(path)
+
+    def sync_directory(self, path: str) -> None:
+        """Make renames, creations and removals in the directory durable. It blocks."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: str) -> OsLock:
+        """Take an exclusive lock on the file. Raise BlockingIOError when another process has it."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise
+        return OsLock(fd)
+
+    def usage(self, path: str) -> tuple[int, int]:
+        """Return (total, usable) bytes of the file system that holds `path`."""
+        facts = os.statvfs(path)
+        return facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize
+
+    async def run(self, work: Callable[..., T], *args: Any) -> T:
+        """Run a system call or a kernel call in the pool; never Python work."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="kavka-disk")
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *args)
+
+    def close(self) -> None:
+        """Wait for what runs in the pool and end its threads."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=True)

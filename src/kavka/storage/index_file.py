@@ -1,0 +1,122 @@
+"""A file of entries of one width, in ascending order of their keys: what the sparse indexes are made of.
+
+    entries   0 ........................ stored | ............ entries
+              in the file, found by reading it  | in `_pending`, bounded
+
+Entries are collected in memory and written with pwrite, many at once (a store into a map on a full disk would
+kill the process). What is pending at a crash belongs to the unflushed tail, whose indexes recovery rebuilds.
+The file always ends with its last entry: Kafka preallocates while a segment is active and trims when it is
+closed; readers of closed segments see the same bytes.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kavka.storage.failures import CorruptFile
+from kavka.storage.partition_directory import DataFile, PartitionDirectory, read_from
+
+_PENDING_BYTES = 2048
+_BLOCK_BYTES = 4096
+
+
+class IndexFile:
+    """The entries of one index file."""
+
+    __slots__ = ("_entry_bytes", "_pending", "_stored", "data")
+
+    def __init__(self, directory: PartitionDirectory, name: str, entry_bytes: int) -> None:
+        """Refer to an index file without looking at it; it counts as empty until `load`."""
+        self.data = DataFile(directory, name)
+        self._entry_bytes = entry_bytes
+        self._stored = 0
+        self._pending = bytearray()
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are, written or not."""
+        return self._stored + len(self._pending) // self._entry_bytes
+
+    def load(self) -> None:
+        """Learn the number of entries from the file's size. Raise CorruptFile when it is not a whole one."""
+        size = self.data.file().size()
+        if size % self._entry_bytes:
+            raise CorruptFile(
+                f"{self.data.path} has {size} bytes, not whole entries of {self._entry_bytes}"
+            )
+        self._stored = size // self._entry_bytes
+
+    def append(self, entry: bytes) -> None:
+        """Add an entry; every so often all pending ones go to the file."""
+        self._pending += entry
+        if len(self._pending) >= _PENDING_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        """Write the pending entries to the file, creating it when it is missing."""
+        file = self.data.file()
+        if self._pending:
+            file.write_at(self._pending, self._stored * self._entry_bytes)
+            self._stored = self.entries
+            self._pending.clear()
+
+    def entry(self, index: int, *, may_block: bool = True) -> bytes:
+        """Return the bytes of one entry. Raise Cold when that would block and may not."""
+        width = self._entry_bytes
+        if index >= self._stored:
+            start = (index - self._stored) * width
+            return bytes(self._pending[start : start + width])
+        return self._read(index, 1, may_block)
+
+    def _read(self, index: int, count: int, may_block: bool) -> bytes:
+        width = self._entry_bytes
+        entries = read_from(self.data, count * width, index * width, may_block)
+        if len(entries) != count * width:
+            raise CorruptFile(
+                f"{self.data.path} ends before entry {index + count} of {self._stored}"
+            )
+        return entries
+
+    def count_up_to(self, key: Struct, skip: int, target: int, *, may_block: bool = True) -> int:
+        """Return how many entries have a key <= `target`. The key lies `skip` bytes into an entry."""
+        width = self._entry_bytes
+        if self._pending and key.unpack_from(self._pending, skip)[0] <= target:
+            return self._stored + _count(self._pending, width, key, skip, target)
+        low, high = 0, self._stored
+        while (high - low) * width > _BLOCK_BYTES:
+            middle = (low + high) // 2
+            if key.unpack_from(self._read(middle, 1, may_block), skip)[0] <= target:
+                low = middle
+            else:
+                high = middle
+        if low == high:
+            return low
+        return low + _count(self._read(low, high - low, may_block), width, key, skip, target)
+
+    def clear(self) -> None:
+        """Drop all entries and whatever else the file holds."""
+        self._pending.clear()
+        self._stored = 0
+        if self.data.exists():
+            self.data.file().truncate(0)
+
+    def truncate(self, entries: int) -> None:
+        """Keep the first `entries` entries only."""
+        if entries > self._stored:
+            del self._pending[(entries - self._stored) * self._entry_bytes :]
+            return
+        self._pending.clear()
+        self._stored = entries
+        self.data.file().truncate(entries * self._entry_bytes)
+
+
+def _count(entries: bytes | bytearray, width: int, key: Struct, skip: int, target: int) -> int:
+    """Return how many of the packed `entries` have a key <= `target`, by bisection."""
+    low, high = 0, len(entries) // width
+    while low < high:
+        middle = (low + high) // 2
+        if key.unpack_from(entries, middle * width + skip)[0] <= target:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,35 @@
+"""The settings of one log. The broker fills them from the topic's and replaces them live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NEVER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Kafka's topic settings that storage obeys, with Kafka's defaults; -1 in a retention means no limit."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_jitter_ms: int = 0
+    index_interval_bytes: int = 4096
+    segment_index_bytes: int = 10 << 20
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_bytes: int = -1
+    flush_messages: int = NEVER
+    flush_ms: int = NEVER
+    file_delete_delay_ms: int = 60_000
+    max_message_bytes: int = 1_048_588
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the cleaner keeps the last value of each key."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        """Whether retention by time and size applies."""
+        return "delete" in self.cleanup_policy

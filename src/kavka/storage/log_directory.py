@@ -1,0 +1,170 @@
+"""One entry of `log.dirs`: the unit of failure. All of its logs share its queue, its open files and its fate."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from kavka.doors import Chance, Clock, Disk, Lock
+from kavka.ids import TopicPartition
+from kavka.storage import checkpoint
+from kavka.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
+from kavka.storage.failures import LogDirectoryFailed
+from kavka.storage.meta_properties import META_PROPERTIES, MetaProperties
+from kavka.storage.partition_directory import OpenFiles
+from kavka.storage.write_queue import WriteQueue
+
+logger = logging.getLogger(__name__)
+
+LOCK_FILE = ".lock"
+
+
+class LogDirectory:
+    """The directory `path`. `failure` is what took it offline; nothing brings it back but a restart."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        chance: Chance,
+        path: str,
+        *,
+        open_files: int = 4096,
+        slow_write_ms: int = 50,
+        on_failure: Callable[[LogDirectory], None] | None = None,
+    ) -> None:
+        """Refer to `path`. `on_failure` is called once, when the directory goes offline."""
+        self.disk = disk
+        self.clock = clock
+        self.chance = chance
+        self.path = path.rstrip("/") or "/"
+        self.open_files = OpenFiles(open_files)
+        self.writes = WriteQueue(clock, slow_write_ms, self.fail)
+        self.failure: OSError | None = None
+        self.was_clean = False
+        self._on_failure = on_failure
+        self._lock: Lock | None = None
+        self._removals: deque[tuple[int, Callable[[], None]]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # Life
+
+    async def open(self) -> None:
+        """Make the directory, take its lock and the clean-shutdown marker.
+
+        Raise BlockingIOError when another process uses it, another OSError when it cannot be used.
+        """
+        self.disk.make_directories(self.path)
+        self._lock = self.disk.lock(f"{self.path}/{LOCK_FILE}")
+        self.was_clean = await self.disk.run(take_clean_shutdown, self.disk, self.path)
+
+    async def close(self, *, is_clean: bool, broker_epoch: int = -1) -> None:
+        """Let background work end and give the lock up; leave the clean-shutdown marker if `is_clean`."""
+        await self.settle()
+        if is_clean and self.failure is None:
+            await self.disk.run(write_clean_shutdown, self.disk, self.path, broker_epoch)
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    async def settle(self) -> None:
+        """Return when queued writes and background work are done."""
+        await self.writes.drained()
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    # Failing
+
+    def check(self) -> None:
+        """Raise LogDirectoryFailed when the directory is offline."""
+        if self.failure is not None:
+            raise LogDirectoryFailed(
+                self.failure.errno, f"log directory {self.path} is offline: {self.failure}"
+            )
+
+    def fail(self, error: OSError) -> OSError:
+        """Take the directory offline because of `error`; return what callers are to raise."""
+        if self.failure is None:
+            self.failure = error
+            logger.error("log directory went offline directory=%s error=%s", self.path, error)
+            if self._on_failure is not None:
+                self._on_failure(self)
+        return LogDirectoryFailed(error.errno, f"log directory {self.path} is offline: {error}")
+
+    # Background work
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` beside everything else; an OSError in it takes the directory offline."""
+        task = asyncio.get_running_loop().create_task(self._guard(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except LogDirectoryFailed:
+            pass  # said when it failed
+        except OSError as error:
+            self.fail(error)
+
+    def remove_later(self, removal: Callable[[], None], delay_ms: int) -> None:
+        """Call `removal` in `remove_due`, once `delay_ms` have passed (`file.delete.delay.ms`)."""
+        self._removals.append((self.clock.tick_ms() + delay_ms, removal))
+
+    async def remove_due(self, *, at_once: bool = False) -> int:
+        """Remove files whose delay is over, or all; return how many removals ran. To be called every second or so."""
+        now = self.clock.tick_ms()
+        waiting, self._removals = self._removals, deque()
+        count = 0
+        for due, removal in waiting:
+            if due > now and not at_once:
+                self._removals.append((due, removal))
+                continue
+            try:
+                await self.disk.run(removal)
+            except OSError as error:
+                raise self.fail(error) from error
+            count += 1
+        return count
+
+    # Small files
+
+    async def replace_file(self, path: str, content: bytes) -> None:
+        """Make `content` the durable content of `path`; an OSError takes the directory offline."""
+        self.check()
+        try:
+            await self.disk.run(checkpoint.replace_file, self.disk, path, content)
+        except OSError as error:
+            raise self.fail(error) from error
+
+    async def read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        """Return a checkpoint of offsets; empty when it is missing, or malformed, which is said in the log.
+
+        An empty checkpoint is always safe: it makes recovery read more, never less.
+        """
+        content = await self.disk.run(checkpoint.read_file, self.disk, f"{self.path}/{name}")
+        if content is None:
+            return {}
+        try:
+            return checkpoint.decode_offsets(content, name)
+        except checkpoint.CorruptCheckpoint as error:
+            logger.warning("ignored a checkpoint directory=%s reason=%s", self.path, error)
+            return {}
+
+    async def write_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        """Replace a checkpoint of offsets."""
+        await self.replace_file(f"{self.path}/{name}", checkpoint.encode_offsets(offsets))
+
+    async def read_meta(self) -> MetaProperties | None:
+        """Return `meta.properties`, None when the directory is new. Raise ValueError when it is malformed."""
+        content = await self.disk.run(
+            checkpoint.read_file, self.disk, f"{self.path}/{META_PROPERTIES}"
+        )
+        return None if content is None else MetaProperties.decode(content)
+
+    async def write_meta(self, meta: MetaProperties) -> None:
+        """Replace `meta.properties`."""
+        await self.replace_file(f"{self.path}/{META_PROPERTIES}", meta.encode())

@@ -1,0 +1,284 @@
+"""Open a partition's directory: tidy up, load the segments, recover what a crash left, bring the producers back."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from kavka.core.producer_state import ProducerState
+from kavka.ids import TopicId
+from kavka.storage.batch_walk import BatchWalk
+from kavka.storage.checkpoint import CorruptCheckpoint, read_file, replace_file
+from kavka.storage.failures import CorruptFile
+from kavka.storage.leader_epochs import LEADER_EPOCHS, LeaderEpochs
+from kavka.storage.log_config import LogConfig
+from kavka.storage.partition_directory import OpenFiles, PartitionDirectory
+from kavka.storage.partition_metadata import (
+    PARTITION_METADATA,
+    decode_partition_metadata,
+    encode_partition_metadata,
+)
+from kavka.storage.partition_tidying import log_base_offsets, tidy
+from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot
+from kavka.storage.recovery import Recovery, SegmentRecovery, aborted, replay
+from kavka.storage.segment import Segment, segment_name
+
+__all__ = ["LoadRequest", "LoadedLog", "aborted", "load_log", "reload_producers", "replay"]
+
+logger = logging.getLogger(__name__)
+
+_NO_BOUND = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """What is known before a log is opened."""
+
+    config: LogConfig
+    now_ms: int
+    recovery_point: int
+    log_start_offset: int
+    is_clean: bool
+    topic_id: TopicId | None
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """What was found; never without a segment."""
+
+    segments: list[Segment]
+    log_start_offset: int
+    end_offset: int
+    recovery_point: int
+    epochs: LeaderEpochs
+    topic_id: TopicId | None
+    producers: ProducerState = field(default_factory=ProducerState)
+    recovery: Recovery = field(default_factory=Recovery)
+
+
+async def load_log(files: PartitionDirectory, request: LoadRequest) -> LoadedLog:
+    """Open the directory of `files`, making it when it is missing. See `Log.open` for what is raised."""
+    disk = files.disk
+    if not disk.exists(files.path):
+        await disk.run(_make, files)
+    # Loading runs in the pool: its open files are its own until it is done.
+    shared, files.open_files = files.open_files, OpenFiles(_NO_BOUND)
+    try:
+        return await _load(files, request)
+    finally:
+        files.open_files.close_all()
+        files.open_files = shared
+
+
+async def _load(files: PartitionDirectory, request: LoadRequest) -> LoadedLog:
+    disk = files.disk
+    topic_id = await _load_topic_id(files, request.topic_id)
+    names = await disk.run(tidy, files)
+    epochs = await _load_epochs(files)
+    segments = [Segment(files, base, request.now_ms) for base in log_base_offsets(names)]
+    loaded = LoadedLog(
+        segments, request.log_start_offset, 0, request.recovery_point, epochs, topic_id
+    )
+    await _load_segments(files, request, loaded)
+    await _settle_offsets(files, request, loaded)
+    return loaded
+
+
+def _make(files: PartitionDirectory) -> None:
+    files.disk.make_directories(files.path)
+    files.disk.sync_directory(files.path.rpartition("/")[0])
+
+
+async def _load_topic_id(files: PartitionDirectory, wanted: TopicId | None) -> TopicId | None:
+    """Return the stored topic id, after storing `wanted` where there is none."""
+    path = files.path_of(PARTITION_METADATA)
+    content = await files.disk.run(read_file, files.disk, path)
+    if content is not None:
+        try:
+            return decode_partition_metadata(content)
+        except ValueError as error:
+            raise CorruptFile(f"{path}: {error}") from error
+    if wanted is not None:
+        await files.disk.run(replace_file, files.disk, path, encode_partition_metadata(wanted))
+    return wanted
+
+
+async def _load_epochs(files: PartitionDirectory) -> LeaderEpochs:
+    content = await files.disk.run(read_file, files.disk, files.path_of(LEADER_EPOCHS))
+    if content is None:
+        return LeaderEpochs()
+    try:
+        return LeaderEpochs.decode(content)
+    except CorruptCheckpoint as error:
+        logger.warning("leader epochs were lost log=%s reason=%s", files.path, error)
+        return LeaderEpochs()
+
+
+# Segments
+
+
+async def _load_segments(
+    files: PartitionDirectory, request: LoadRequest, loaded: LoadedLog
+) -> None:
+    """Load the flushed segments, then check the others after bringing the producers up to them."""
+    segments = loaded.segments
+    bases = [segment.base_offset for segment in segments]
+    dirty = len(segments)
+    if not request.is_clean and segments:
+        dirty = max(bisect_right(bases, request.recovery_point) - 1, 0)
+    for index in range(dirty):
+        dirty = min(dirty, await _load_segment(files, request, loaded, index))
+        if index >= dirty:
+            break
+    end_offset = segments[dirty - 1].next_offset if dirty else min(bases, default=0)
+    if dirty < len(segments):
+        end_offset = bases[dirty]
+    await reload_producers(files, segments[:dirty], loaded.producers, end_offset)
+    await _recover(files, request, loaded, dirty)
+
+
+async def _load_segment(
+    files: PartitionDirectory, request: LoadRequest, loaded: LoadedLog, index: int
+) -> int:
+    """Load a flushed segment, rebuilding its indexes if need be; return from where on recovery must check.
+
+    That is its own index when it is the last one and damaged, or was cut, which a clean stop does not leave.
+    """
+    segments = loaded.segments
+    segment = segments[index]
+    is_last = index + 1 == len(segments)
+    bound = _NO_BOUND if is_last else segments[index + 1].base_offset
+    try:
+        await files.disk.run(_load_one, segment, is_last, bound)
+        return len(segments)
+    except CorruptFile as error:
+        logger.warning("indexes are rebuilt log=%s reason=%s", files.path, error)
+    if is_last:
+        return index
+    recovery = SegmentRecovery(files.disk, segment, request.config, bound=bound, checks_crc=False)
+    cut, damage = await recovery.run(loaded.epochs, None)
+    loaded.recovery.rebuilt_segments.append(segment.base_offset)
+    _note_damage(loaded.recovery, files, cut, damage)
+    segment.next_offset = bound
+    segment.seal()
+    return len(segments)
+
+
+def _load_one(segment: Segment, is_last: bool, next_base_offset: int) -> None:
+    segment.load(is_active=is_last, next_base_offset=None if is_last else next_base_offset)
+
+
+async def _recover(
+    files: PartitionDirectory, request: LoadRequest, loaded: LoadedLog, first: int
+) -> None:
+    """Check the segments from `first` on; behind the first damage everything goes."""
+    segments, recovery = loaded.segments, loaded.recovery
+    for index in range(first, len(segments)):
+        segment = segments[index]
+        is_last = index + 1 == len(segments)
+        bound = _NO_BOUND if is_last else segments[index + 1].base_offset
+        work = SegmentRecovery(files.disk, segment, request.config, bound=bound, checks_crc=True)
+        cut, damage = await work.run(loaded.epochs, loaded.producers)
+        recovery.checked_segments.append(segment.base_offset)
+        if damage is None and segment.next_offset < bound and not is_last and not request.config.is_compacted:
+            # A host crash may keep a segment and lose the end of the one before.
+            damage = f"offsets {segment.next_offset} to {bound - 1} are missing"
+        _note_damage(recovery, files, cut, damage)
+        if damage is not None:
+            await files.disk.run(_drop, files, segments[index + 1 :], recovery)
+            del segments[index + 1 :]
+            break
+        if not is_last:
+            segment.seal()
+            segment.data.close()
+
+
+def _drop(files: PartitionDirectory, segments: list[Segment], recovery: Recovery) -> None:
+    for segment in segments:
+        recovery.cut_bytes += segment.data.file().size()
+        recovery.dropped_segments.append(segment.base_offset)
+        files.remove_all(segment.mark_deleted())
+
+
+def _note_damage(
+    recovery: Recovery, files: PartitionDirectory, cut: int, damage: str | None
+) -> None:
+    if damage is not None:
+        recovery.cut_bytes += cut
+        recovery.damage = recovery.damage or damage
+        logger.warning("log was cut by recovery log=%s bytes=%d reason=%s", files.path, cut, damage)
+
+
+async def _settle_offsets(
+    files: PartitionDirectory, request: LoadRequest, loaded: LoadedLog
+) -> None:
+    """Make start, end and recovery point agree with what is there."""
+    segments = loaded.segments
+    if segments and segments[-1].next_offset < request.log_start_offset:
+        logger.warning(
+            "log ended before its start and was emptied log=%s end_offset=%d start_offset=%d",
+            files.path,
+            segments[-1].next_offset,
+            request.log_start_offset,
+        )
+        await files.disk.run(_drop, files, segments, loaded.recovery)
+        segments.clear()
+        loaded.producers.clear()
+    if not segments:
+        segment = Segment(files, request.log_start_offset, request.now_ms)
+        await files.disk.run(segment.data.file)
+        segments.append(segment)
+    loaded.end_offset = loaded.recovery.end_offset = segments[-1].next_offset
+    loaded.log_start_offset = max(request.log_start_offset, segments[0].base_offset)
+    loaded.recovery_point = min(request.recovery_point, loaded.end_offset)
+    if request.is_clean and not loaded.recovery.checked_segments:
+        loaded.recovery_point = loaded.end_offset
+    loaded.epochs.truncate_from_end(loaded.end_offset)
+    loaded.epochs.truncate_from_start(loaded.log_start_offset)
+
+
+# Producers
+
+
+async def reload_producers(
+    files: PartitionDirectory, segments: list[Segment], producers: ProducerState, end_offset: int
+) -> None:
+    """Bring empty `producers` to `end_offset`: the newest good snapshot below it, and the batches since.
+
+    Snapshots above `end_offset` and damaged ones are removed.
+    """
+    start = await files.disk.run(_load_snapshot, files, producers, end_offset)
+    for segment in segments:
+        if segment.next_offset <= start or segment.size == 0:
+            continue
+        place = segment.locate(max(start, segment.base_offset))
+        if place is None:
+            continue
+        walk = BatchWalk(files.disk, segment.data, place[0], segment.size)
+        while batches := await walk.next_block():
+            for batch in batches:
+                if batch.header.producer_id >= 0 and batch.header.base_offset >= start:
+                    replay(producers, batch.block, batch.header)
+
+
+def _load_snapshot(files: PartitionDirectory, producers: ProducerState, end_offset: int) -> int:
+    """Load the newest snapshot at or below `end_offset`; return its offset, 0 when there is none."""
+    offsets = [
+        int(name.removesuffix(SNAPSHOT_SUFFIX))
+        for name in files.disk.list(files.path)
+        if name.endswith(SNAPSHOT_SUFFIX) and name.removesuffix(SNAPSHOT_SUFFIX).isdecimal()
+    ]
+    for offset in sorted(offsets, reverse=True):
+        name = segment_name(offset) + SNAPSHOT_SUFFIX
+        if offset <= end_offset:
+            try:
+                producers.load(decode_snapshot(read_file(files.disk, files.path_of(name)) or b""))
+            except CorruptFile as error:
+                logger.warning(
+                    "a producer snapshot was dropped log=%s reason=%s", files.path, error
+                )
+            else:
+                return offset
+        files.remove_if_there(name)
+    return 0

@@ -1,0 +1,104 @@
+"""What a read of a log gives: a range of a file to send, never bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kavka.doors import Disk, File
+from kavka.storage.partition_directory import Cold, DataFile
+
+_LOAD_BYTES = 1 << 20
+_LOAD_ATTEMPTS = 16
+
+
+class LogRange:
+    """Bytes of a segment's log file, which stays open until `release` (`doors.FileRange`)."""
+
+    __slots__ = ("_data", "file", "length", "position")
+
+    def __init__(self, data: DataFile, position: int, length: int) -> None:
+        """Pin the file."""
+        self.file: File = data.pin()
+        self._data: DataFile | None = data
+        self.position = position
+        self.length = length
+
+    def release(self) -> None:
+        """Say that the range was sent or will never be; called exactly once."""
+        data, self._data = self._data, None
+        assert data is not None, "a file range was released twice"
+        data.unpin()
+
+
+class LogRead:
+    """The answer to `Log.read`.
+
+    `range` is None when there is nothing to send: the offset is at the end, or the place is not known yet because finding it needs
+    the disk (then `is_cached` is false). Send when `is_cached`; else send what `await load()` returns. Whoever does not send the range releases it.
+    """
+
+    __slots__ = ("_again", "_cold", "range")
+
+    def __init__(
+        self,
+        found: LogRange | None,
+        cold: Cold | None = None,
+        again: Callable[[bool], LogRead] | None = None,
+    ) -> None:
+        """Hold a range, or what has to be read before `again(may_block)` can find it."""
+        self.range = found
+        self._cold = cold
+        self._again = again
+
+    @property
+    def length(self) -> int:
+        """How many bytes were found."""
+        return 0 if self.range is None else self.range.length
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether the bytes are in the page cache now, so that sending them blocks nobody."""
+        if self.range is None:
+            return self._cold is None
+        return self.range.file.is_cached(self.range.length, self.range.position)
+
+    async def load(self, disk: Disk) -> LogRead:
+        """Bring everything into the page cache, in the pool, and return the complete read, perhaps another object.
+
+        Raise what `Log.read` raises; an OSError when the disk fails.
+        """
+        read = self
+        for attempt in range(_LOAD_ATTEMPTS):
+            cold, again = read._cold, read._again
+            if cold is None or again is None:
+                break
+            await _load_bytes(disk, cold.data, cold.position, cold.length)
+            # A file system that cannot tell what is cached would go round for ever.
+            read = again(attempt == _LOAD_ATTEMPTS - 2)
+        found = read.range
+        if found is None:
+            return read
+        try:
+            await _load_range(disk, found)
+        except BaseException:
+            found.release()
+            raise
+        return read
+
+
+async def _load_bytes(disk: Disk, data: DataFile, position: int, length: int) -> None:
+    if data.is_discarded:
+        return  # the segment is gone; finding the offset again will say so
+    file = data.pin()
+    try:
+        await disk.run(file.read_at, length, position)
+    finally:
+        data.unpin()
+
+
+async def _load_range(disk: Disk, found: LogRange) -> None:
+    end = found.position + found.length
+    for position in range(found.position, end, _LOAD_BYTES):
+        length = min(_LOAD_BYTES, end - position)
+        if not found.file.is_cached(length, position):
+            await disk.run(found.file.read_at, length, position)

@@ -1,0 +1,78 @@
+"""`.index`: from an offset to a byte position near it (8 bytes: relative offset, position).
+
+An entry has the *last* offset of the batch that starts at its position, as in Kafka: the batch of a smaller
+offset in the same batch is found from the entry before.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kavka.storage.failures import CorruptFile
+from kavka.storage.index_file import IndexFile
+from kavka.storage.partition_directory import PartitionDirectory
+
+ENTRY_BYTES = 8
+_ENTRY = Struct(">ii")
+_KEY = Struct(">i")
+
+
+class OffsetIndex:
+    """The sparse offset index of one segment; offsets are relative to the segment's base."""
+
+    __slots__ = ("last_offset", "last_position", "storage")
+
+    def __init__(self, directory: PartitionDirectory, name: str) -> None:
+        """Refer to the file `name`; empty until `load`."""
+        self.storage = IndexFile(directory, name, ENTRY_BYTES)
+        self.last_offset = 0
+        self.last_position = 0
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are."""
+        return self.storage.entries
+
+    def load(self) -> None:
+        """Read what is there. Raise CorruptFile where Kafka's sanity check would complain too."""
+        self.storage.load()
+        self._refresh()
+        if self.entries and self.last_offset <= 0 and self.entries > 1:
+            raise CorruptFile(f"{self.storage.data.path} ends with offset {self.last_offset}")
+        if self.last_offset < 0 or self.last_position < 0:
+            raise CorruptFile(f"{self.storage.data.path} ends with a negative offset or position")
+
+    def append(self, offset: int, position: int) -> None:
+        """Add the batch at `position` whose last offset is `offset`; both must grow."""
+        assert offset > self.last_offset or self.entries == 0, (offset, self.last_offset)
+        self.storage.append(_ENTRY.pack(offset, position))
+        self.last_offset, self.last_position = offset, position
+
+    def position_before(self, offset: int, *, may_block: bool = True) -> int:
+        """Return a position at or before the batch that holds `offset`. Raise Cold when it would block."""
+        if self.entries == 0:
+            return 0
+        if offset >= self.last_offset:
+            return self.last_position
+        count = self.storage.count_up_to(_KEY, 0, offset, may_block=may_block)
+        return 0 if count == 0 else self.entry(count - 1, may_block=may_block)[1]
+
+    def entry(self, index: int, *, may_block: bool = True) -> tuple[int, int]:
+        """Return the (offset, position) of one entry."""
+        offset, position = _ENTRY.unpack(self.storage.entry(index, may_block=may_block))
+        return offset, position
+
+    def truncate(self, offset: int) -> None:
+        """Drop all entries at or above `offset`."""
+        if self.entries and self.last_offset >= offset:
+            self.storage.truncate(self.storage.count_up_to(_KEY, 0, offset - 1))
+            self._refresh()
+
+    def clear(self) -> None:
+        """Drop all entries and whatever the file holds."""
+        self.storage.clear()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        entries = self.entries
+        self.last_offset, self.last_position = self.entry(entries - 1) if entries else (0, 0)

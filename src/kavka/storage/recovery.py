@@ -1,0 +1,158 @@
+"""Recovery of one segment: check every batch, cut at the first bad one, rebuild the indexes.
+
+The CRC does not cover a batch's base offset and leader epoch. Both never go back in a sound log; when they do, the
+culprit is the batch before, if that one had leapt forward, else the batch itself. So batches are committed one behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kavka.core.producer_state import CompletedTransaction, ProducerState
+from kavka.doors import Buffer, Disk
+from kavka.storage.batch_walk import BatchWalk, WalkedBatch
+from kavka.storage.end_marker import read_end_marker
+from kavka.storage.leader_epochs import LeaderEpochs
+from kavka.storage.log_config import LogConfig
+from kavka.storage.segment import Segment
+from kavka.storage.transaction_index import AbortedTransaction
+from kavka.wire.records.header import BatchHeader
+
+_MAX_RELATIVE_OFFSET = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What opening a log had to do. Nothing was lost when `cut_bytes` is 0."""
+
+    checked_segments: list[int] = field(default_factory=list)
+    """Base offsets of the segments whose batches were checked after an unclean stop."""
+    rebuilt_segments: list[int] = field(default_factory=list)
+    """Base offsets of flushed segments whose indexes were missing or damaged and were rebuilt."""
+    dropped_segments: list[int] = field(default_factory=list)
+    """Base offsets of segments that were removed because they lay behind damage."""
+    cut_bytes: int = 0
+    """Bytes of log files that were dropped, those of whole segments included."""
+    end_offset: int = 0
+    """Where the log ends now."""
+    damage: str | None = None
+    """What the first damage was, and where."""
+
+
+class SegmentRecovery:
+    """The recovery of one segment."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        segment: Segment,
+        config: LogConfig,
+        *,
+        bound: int,
+        checks_crc: bool,
+    ) -> None:
+        """`bound` is where the next segment begins; CRCs are not checked in parts that were flushed."""
+        self._disk = disk
+        self._segment = segment
+        self._config = config
+        self._bound = min(bound, segment.base_offset + _MAX_RELATIVE_OFFSET + 1)
+        self._checks_crc = checks_crc
+        self._last: WalkedBatch | None = None
+        self._last_leapt = False
+        self._expected_offset = segment.base_offset
+        self._expected_epoch = -1
+
+    async def run(
+        self, epochs: LeaderEpochs, producers: ProducerState | None
+    ) -> tuple[int, str | None]:
+        """Rebuild the segment and return how many bytes were cut, and why."""
+        segment = self._segment
+        size = segment.data.file().size()
+        segment.clear_indexes()
+        walk = BatchWalk(self._disk, segment.data, 0, size)
+        damage: str | None = None
+        while damage is None and (batches := await walk.next_block()):
+            for batch in batches:
+                damage = await self._judge(walk, batch)
+                if damage is not None:
+                    break
+                self._commit_last(epochs, producers)
+                self._take(batch)
+        damage = damage or walk.damage
+        if self._last is not None and self._is_doubtful(damage):
+            damage = damage or f"offset {self._last.header.base_offset} leaps from its predecessor"
+        else:
+            self._commit_last(epochs, producers)
+        self._last = None
+        segment.note_largest_timestamp()
+        if segment.size < size:
+            segment.cut_file(segment.size)
+            return (
+                size - segment.size,
+                f"{damage or 'damage'} at position {segment.size} of {segment.data.path}",
+            )
+        return 0, None
+
+    async def _judge(self, walk: BatchWalk, batch: WalkedBatch) -> str | None:
+        """Return what is wrong with `batch`, or None."""
+        header = batch.header
+        if header.last_offset_delta < 0 or header.last_offset >= self._bound:
+            return f"offsets {header.base_offset} to {header.last_offset} are beyond the segment"
+        if self._checks_crc and not await walk.has_good_crc(batch):
+            return "a batch fails its checksum"
+        if header.base_offset < self._expected_offset:
+            return f"offset {header.base_offset} after {self._expected_offset - 1}"
+        if -1 < header.partition_leader_epoch < self._expected_epoch:
+            return f"leader epoch {header.partition_leader_epoch} after {self._expected_epoch}"
+        return None
+
+    def _take(self, batch: WalkedBatch) -> None:
+        header = batch.header
+        self._last_leapt = header.base_offset > self._expected_offset
+        self._last = batch
+        self._expected_offset = header.last_offset + 1
+        self._expected_epoch = max(self._expected_epoch, header.partition_leader_epoch)
+
+    def _is_doubtful(self, damage: str | None) -> bool:
+        """Whether the last batch must go: it leapt, and its successor contradicts it or is missing.
+
+        In a compacted log leaps are normal.
+        """
+        if not self._last_leapt or not self._checks_crc:
+            return False
+        is_contradicted = damage is not None and damage.startswith("offset ")
+        return is_contradicted or not self._config.is_compacted
+
+    def _commit_last(self, epochs: LeaderEpochs, producers: ProducerState | None) -> None:
+        last, segment = self._last, self._segment
+        if last is None:
+            return
+        header = last.header
+        segment.commit(last.position, header, self._config.index_interval_bytes)
+        if header.partition_leader_epoch > epochs.latest_epoch:
+            epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if producers is not None and header.producer_id >= 0:
+            completed = replay(producers, last.block, header)
+            if completed is not None and completed.aborted:
+                segment.transaction_index.append(aborted(producers, completed))
+
+
+def replay(
+    producers: ProducerState, buffer: Buffer, header: BatchHeader
+) -> CompletedTransaction | None:
+    """Tell `producers` of a batch in the log; `buffer` holds all of it if it is a control batch."""
+    marker = read_end_marker(buffer, header) if header.is_control else None
+    return producers.replay(header, marker)
+
+
+def aborted(producers: ProducerState, completed: CompletedTransaction) -> AbortedTransaction:
+    """Return the index entry of a transaction that was aborted just now."""
+    still_open = [
+        entry.current_txn_first_offset
+        for entry in producers.entries()
+        if entry.current_txn_first_offset >= 0
+    ]
+    last_stable_offset = min(still_open, default=completed.last_offset + 1)
+    return AbortedTransaction(
+        completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
+    )

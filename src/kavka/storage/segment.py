@@ -1,0 +1,336 @@
+"""A segment: one `.log` file with its indexes, and the memory of its newest batches.
+
+    .log  |batch|batch|batch| .... |batch|batch|batch|
+          0        found by index       recent_floor   size (bytes)
+          base_offset                                  next_offset
+
+Batches above `recent_floor` are found in memory, which is where tailing consumers read; those below through the offset index and
+a short scan of headers. The class is synchronous: whoever must not block passes `may_block=False` and gets `Cold`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from struct import Struct
+from typing import NamedTuple
+
+from kavka.storage import offset_index, time_index
+from kavka.storage.failures import CorruptFile
+from kavka.storage.log_config import LogConfig
+from kavka.storage.offset_index import OffsetIndex
+from kavka.storage.partition_directory import DataFile, PartitionDirectory, read_from
+from kavka.storage.time_index import NO_TIMESTAMP, TimeIndex
+from kavka.storage.transaction_index import TransactionIndex
+from kavka.wire.records.header import HEADER_SIZE, LENGTH_END, BatchHeader
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+DELETED_SUFFIX = ".deleted"
+
+_MAX_RELATIVE_OFFSET = 2**31 - 1
+_RECENT_BATCHES = 256
+_SCAN_BYTES = 8192
+# Base offset, batch length, last offset delta, largest timestamp: all that finding a batch needs.
+_OUTLINE = Struct(">qi11xi8xq")
+
+
+class BatchOutline(NamedTuple):
+    """What a scan tells of a batch."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+
+
+def segment_name(base_offset: int) -> str:
+    """Return the file name without suffix: the offset in 20 digits."""
+    return f"{base_offset:020d}"
+
+
+class Segment:
+    """The batches from `base_offset` up to and without `next_offset`."""
+
+    __slots__ = (
+        "_recent_offsets",
+        "_recent_positions",
+        "base_offset",
+        "created_ms",
+        "data",
+        "first_timestamp",
+        "jitter_ms",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_offset",
+        "offset_index",
+        "recent_floor",
+        "reserved_size",
+        "size",
+        "time_index",
+        "transaction_index",
+        "unindexed_bytes",
+    )
+
+    def __init__(
+        self, directory: PartitionDirectory, base_offset: int, created_ms: int, jitter_ms: int = 0
+    ) -> None:
+        """Refer to the segment's files, taken as empty until `load`."""
+        name = segment_name(base_offset)
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.jitter_ms = jitter_ms
+        self.data = DataFile(directory, name + LOG_SUFFIX)
+        self.offset_index = OffsetIndex(directory, name + INDEX_SUFFIX)
+        self.time_index = TimeIndex(directory, name + TIME_INDEX_SUFFIX)
+        self.transaction_index = TransactionIndex(directory, name + TRANSACTION_INDEX_SUFFIX)
+        self._reset()
+
+    def _reset(self) -> None:
+        # Invariant: size <= reserved_size; bytes in between are queued and nobody reads them.
+        self.size = 0
+        self.reserved_size = 0
+        self.next_offset = self.base_offset
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = self.base_offset
+        self.first_timestamp = NO_TIMESTAMP
+        self.unindexed_bytes = 0
+        self._forget_recent(self.base_offset)
+
+    def _forget_recent(self, floor: int) -> None:
+        # Last offset and position of the newest batches. Invariant: they are all batches at or above recent_floor.
+        self._recent_offsets = array("q")
+        self._recent_positions = array("q")
+        self.recent_floor = floor
+
+    # Appending
+
+    def must_roll(
+        self, config: LogConfig, size: int, last_offset: int, timestamp: int, now_ms: int
+    ) -> bool:
+        """Tell whether a batch group of `size` bytes belongs into a new segment, by Kafka's rules."""
+        if last_offset - self.base_offset > _MAX_RELATIVE_OFFSET:
+            return True
+        reserved = self.reserved_size
+        if reserved == 0:
+            return False
+        return (
+            reserved > config.segment_bytes - size
+            or self._waited_ms(timestamp, now_ms) > config.segment_ms - self.jitter_ms
+            or self.offset_index.entries >= config.segment_index_bytes // offset_index.ENTRY_BYTES
+            or self.time_index.entries >= config.segment_index_bytes // time_index.ENTRY_BYTES - 1
+        )
+
+    def _waited_ms(self, timestamp: int, now_ms: int) -> int:
+        """Return how long the segment has been open, by record time where records have one."""
+        if self.first_timestamp >= 0 and timestamp >= 0:
+            return timestamp - self.first_timestamp
+        return now_ms - self.created_ms
+
+    def commit(self, position: int, header: BatchHeader, index_interval_bytes: int) -> None:
+        """Make the batch that now lies at `position` part of the segment: index it and remember it."""
+        size = header.size
+        timestamp = header.max_timestamp
+        last_offset = header.base_offset + header.last_offset_delta
+        if timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
+        if position == 0:
+            self.first_timestamp = timestamp
+        if self.unindexed_bytes > index_interval_bytes:
+            base_offset = self.base_offset
+            self.offset_index.append(last_offset - base_offset, position)
+            self.time_index.append(self.max_timestamp, self.max_timestamp_offset - base_offset)
+            self.unindexed_bytes = 0
+        self.unindexed_bytes += size
+        self._recent_offsets.append(last_offset)
+        self._recent_positions.append(position)
+        if len(self._recent_offsets) > _RECENT_BATCHES:
+            self._forget_half()
+        self.size = position + size
+        if self.reserved_size < self.size:
+            self.reserved_size = self.size
+        self.next_offset = last_offset + 1
+
+    def _forget_half(self) -> None:
+        half = _RECENT_BATCHES // 2
+        self.recent_floor = self._recent_offsets[half - 1] + 1
+        del self._recent_offsets[:half]
+        del self._recent_positions[:half]
+
+    def seal(self) -> None:
+        """Finish the files of a segment that will not grow any more."""
+        self.note_largest_timestamp()
+        self.write_indexes()
+        self.offset_index.storage.data.close()
+        self.time_index.storage.data.close()
+        self._forget_recent(self.next_offset)
+
+    def note_largest_timestamp(self) -> None:
+        """Let the time index end with the largest timestamp, as at a roll and at a clean stop."""
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+
+    def write_indexes(self) -> None:
+        """Bring both index files up to date; they exist afterwards."""
+        self.offset_index.storage.write()
+        self.time_index.storage.write()
+
+    # Finding
+
+    def locate(self, offset: int, *, may_block: bool = True) -> tuple[int, int] | None:
+        """Return (position, size) of the first batch that ends at or after `offset`; None when there is none.
+
+        Raise Cold when that would block and may not.
+        """
+        if offset >= self.recent_floor:
+            return self._locate_recent(offset)
+        start = self.offset_index.position_before(offset - self.base_offset, may_block=may_block)
+        while start < self.size:
+            for outline in self.outlines(start, may_block=may_block):
+                if outline.last_offset >= offset:
+                    return outline.position, outline.size
+                start = outline.position + outline.size
+        return None
+
+    def _locate_recent(self, offset: int) -> tuple[int, int] | None:
+        positions = self._recent_positions
+        index = bisect_left(self._recent_offsets, offset)
+        if index == len(positions):
+            return None
+        position = positions[index]
+        following = positions[index + 1] if index + 1 < len(positions) else self.size
+        return position, following - position
+
+    def outlines(self, position: int, *, may_block: bool = True) -> list[BatchOutline]:
+        """Return the batches that start within the next few KB from `position`, which is a batch's start; at least one.
+
+        Raise Cold when that would block and may not, CorruptFile when there is no batch.
+        """
+        block = read_from(self.data, min(_SCAN_BYTES, self.size - position), position, may_block)
+        found: list[BatchOutline] = []
+        at = 0
+        while at + HEADER_SIZE <= len(block):
+            base_offset, length, delta, max_timestamp = _OUTLINE.unpack_from(block, at)
+            size = length + LENGTH_END
+            if size < HEADER_SIZE or delta < 0 or position + at + size > self.size:
+                break
+            found.append(
+                BatchOutline(position + at, size, base_offset, base_offset + delta, max_timestamp)
+            )
+            at += size
+        if not found:
+            raise CorruptFile(f"{self.data.path} has no batch at position {position}")
+        return found
+
+    # Loading
+
+    def load(self, *, is_active: bool, next_base_offset: int | None = None) -> None:
+        """Learn the segment's state from its files. It blocks. Raise CorruptFile when they need recovery."""
+        self.size = self.reserved_size = self.data.file().size()
+        for index in (self.offset_index, self.time_index):
+            if self.size and not index.storage.data.exists():
+                raise CorruptFile(f"{index.storage.data.path} is missing")
+        if self.size:
+            self.offset_index.load()
+            self.time_index.load()
+        self.transaction_index.load()
+        self.max_timestamp = self.time_index.last_timestamp
+        self.max_timestamp_offset = self.base_offset + self.time_index.last_offset
+        if self.offset_index.entries and self.offset_index.last_position >= self.size:
+            raise CorruptFile(
+                f"{self.offset_index.storage.data.path} points behind the end of the log file"
+            )
+        if is_active or next_base_offset is None:
+            self._load_tail()
+        else:
+            self.next_offset = next_base_offset
+            self._forget_recent(next_base_offset)
+            self._close_indexes()
+            self.data.close()
+
+    def _load_tail(self) -> None:
+        """Walk the batches behind the last index entry, and read the first one's time."""
+        position = self.offset_index.last_position
+        self.unindexed_bytes = self.size - position
+        while position < self.size:
+            for outline in self.outlines(position):
+                self.next_offset = outline.last_offset + 1
+                if outline.max_timestamp > self.max_timestamp:
+                    self.max_timestamp = outline.max_timestamp
+                    self.max_timestamp_offset = outline.last_offset
+                position = outline.position + outline.size
+        if self.size:
+            self.first_timestamp = self.outlines(0)[0].max_timestamp
+        self._forget_recent(self.next_offset)
+
+    def _close_indexes(self) -> None:
+        self.offset_index.storage.data.close()
+        self.time_index.storage.data.close()
+        self.transaction_index.data.close()
+
+    # Cutting
+
+    def clear_indexes(self) -> None:
+        """Start over for a rebuild: the indexes become empty, the log file keeps its bytes."""
+        self.offset_index.clear()
+        self.time_index.clear()
+        self.transaction_index.clear()
+        self._reset()
+
+    def cut_file(self, size: int) -> None:
+        """Drop the bytes of the log file from `size` on."""
+        self.data.file().truncate(size)
+
+    def truncate(self, offset: int, now_ms: int) -> int:
+        """Drop the batches from the one on that holds `offset`; return how many bytes went. It blocks."""
+        found = self.locate(offset)
+        position = self.size if found is None else found[0]
+        cut = self.size - position
+        base_offset = self.base_offset
+        self.offset_index.truncate(offset - base_offset)
+        self.time_index.truncate(offset - base_offset)
+        self.transaction_index.truncate(offset)
+        self.write_indexes()
+        self.cut_file(position)
+        self._reset()
+        self.size = self.reserved_size = position
+        if position == 0:
+            self.created_ms = now_ms
+        self.max_timestamp = self.time_index.last_timestamp
+        self.max_timestamp_offset = base_offset + self.time_index.last_offset
+        self._load_tail()
+        return cut
+
+    # Going away
+
+    @property
+    def files(self) -> tuple[DataFile, DataFile, DataFile, DataFile]:
+        """Log, offset index, time index and transaction index; the last three may not exist."""
+        return (
+            self.data,
+            self.offset_index.storage.data,
+            self.time_index.storage.data,
+            self.transaction_index.data,
+        )
+
+    def mark_deleted(self) -> list[str]:
+        """Give the files the suffix with which they wait for removal, and return their names.
+
+        Readers that have them pinned go on.
+        """
+        names = []
+        for data in self.files:
+            data.discard()
+            try:
+                data.rename(data.name + DELETED_SUFFIX)
+            except FileNotFoundError:
+                continue
+            names.append(data.name)
+        return names
+
+    def close(self) -> None:
+        """Release the descriptors; pinned files close with their last reader."""
+        for data in self.files:
+            data.discard()

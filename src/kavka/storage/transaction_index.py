@@ -1,0 +1,98 @@
+"""`.txnindex`: the aborted transactions whose markers lie in a segment (34 bytes each, KIP-98).
+
+The file exists only once there is an entry. Entries are in the order of their markers.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from kavka.storage.failures import CorruptFile
+from kavka.storage.partition_directory import DataFile, PartitionDirectory
+
+_ENTRY = Struct(">hqqqq")
+_VERSION = 0
+
+
+class AbortedTransaction(NamedTuple):
+    """A transaction that ended with an ABORT marker at `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """The aborted transactions of one segment."""
+
+    __slots__ = ("_size", "data")
+
+    def __init__(self, directory: PartitionDirectory, name: str) -> None:
+        """Refer to the file `name`, which need not exist."""
+        self.data = DataFile(directory, name)
+        self._size = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no transaction was aborted here."""
+        return self._size == 0
+
+    def load(self) -> None:
+        """Read and check the file. Raise CorruptFile when an entry breaks the format."""
+        if self.data.exists():
+            self._size = self.data.file().size()
+            self.read()
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        """Add a transaction; its marker comes after all that are there."""
+        self.data.file().write_at(_ENTRY.pack(_VERSION, *aborted), self._size)
+        self._size += _ENTRY.size
+
+    def read(self) -> list[AbortedTransaction]:
+        """Return all entries. Raise CorruptFile when one breaks the format."""
+        if self._size == 0:
+            return []
+        content = self.data.file().read_at(self._size, 0)
+        if len(content) != self._size or self._size % _ENTRY.size:
+            raise CorruptFile(
+                f"{self.data.path} has {len(content)} bytes, not whole entries of {_ENTRY.size}"
+            )
+        return [self._check(entry) for entry in _ENTRY.iter_unpack(content)]
+
+    def _check(self, entry: tuple[int, int, int, int, int]) -> AbortedTransaction:
+        version, *rest = entry
+        aborted = AbortedTransaction(*rest)
+        if version != _VERSION or not 0 <= aborted.first_offset <= aborted.last_offset:
+            raise CorruptFile(f"{self.data.path} has the entry {entry}")
+        return aborted
+
+    def collect(self, offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """Return those that touch the offsets from `offset` below `end_offset`, and whether they are all.
+
+        False means that later segments may hold more of them.
+        """
+        found: list[AbortedTransaction] = []
+        for aborted in self.read():
+            if aborted.last_offset >= offset and aborted.first_offset < end_offset:
+                found.append(aborted)
+            if aborted.last_stable_offset >= end_offset:
+                return found, True
+        return found, False
+
+    def truncate(self, offset: int) -> None:
+        """Drop the transactions whose marker is at or above `offset`."""
+        kept = sum(1 for aborted in self.read() if aborted.last_offset < offset)
+        self._resize(kept * _ENTRY.size)
+
+    def clear(self) -> None:
+        """Drop all entries, also those that cannot be read."""
+        self._size = 0
+        if self.data.exists():
+            self.data.file().truncate(0)
+
+    def _resize(self, size: int) -> None:
+        if size != self._size:
+            self.data.file().truncate(size)
+            self._size = size

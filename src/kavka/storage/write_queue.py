@@ -1,0 +1,81 @@
+"""The order of writes to one log directory when its disk is slow.
+
+    fast   nothing queued; logs write inline, on the loop, into the page cache
+    slow   every write goes through here, one after the other, in the pool
+
+A write that took longer than `slow_write_ms` makes the directory slow; a queue that drained with a fast last write makes it
+fast again. So one slow disk stalls its own partitions and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from kavka.doors import Clock
+
+Operation = Callable[[], Awaitable[None]]
+
+
+class WriteQueue:
+    """A directory's queue. An operation that raises OSError fails the directory and everything behind it."""
+
+    def __init__(
+        self, clock: Clock, slow_write_ms: int, failed: Callable[[OSError], OSError]
+    ) -> None:
+        """Call `failed` with the first error; it returns what the callers are told."""
+        self._clock = clock
+        self._slow_write_ms = slow_write_ms
+        self._failed = failed
+        self._operations: deque[tuple[Operation, int, asyncio.Future[None]]] = deque()
+        self._draining: asyncio.Task[None] | None = None
+        self.queued_bytes = 0
+        self.is_idle = True  # Invariant: false while anything is queued or running
+
+    def note_duration(self, started_tick_ms: int) -> None:
+        """Judge an inline write that began at `started_tick_ms`."""
+        if self._clock.tick_ms() - started_tick_ms > self._slow_write_ms:
+            self.is_idle = False
+
+    def submit(self, operation: Operation, size: int) -> asyncio.Future[None]:
+        """Run `operation` after all that was submitted before; `size` counts in `queued_bytes`."""
+        future = asyncio.get_running_loop().create_future()
+        self._operations.append((operation, size, future))
+        self.queued_bytes += size
+        self.is_idle = False
+        if self._draining is None:
+            self._draining = asyncio.get_running_loop().create_task(self._drain())
+        return future
+
+    async def drained(self) -> None:
+        """Return when nothing is queued; failures are told to their own callers."""
+        if self._draining is not None:
+            await asyncio.wait([self._draining])
+
+    async def _drain(self) -> None:
+        is_slow = False
+        try:
+            while self._operations:
+                operation, size, future = self._operations[0]
+                started = self._clock.tick_ms()
+                await operation()
+                is_slow = self._clock.tick_ms() - started > self._slow_write_ms
+                self._operations.popleft()
+                self.queued_bytes -= size
+                if not future.done():
+                    future.set_result(None)
+            self.is_idle = not is_slow
+        except OSError as error:
+            self._abandon(self._failed(error))
+        finally:
+            self._draining = None
+
+    def _abandon(self, error: OSError) -> None:
+        """Tell all that wait; the directory takes nothing any more."""
+        for _, _, future in self._operations:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # retrieved: a caller with acks=0 does not ask
+        self._operations.clear()
+        self.queued_bytes = 0
