@@ -59,6 +59,11 @@ class Accumulator:
             or not self.incomplete
         )
 
+    @property
+    def is_roomy(self) -> bool:
+        """Whether so much is free that those who wait for room should go on: waking them for each batch is dear."""
+        return self.used_bytes <= self._memory_bytes - self._memory_bytes // 8 or not self.incomplete
+
     def open_batch(self, at: TopicPartition, size: int, now_ms: int) -> ProducerBatch:
         """Close the partition's open batch and start another one with room for a record of `size` bytes.
 
@@ -96,6 +101,7 @@ class Accumulator:
     def _enqueue(self, batch: ProducerBatch) -> None:
         self._last_number += 1
         batch.number = self._last_number
+        batch.is_queued = True
         queue = self.queues.get(batch.at)
         if queue is None:
             self.queues[batch.at] = deque((batch,))
@@ -167,6 +173,7 @@ class Accumulator:
             queue.popleft()
             if not queue:
                 del self.queues[at]
+            first.is_queued = False
             first.is_on_wire = True
             drained.append(first)
             total += first.size
@@ -188,6 +195,7 @@ class Accumulator:
                 for other in queue
             )
         queue.insert(index, batch)
+        batch.is_queued = True
 
     def split(self, batch: ProducerBatch) -> list[ProducerBatch]:
         """Replace a batch that is too large by its halves, at the front of the queue."""
@@ -207,10 +215,11 @@ class Accumulator:
         if batch in self.incomplete:
             del self.incomplete[batch]
             self.used_bytes -= batch.reserved
-        queue = self.queues.get(batch.at)
-        if queue is not None and batch in queue:
-            queue.remove(batch)
+        if batch.is_queued:
+            batch.is_queued = False
             batch.close()
+            queue = self.queues[batch.at]
+            queue.remove(batch)
             if not queue:
                 del self.queues[batch.at]
 

@@ -120,6 +120,7 @@ class ProducerBatch:
     base_sequence: int = NO_SEQUENCE
     sequence_was_reset: bool = False
     is_closed: bool = False
+    is_queued: bool = False
     is_on_wire: bool = False
     is_done: bool = False
     limit: int = 0

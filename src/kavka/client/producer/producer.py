@@ -126,6 +126,7 @@ class Producer:
         self._flushes: list[tuple[int, asyncio.Future[None]]] = []
         self._room_waiters: deque[asyncio.Future[None]] = deque()
         self._failure: Exception | None = None
+        self._now = 0  # what the clock said in this turn of the loop, 0 when it was not read yet
         self._urgent = 0  # how many wait for what is not sent yet
         self._is_open = False
 
@@ -234,7 +235,7 @@ class Producer:
             room = batch.room - size
         batch.room = room
         batch.values.append(value)
-        batch.timestamps.append(self._now_ms() if timestamp_ms is None else timestamp_ms)
+        batch.timestamps.append((self._now or self._read_clock()) if timestamp_ms is None else timestamp_ms)
         if batch.keys:
             batch.keys.append(None)
         return None
@@ -477,7 +478,7 @@ class Producer:
                 elif not done.done():
                     done.set_result(None)
             self._flushes = waiting
-        if self._room_waiters and self._has_room():
+        if self._room_waiters and self._accumulator.is_roomy and self._has_room():
             for waiter in self._room_waiters:
                 if not waiter.done():
                     waiter.set_result(None)
@@ -499,7 +500,7 @@ class Producer:
             if target is not None:
                 future.add_done_callback(_call_back(target))
             target = future
-        state = self._topics.get(record.topic)
+        state = self._topics.get(record.topic) or self._known_topic(record.topic)
         if state is None or record.topic in self._early:
             self._park(record, target)
         else:
@@ -592,6 +593,7 @@ class Producer:
             partition = state.sticky.choose(state.available, self._chance.random())
         batch = state.open.get(partition)
         if batch is None or batch.room < size:
+            self._read_clock()
             at = TopicPartition(state.name, partition)
             batch = self._accumulator.open_batch(at, size, self._clock.tick_ms())
             state.open[partition] = batch
@@ -614,6 +616,16 @@ class Producer:
             )
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
         return size
+
+    def _read_clock(self) -> int:
+        """Read the clock once per turn of the loop and per batch: a system call per record would be felt."""
+        if not self._now:
+            asyncio.get_running_loop().call_soon(self._forget_now)
+        self._now = self._now_ms()
+        return self._now
+
+    def _forget_now(self) -> None:
+        self._now = 0
 
     # Records of topics that are not known yet
 
@@ -651,10 +663,18 @@ class Producer:
             self._early_tasks.pop(topic, None)
 
     async def _learn_topic(self, topic: str) -> _Topic:
-        metadata = await self._cluster.topic(topic, self._max_block_ms)
+        await self._cluster.topic(topic, self._max_block_ms)
+        state = self._known_topic(topic)
+        assert state is not None
+        return state
+
+    def _known_topic(self, topic: str) -> _Topic | None:
+        """Return the state of a topic, making it when the metadata have the topic; None when they have not."""
         state = self._topics.get(topic)
-        if state is None:
-            state = _Topic(metadata, self._batch_bytes, self._cluster.metadata.updates)
+        known = self._cluster.metadata.topics.get(topic)
+        if state is None and known is not None and known.partitions:
+            self._cluster.add_topics([topic])
+            state = _Topic(known, self._batch_bytes, self._cluster.metadata.updates)
             self._topics[topic] = state
         return state
 
