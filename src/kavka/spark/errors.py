@@ -37,7 +37,7 @@ def one_sentence() -> Iterator[None]:
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """Return the connector's sentence inside an exception of PySpark or of py4j; None when it is not the connector's."""
+    """Return the connector's sentence inside an exception of PySpark or of py4j; None when there is none."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, ConnectorError):

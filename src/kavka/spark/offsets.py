@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 from kavka.ids import TopicPartition
@@ -89,7 +90,4 @@ def _cut(one: OffsetRange, pieces: int) -> list[OffsetRange]:
     length = one.end - one.start
     pieces = min(pieces, length)
     bounds = [one.start + length * n // pieces for n in range(pieces + 1)]
-    return [
-        OffsetRange(one.topic, one.partition, start, end)
-        for start, end in zip(bounds, bounds[1:], strict=False)
-    ]
+    return [OffsetRange(one.topic, one.partition, start, end) for start, end in pairwise(bounds)]

@@ -1,0 +1,55 @@
+"""The audit: numbers that were counted in different places must agree. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kavka.demo.replay import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was found at the end, each number by another way than the others."""
+
+    records_in_log: int
+    """By the offsets of the broker."""
+    rows_in_parquet: int
+    """By reading the files without Spark."""
+    distinct_rows: int
+    """Rows of different (partition, offset) in those files."""
+    late_rows: int
+    """Rows that the pipeline has marked as late."""
+    counted_in_windows: int
+    """By the sum of the page counts of the streaming query, each event in `windows_per_event` windows."""
+    windows_per_event: int
+    dead_letters: int
+    """By the offsets of the dead-letter topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Two numbers that must be equal."""
+
+    what: str
+    expected: int
+    found: int
+
+    @property
+    def agrees(self) -> bool:
+        """Whether they are."""
+        return self.expected == self.found
+
+
+def audit(sent: Tally, counted: Counted) -> list[Check]:
+    """Return every comparison; the demo is right when all agree."""
+    return [
+        Check("records sent = records in the log", sent.sent, counted.records_in_log),
+        Check("records in the log = rows in Parquet + dead letters", counted.records_in_log,
+              counted.rows_in_parquet + counted.dead_letters),
+        Check("well-formed lines sent = rows in Parquet", sent.sent - sent.malformed, counted.rows_in_parquet),
+        Check("rows in Parquet = distinct rows", counted.rows_in_parquet, counted.distinct_rows),
+        Check("malformed lines sent = dead letters", sent.malformed, counted.dead_letters),
+        Check("lines sent too late = late rows in Parquet", sent.too_late, counted.late_rows),
+        Check("lines sent in time = sum of page counts", sent.on_time * counted.windows_per_event,
+              counted.counted_in_windows),
+    ]  # fmt: skip

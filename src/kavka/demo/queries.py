@@ -1,0 +1,139 @@
+"""The five streaming queries of the demo: the activity pipeline between topics and files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from kavka.demo.page_table import PageTable
+from kavka.spark.pipelines import activity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+ACCESS, DEAD_LETTERS, ALERTS, SESSIONS = "access", "dead-letters", "alerts", "sessions"
+TOPICS = (ACCESS, DEAD_LETTERS, ALERTS, SESSIONS)
+_TRIGGER = "1 second"
+_KEPT_WINDOWS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a query is: offsets taken, offsets that wait, and rows per second of its last batch."""
+
+    taken: int
+    lag: int
+    rows_per_second: float
+    rows_dropped: int
+    """Rows that Spark's own watermark has dropped in that batch."""
+
+
+class Queries:
+    """The running queries. Each reads the access topic on its own and publishes its progress to a group of its name."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, directory: Path) -> None:
+        """Start all of them; data goes below `directory`."""
+        self.pages = PageTable(_KEPT_WINDOWS)
+        self.parquet = directory / "events"
+        self._spark = spark
+        self._bootstrap = bootstrap
+        self._checkpoints = directory / "checkpoints"
+        self._queries: dict[str, StreamingQuery] = {}
+        self._start_files()
+        self._start_topic(
+            "dead-letters", DEAD_LETTERS, activity.dead_letters(self._lines("dead-letters"))
+        )
+        alerts = activity.crawler_alerts(self._on_time("alerts"))
+        self._start_topic("alerts", ALERTS, activity.as_records(alerts, "visitor"))
+        sessions = activity.sessions(self._on_time("sessions"))
+        self._start_topic("sessions", SESSIONS, activity.as_records(sessions, "visitor"))
+        self._start_counts()
+
+    def _lines(self, name: str) -> DataFrame:
+        records = (
+            self._spark.readStream.format("kavka")
+            .option("kafka.bootstrap.servers", self._bootstrap)
+            .option("subscribe", ACCESS)
+            .option("startingOffsets", "earliest")
+            .option("groupId", f"demo-{name}")
+            .load()
+        )
+        return activity.parse(records)
+
+    def _on_time(self, name: str) -> DataFrame:
+        return activity.on_time(activity.events(self._lines(name)))
+
+    def _writer(self, name: str, frame: DataFrame) -> Any:
+        writer = frame.writeStream.queryName(name).trigger(processingTime=_TRIGGER)
+        return writer.option("checkpointLocation", str(self._checkpoints / name))
+
+    def _start_files(self) -> None:
+        writer = self._writer("files", activity.events(self._lines("files")))
+        writer = (
+            writer.format("parquet").partitionBy("date", "hour").option("path", str(self.parquet))
+        )
+        self._queries["files"] = writer.start()
+
+    def _start_topic(self, name: str, topic: str, records: DataFrame) -> None:
+        writer = self._writer(name, records).format("kavka")
+        writer = writer.option("kafka.bootstrap.servers", self._bootstrap).option("topic", topic)
+        self._queries[name] = writer.start()
+
+    def _start_counts(self) -> None:
+        counts = activity.page_counts(self._on_time("counts"))
+        rows = counts.select(F.unix_timestamp("window_start").alias("start"), "page", "requests")
+
+        def show(changed: DataFrame, batch_id: int) -> None:
+            self.pages.update((row.start, row.page, row.requests) for row in changed.collect())
+
+        self._queries["counts"] = (
+            self._writer("counts", rows).outputMode("update").foreachBatch(show).start()
+        )
+
+    def progress(self) -> dict[str, Progress]:
+        """Return how far each query is; queries that have not finished a batch are left out."""
+        return {
+            name: progress_of(query.lastProgress)
+            for name, query in self._queries.items()
+            if query.lastProgress is not None
+        }
+
+    def check(self) -> None:
+        """Raise the exception of the first query that has failed."""
+        for query in self._queries.values():
+            error = query.exception()
+            if error is not None:
+                raise error
+
+    def have_taken(self, records: int) -> bool:
+        """Tell whether every query has finished this many records of the access topic."""
+        progress = self.progress()
+        return len(progress) == len(self._queries) and all(
+            one.taken >= records for one in progress.values()
+        )
+
+    def finish(self) -> None:
+        """Wait until nothing is left to do, so that the groups have committed the end as well."""
+        for query in self._queries.values():
+            query.processAllAvailable()
+
+    def stop(self) -> None:
+        """Stop all queries."""
+        for query in self._queries.values():
+            query.stop()
+
+
+def progress_of(report: Any) -> Progress:
+    """Read Spark's report of a batch. Offsets count from 0, so their sum is the number of records."""
+    source = report["sources"][0]
+    taken, latest = _sum(source["endOffset"]), _sum(source["latestOffset"])
+    dropped = sum(state["numRowsDroppedByWatermark"] for state in report["stateOperators"])
+    return Progress(taken, max(latest - taken, 0), report["processedRowsPerSecond"] or 0.0, dropped)
+
+
+def _sum(offsets: Any) -> int:
+    return sum(sum(partitions.values()) for partitions in (offsets or {}).values())

@@ -1,0 +1,82 @@
+"""Lines in the time of the site, played in less time: when each is due, and what was sent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby, takewhile
+from pathlib import Path
+
+from kavka.demo.access_log import read_access_log
+from kavka.demo.line import LogLine
+from kavka.demo.site import START_MS, Site
+
+SLICE_MS = 60_000
+"""Lines of one minute of the site are sent together and acknowledged before the next minute, so that a partition is
+never ahead of another by more than this: what the watermark of the pipeline has to allow for."""
+LATENESS_MS = 10 * 60_000
+"""How late a line may be to be counted in windows; the audit says this again to check the pipeline's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Lines that arrive from `first_ms` to `last_ms`, both on the site's clock."""
+
+    name: str
+    lines: Callable[[], Iterator[LogLine]]
+    first_ms: int
+    last_ms: int
+
+    def speed(self, duration_s: float) -> float:
+        """Return how many times faster than the site to play, to be done in `duration_s`."""
+        return max(self.last_ms - self.first_ms, 1) / 1000 / duration_s
+
+    def slices(self, duration_s: float) -> Iterator[tuple[float, list[LogLine]]]:
+        """Yield what is sent together, with when it is due: seconds after the start."""
+        speed = self.speed(duration_s)
+        for minute, lines in groupby(self.lines(), lambda line: line.arrived_ms // SLICE_MS):
+            yield max(minute * SLICE_MS - self.first_ms, 0) / 1000 / speed, list(lines)
+
+
+def replay_of_site(seed: int, hours: float) -> Replay:
+    """Return the first hours of a generated site."""
+    end_ms = START_MS + int(hours * 3_600_000)
+    site = Site(seed)
+
+    def lines() -> Iterator[LogLine]:
+        return takewhile(lambda line: line.arrived_ms < end_ms, site.lines())
+
+    return Replay(f"a generated site, seed {seed}", lines, START_MS, end_ms)
+
+
+def replay_of_file(path: Path) -> Replay:
+    """Return the whole of an access log; it is read once here to learn its times. Raise OSError, ValueError."""
+    first_ms = last_ms = -1
+    for line in read_access_log(path):
+        if line.event_ms is not None:
+            first_ms = line.arrived_ms if first_ms < 0 else first_ms
+            last_ms = line.arrived_ms
+    if first_ms < 0:
+        raise ValueError(f"{path} has no line in combined log format")
+    return Replay(path.name, lambda: read_access_log(path), first_ms, last_ms)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was sent, counted at the source. Invariant: sent = malformed + too_late + on_time."""
+
+    sent: int = 0
+    malformed: int = 0
+    too_late: int = 0
+    on_time: int = 0
+
+    def add(self, lines: Iterable[LogLine]) -> None:
+        """Count lines that were acknowledged."""
+        for line in lines:
+            self.sent += 1
+            if line.event_ms is None:
+                self.malformed += 1
+            elif line.arrived_ms - line.event_ms > LATENESS_MS:
+                self.too_late += 1
+            else:
+                self.on_time += 1

@@ -1,0 +1,130 @@
+"""What the demo shows while it runs: a live view in a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_PLAIN_EVERY_S = 5.0
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """One look at the running demo."""
+
+    phase: str
+    elapsed_s: float = 0.0
+    site_time_ms: int = 0
+    sent: int = 0
+    sent_per_second: float = 0.0
+    queries: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By name of the query: records that wait, and rows per second."""
+    window_start_s: int | None = None
+    top_pages: list[tuple[str, int]] = field(default_factory=list)
+    alerts: list[str] = field(default_factory=list)
+    alert_count: int = 0
+    session_count: int = 0
+
+
+def _clock(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%d %b %Y %H:%M")
+
+
+def plain(snapshot: Snapshot) -> str:
+    """Return a snapshot as one line."""
+    lag = max((lag for lag, _ in snapshot.queries.values()), default=0)
+    top = ", ".join(f"{page} {requests}" for page, requests in snapshot.top_pages[:3]) or "-"
+    return (
+        f"[{snapshot.elapsed_s:5.1f} s] {snapshot.phase}: sent {snapshot.sent} ({snapshot.sent_per_second:.0f}/s), "
+        f"lag {lag}, alerts {snapshot.alert_count}, sessions {snapshot.session_count}, top pages {top}"
+    )
+
+
+def rich_view(snapshot: Snapshot) -> RenderableType:
+    """Return a snapshot as tables."""
+    from rich.columns import Columns
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    site = _clock(snapshot.site_time_ms / 1000) if snapshot.site_time_ms else "-"
+    head = Text.assemble(
+        (snapshot.phase, "bold"), f"   {snapshot.elapsed_s:5.1f} s   time of the site {site}   sent ",
+        (f"{snapshot.sent:,}", "bold"), f"   {snapshot.sent_per_second:,.0f} records/s   ",
+        f"sessions {snapshot.session_count:,}",
+    )  # fmt: skip
+    queries = Table("query", "lag", "rows/s", title="Spark", expand=False)
+    for name, (lag, rate) in snapshot.queries.items():
+        queries.add_row(name, f"{lag:,}", f"{rate:,.0f}")
+    window = (
+        f"from {_clock(snapshot.window_start_s)}" if snapshot.window_start_s is not None else ""
+    )
+    pages = Table("page", "requests", title=f"top pages {window}", expand=False)
+    for page, requests in snapshot.top_pages:
+        pages.add_row(page, f"{requests:,}")
+    alerts = Text("\n".join(snapshot.alerts) or "none yet", no_wrap=True, overflow="ellipsis")
+    return Group(
+        Panel(head, title="kavka demo"),
+        Columns([queries, pages]),
+        Panel(alerts, title=f"alerts ({snapshot.alert_count:,})"),
+    )
+
+
+class View:
+    """Where snapshots go."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Take the newest snapshot."""
+        raise NotImplementedError
+
+
+class PlainView(View):
+    """Prints a line now and then, and at once when the phase changes."""
+
+    def __init__(self, out: TextIO) -> None:
+        """Write to `out`."""
+        self._out = out
+        self._phase = ""
+        self._printed_s = 0.0
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Print unless a line of the same phase was printed lately."""
+        now = time.monotonic()
+        if snapshot.phase == self._phase and now - self._printed_s < _PLAIN_EVERY_S:
+            return
+        self._phase, self._printed_s = snapshot.phase, now
+        print(plain(snapshot), file=self._out, flush=True)
+
+
+@contextmanager
+def open_view(out: TextIO | None = None) -> Iterator[View]:
+    """Open the view that fits `out` (standard output): live in a terminal, lines elsewhere or without `rich`."""
+    out = out or sys.stdout
+    if not out.isatty():
+        yield PlainView(out)
+        return
+    try:
+        from rich.console import Console
+        from rich.live import Live
+    except ImportError:
+        yield PlainView(out)
+        return
+    with Live(console=Console(file=out), refresh_per_second=4, transient=True) as live:
+
+        class LiveView(View):
+            """Redraws in place."""
+
+            def show(self, snapshot: Snapshot) -> None:
+                """Redraw."""
+                live.update(rich_view(snapshot))
+
+        yield LiveView()

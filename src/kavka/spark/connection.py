@@ -1,0 +1,101 @@
+"""Connections of a Spark process to the cluster, for calls that block.
+
+Spark calls from plain functions and generators, so a connection has an event loop of its own, which runs while a call
+waits. Task processes live longer than their tasks and keep their connections: `shared` gives the one of these settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from kavka.client.cluster import Cluster
+from kavka.client.config import CONSUMER, Config
+from kavka.errors import ErrorCode, KafkaError
+from kavka.net.clock import SystemChance, SystemClock
+from kavka.net.network import TcpNetwork
+
+T = TypeVar("T")
+
+_shared: dict[tuple[tuple[str, str], ...], Connection] = {}
+
+
+class Connection:
+    """A cluster and the loop on which it lives. Not for several threads."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """Connect. Raise ValueError for a wrong setting, ConnectionError when no broker answers."""
+        self.config = Config(CONSUMER, settings)
+        self.reads_committed = self.config.text("isolation.level") == "read_committed"
+        self.timeout_ms = self.config.integer("default.api.timeout.ms")
+        self.loop = asyncio.new_event_loop()
+        self._is_closed = False
+        try:
+            self.cluster = self.run(self._start())
+        except BaseException:
+            self.loop.close()
+            raise
+
+    async def _start(self) -> Cluster:
+        cluster = Cluster(
+            self.config, network=TcpNetwork(), clock=SystemClock(), chance=SystemChance()
+        )
+        try:
+            await cluster.start()
+        except BaseException:
+            await cluster.close()
+            raise
+        return cluster
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run the loop until `work` is done and return its result."""
+        return self.loop.run_until_complete(work)
+
+    async def retrying(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
+        """Repeat an attempt that fails with a retriable KafkaError or an OSError, until the time is over.
+
+        Raise what the last attempt raised, a TimeoutError saying `what` failed if that was not an answer of a broker.
+        """
+        deadline = time.monotonic() + self.timeout_ms / 1000
+        for number in range(1_000_000):
+            try:
+                return await attempt()
+            except (KafkaError, OSError) as error:
+                if isinstance(error, KafkaError) and not error.retriable:
+                    raise
+                if time.monotonic() >= deadline:
+                    if isinstance(error, KafkaError):
+                        raise
+                    raise TimeoutError(
+                        f"{what} failed for {self.timeout_ms} ms: {error}"
+                    ) from error
+            await self.cluster.back_off(number)
+            with suppress(OSError, KafkaError):
+                await self.cluster.refresh()
+        raise AssertionError("a deadline ends this loop")
+
+    def close(self) -> None:
+        """Close the connections. Calling it twice is allowed."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.run(self.cluster.close())
+            self.loop.close()
+
+
+def shared(settings: Mapping[str, str]) -> Connection:
+    """Return the connection with these settings that this process keeps until its end."""
+    key = tuple(sorted(settings.items()))
+    connection = _shared.get(key)
+    if connection is None:
+        connection = _shared[key] = Connection(settings)
+    return connection
+
+
+def require_ok(code: int, what: str) -> None:
+    """Raise KafkaError that says `what` was refused, unless the code is NONE."""
+    error = ErrorCode.of(code)
+    if error is not ErrorCode.NONE:
+        raise KafkaError(error, f"{what}: {error.message}")

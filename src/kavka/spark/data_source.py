@@ -1,0 +1,79 @@
+"""`format("kavka")`: the entrance that Spark calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from kavka.spark.errors import ConnectorError, one_sentence
+from kavka.spark.options import parse_sink, parse_source
+from kavka.spark.rows import source_schema
+
+if TYPE_CHECKING:
+    from kavka.spark.sink import BatchWriter, StreamWriter
+    from kavka.spark.source import BatchReader, StreamReader
+
+
+class KavkaDataSource(DataSource):  # type: ignore[misc]
+    """Topics as data frames, with the schema and the options of Spark's own Kafka connector."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what stands in `format(...)`."""
+        return "kavka"
+
+    def schema(self) -> StructType:
+        """Return the columns of a read. Options are checked here already: it is the first call, in `load()`."""
+        with one_sentence():
+            # Whether the read is a stream is not known yet, and the two differ in a few options only.
+            try:
+                headers = parse_source(self.options, streaming=True).include_headers
+            except ConnectorError:
+                headers = parse_source(self.options, streaming=False).include_headers
+            return source_schema(headers)
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """Return the reader of `spark.read`."""
+        from kavka.spark.source import BatchReader
+
+        with one_sentence():
+            options = parse_source(self.options, streaming=False)
+            _require_own_schema(schema, options.include_headers)
+            return BatchReader(options)
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        """Return the reader of `spark.readStream`."""
+        from kavka.spark.source import StreamReader
+
+        with one_sentence():
+            options = parse_source(self.options, streaming=True)
+            _require_own_schema(schema, options.include_headers)
+            return StreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """Return the writer of `df.write`."""
+        from kavka.spark.sink import BatchWriter, check_columns
+
+        with one_sentence():
+            if overwrite:
+                raise ConnectorError("A topic cannot be overwritten: write with mode append.")
+            options = parse_sink(self.options)
+            check_columns(schema, options)
+            return BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        """Return the writer of `df.writeStream`; output mode complete appends all rows again, as Spark's sink does."""
+        from kavka.spark.sink import StreamWriter, check_columns
+
+        with one_sentence():
+            options = parse_sink(self.options)
+            check_columns(schema, options)
+            return StreamWriter(options)
+
+
+def _require_own_schema(schema: StructType, include_headers: bool) -> None:
+    own = source_schema(include_headers)
+    if schema != own:
+        raise ConnectorError("Format kavka has a fixed schema, which cannot be replaced.")

@@ -1,0 +1,153 @@
+"""What a query reads: from options and the state of the topics to offsets, and from offsets to ranges.
+
+The questions to the brokers go through `Topics`, so that what is decided here has no I/O of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from kavka.ids import TopicPartition
+from kavka.spark.errors import ConnectorError
+from kavka.spark.offsets import OffsetRange, Offsets
+from kavka.spark.options import (
+    EARLIEST,
+    LATEST,
+    AtTime,
+    AtTimes,
+    Bound,
+    Everywhere,
+    Selection,
+    SourceOptions,
+    Specific,
+)
+
+
+class Topics(Protocol):
+    """What the driver asks the brokers."""
+
+    def partitions(self, selection: Selection) -> list[TopicPartition]:
+        """Return the partitions that exist now. Raise ConnectorError for a topic or partition that does not."""
+        ...
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the first offset of each."""
+        ...
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the offset after the last record that may be read."""
+        ...
+
+    def at_time(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        """Return the first offset whose timestamp is at least the given one; None when there is none."""
+        ...
+
+    def commit(self, group_id: str, offsets: Offsets) -> None:
+        """Store a group's progress."""
+        ...
+
+
+def start_of(options: SourceOptions, partitions: list[TopicPartition], topics: Topics) -> Offsets:
+    """Return where a query begins. Raise ConnectorError when a time has no record and the strategy is error."""
+    times = _times(options.starting, partitions)
+    if times is None:
+        return _offsets(options.starting, "startingOffsets", partitions, topics)
+    found = topics.at_time(times)
+    missing = [partition for partition, offset in found.items() if offset is None]
+    if missing and not options.latest_without_match:
+        raise ConnectorError(
+            f"{missing[0]} has no record at or after timestamp {times[missing[0]]}: choose an earlier one or set "
+            "startingOffsetsByTimestampStrategy to latest."
+        )
+    return _filled(found, topics)
+
+
+def end_of(options: SourceOptions, partitions: list[TopicPartition], topics: Topics) -> Offsets:
+    """Return where a batch query ends; a time after the last record is the end of the partition."""
+    times = _times(options.ending, partitions)
+    if times is None:
+        return _offsets(options.ending, "endingOffsets", partitions, topics)
+    return _filled(topics.at_time(times), topics)
+
+
+def _times(bound: Bound, partitions: list[TopicPartition]) -> dict[TopicPartition, int] | None:
+    match bound:
+        case AtTime(timestamp_ms):
+            return dict.fromkeys(partitions, timestamp_ms)
+        case AtTimes(timestamps_ms):
+            _require_all("the options by timestamp", timestamps_ms, partitions)
+            return timestamps_ms
+        case _:
+            return None
+
+
+def _filled(found: Mapping[TopicPartition, int | None], topics: Topics) -> Offsets:
+    """Put the end of the partition where no offset was found."""
+    ends = topics.latest([partition for partition, offset in found.items() if offset is None])
+    return {
+        partition: ends[partition] if offset is None else offset
+        for partition, offset in found.items()
+    }
+
+
+def _offsets(bound: Bound, name: str, partitions: list[TopicPartition], topics: Topics) -> Offsets:
+    match bound:
+        case Everywhere(offset):
+            return topics.earliest(partitions) if offset == EARLIEST else topics.latest(partitions)
+        case Specific(offsets):
+            _require_all(name, offsets, partitions)
+            firsts = topics.earliest([one for one, offset in offsets.items() if offset == EARLIEST])
+            lasts = topics.latest([one for one, offset in offsets.items() if offset == LATEST])
+            return offsets | firsts | lasts
+        case _:
+            raise AssertionError(f"{bound} is a time")
+
+
+def _require_all(
+    name: str, given: Iterable[TopicPartition], partitions: list[TopicPartition]
+) -> None:
+    """Refuse a list that does not name every partition of the query, and no other."""
+    missing, strange = set(partitions) - set(given), set(given) - set(partitions)
+    if missing:
+        raise ConnectorError(f"{name} must name every partition, and {min(missing)} is missing.")
+    if strange:
+        raise ConnectorError(f"{name} names {min(strange)}, which the query does not read.")
+
+
+def ranges_between(
+    start: Offsets, end: Offsets, options: SourceOptions, topics: Topics
+) -> list[OffsetRange]:
+    """Return what a trigger reads from `start` to `end`, both as Spark has stored them.
+
+    A partition that is missing in `start` is new and is read from its first record. Raise ConnectorError where records
+    are gone (partition deleted, topic made anew, new partition already trimmed), unless `failOnDataLoss` is false.
+    """
+    added = [partition for partition in end if partition not in start]
+    firsts = topics.earliest(added) if added else {}
+    for partition in sorted(start):
+        if partition not in end:
+            report_loss(options, f"{partition} was deleted")
+    for partition, first in sorted(firsts.items()):
+        if first != 0:
+            report_loss(options, f"{partition} is new, but begins at offset {first}")
+    ranges = []
+    for partition, stop in sorted(end.items()):
+        begin = firsts[partition] if partition in firsts else start[partition]
+        if begin > stop:
+            report_loss(
+                options,
+                f"{partition} ends at offset {stop}, before offset {begin} where the query stands",
+            )
+        ranges.append(OffsetRange(*partition, begin, stop))
+    return ranges
+
+
+def report_loss(options: SourceOptions, what: str) -> None:
+    """Raise ConnectorError saying that records are gone, unless the query is told to go on."""
+    if options.fail_on_data_loss:
+        raise ConnectorError(
+            f"Records may be lost: {what}; set failOnDataLoss to false to go on without them."
+        )

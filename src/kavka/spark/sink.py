@@ -1,0 +1,172 @@
+"""The sink: batch and stream writers, each record at least once.
+
+A task of Spark that fails is run again and writes its rows again, so a reader may see them twice; that is the
+promise of Spark's own Kafka sink too. Within a task the producer is idempotent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from kavka.client.producer import Producer
+from kavka.spark.errors import ConnectorError, one_sentence
+from kavka.spark.options import SinkOptions
+
+if TYPE_CHECKING:
+    from kavka.client.producer import RecordRange
+
+_TEXT_OR_BYTES = (StringType, BinaryType)
+_COLUMNS = ("key", "value", "headers", "partition", "topic")
+_DEFAULTS = {"client.id": "kavka-spark-sink", "batch.size": "1000000", "linger.ms": "0"}
+_RECORD_COLUMNS = ("key", "value", "headers", "partition")
+
+
+def check_columns(schema: StructType, options: SinkOptions) -> None:
+    """Refuse rows that cannot be records, as Spark's own sink does. Columns of other names are ignored."""
+    columns: dict[str, DataType] = {column.name: column.dataType for column in schema.fields}
+    if "value" not in columns:
+        raise ConnectorError("The column value is missing: it has the bytes of the record.")
+    for name in ("key", "value"):
+        _require(columns, name, _TEXT_OR_BYTES, "string or binary")
+    _require(columns, "topic", (StringType,), "string")
+    _require(columns, "partition", (IntegerType,), "int")
+    if "headers" in columns and not _is_headers(columns["headers"]):
+        raise ConnectorError("The column headers must be array<struct<key:string,value:binary>>.")
+    if options.topic is None and "topic" not in columns:
+        raise ConnectorError(
+            "Nothing says where the rows go: set the option topic or add a column topic."
+        )
+
+
+def _require(
+    columns: dict[str, DataType], name: str, kinds: tuple[type[DataType], ...], wanted: str
+) -> None:
+    if name in columns and not isinstance(columns[name], kinds):
+        raise ConnectorError(
+            f"The column {name} must be {wanted}, not {columns[name].simpleString()}."
+        )
+
+
+def _is_headers(kind: DataType) -> bool:
+    if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
+        return False
+    fields: list[StructField] = kind.elementType.fields
+    return [(field.name, type(field.dataType)) for field in fields] == [
+        ("key", StringType), ("value", BinaryType),
+    ]  # fmt: skip
+
+
+class Written(WriterCommitMessage):  # type: ignore[misc]
+    """What a task has written."""
+
+    def __init__(self, records: int) -> None:
+        """Count records."""
+        self.records = records
+
+
+class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Writes the rows of a data frame; everything is acknowledged when a task ends, so there is nothing to commit."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        """Take checked options; tasks get a copy of this object."""
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of a task."""
+        with one_sentence():
+            return Written(write_rows(iterator, self._options))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """As BatchWriter, for each micro-batch."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        """Take checked options; tasks get a copy of this object."""
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of a task."""
+        with one_sentence():
+            return Written(write_rows(iterator, self._options))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Do nothing: the rows are in the log."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Do nothing: what tasks have written stays, and is written again when Spark repeats the batch."""
+
+
+def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int:
+    """Send rows and wait until all are acknowledged; return how many. The next rows are read while the last travel."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(_write(batches, options))
+    finally:
+        loop.close()
+
+
+async def _write(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int:
+    count = 0
+    async with Producer(_DEFAULTS | options.client) as producer:
+        travelling: asyncio.Task[None] | None = None
+        try:
+            for batch in batches:
+                sending = asyncio.create_task(_send(producer, batch, options))
+                await asyncio.sleep(0)  # encode and write before Spark is asked for more
+                if travelling is not None:
+                    await travelling
+                travelling = sending
+                count += batch.num_rows
+            if travelling is not None:
+                await travelling
+        except BaseException:
+            if travelling is not None:
+                travelling.cancel()
+                with suppress(BaseException):
+                    await travelling
+            raise
+    return count
+
+
+async def _send(producer: Producer, batch: pa.RecordBatch, options: SinkOptions) -> None:
+    for topic, rows in _by_topic(batch, options):
+        records = rows.select([name for name in _RECORD_COLUMNS if name in rows.schema.names])
+        await _send_topic(producer, topic, records)
+
+
+async def _send_topic(producer: Producer, topic: str, records: pa.RecordBatch) -> list[RecordRange]:
+    return await producer.send_table(topic, records)
+
+
+def _by_topic(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Cut rows by topic, in their order. Raise ConnectorError for a row without one."""
+    if options.topic is not None:
+        yield options.topic, batch
+        return
+    topics = batch.column("topic")
+    if topics.null_count:
+        raise ConnectorError(
+            "A row has no topic: the column topic is null, and the option topic is not set."
+        )
+    for topic in pc.unique(topics).to_pylist():
+        yield topic, batch.filter(pc.equal(topics, topic))

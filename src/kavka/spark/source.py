@@ -1,0 +1,258 @@
+"""The source: a batch reader and a stream reader.
+
+Spark makes these objects in several processes: one long-lived beside the driver, which asks for offsets and
+ranges, and one for each task slot, which reads ranges. So they hold options only until a question needs a connection.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kavka.spark.errors import ConnectorError, one_sentence
+from kavka.spark.fetching import read_range
+from kavka.spark.offsets import (
+    OffsetJson,
+    OffsetRange,
+    Offsets,
+    from_json,
+    limited,
+    split,
+    to_json,
+)
+from kavka.spark.options import SourceOptions
+from kavka.spark.planning import end_of, ranges_between, report_loss, start_of
+from kavka.spark.topics import BrokerTopics
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+
+class RangePartition(InputPartition):  # type: ignore[misc]
+    """A task of Spark: one range of offsets; None stands for a batch that reads nothing."""
+
+    def __init__(self, value: OffsetRange | None) -> None:
+        """Take the range."""
+        super().__init__(value)
+        self.value: OffsetRange | None = value
+
+
+def _tasks(ranges: list[OffsetRange], options: SourceOptions) -> list[InputPartition]:
+    tasks = split(ranges, options.min_partitions, options.max_records_per_partition)
+    return [RangePartition(one) for one in tasks]
+
+
+def _read(partition: InputPartition, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    """Read a task's range in an executor."""
+    if partition.value is None:
+        return
+    with one_sentence():
+        yield from read_range(options, partition.value)
+
+
+class BatchReader(DataSourceReader):  # type: ignore[misc]
+    """Reads from one set of offsets to another, both fixed when the query is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Take checked options."""
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Ask where the topics begin and end now, and cut that into tasks."""
+        options = self._options
+        with one_sentence(), BrokerTopics(options.client) as topics:
+            partitions = topics.partitions(options.selection)
+            start = start_of(options, partitions, topics)
+            end = end_of(options, partitions, topics)
+            for partition, last in topics.latest(partitions).items():
+                if end[partition] > last:
+                    report_loss(
+                        options,
+                        f"{partition} ends at offset {last}, before the ending offset {end[partition]}",
+                    )
+                    end[partition] = last
+            ranges = [OffsetRange(*one, start[one], end[one]) for one in partitions]
+            return _tasks(ranges, options) or [RangePartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a task."""
+        return _read(partition, self._options)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Reads micro-batch after micro-batch; offsets are the JSON of Spark's own Kafka source.
+
+    With `groupId`, what Spark has finished is committed to that group. Spark hands the end of its last finished batch
+    to `latestOffset` at each trigger, so that the group is behind by no more than the batch that runs.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Take checked options; no connection is made yet, because tasks get a copy of this object."""
+        self._options = options
+        self._topics: BrokerTopics | None = None
+        self._initial: Offsets | None = None
+        self._target: Offsets | None = None
+        """Where an AvailableNow query ends."""
+        self._latest: Offsets | None = None
+        self._committed: Offsets | None = None
+        self._last_batch_s = time.monotonic()
+
+    def initialOffset(self) -> OffsetJson:
+        """Return where a query without a checkpoint begins; the same at each call."""
+        with one_sentence():
+            if self._initial is None:
+                topics = self._connected()
+                partitions = topics.partitions(self._options.selection)
+                self._initial = start_of(self._options, partitions, topics)
+            return to_json(self._initial)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return maxOffsetsPerTrigger."""
+        most = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
+        """Return where the next micro-batch ends; `start` when nothing is new, or not enough of it."""
+        with one_sentence():
+            begin = from_json(start)
+            self._publish(begin)
+            end = self._available()
+            if isinstance(limit, ReadMaxRows):
+                end = limited(self._with_new(begin, end), end, limit.max_rows)
+            if not isinstance(limit, ReadAllAvailable) and self._is_too_little(begin, end):
+                return start
+            self._last_batch_s = time.monotonic()
+            return to_json(end)
+
+    def _available(self) -> Offsets:
+        """Return the ends of the partitions: as they are now, or as they were when an AvailableNow query began."""
+        if self._target is not None:
+            return self._target
+        topics = self._connected()
+        self._latest = topics.latest(topics.partitions(self._options.selection))
+        return self._latest
+
+    def _with_new(self, begin: Offsets, end: Offsets) -> Offsets:
+        """Add the first offsets of partitions that have appeared since `begin`."""
+        added = [partition for partition in end if partition not in begin]
+        return begin | self._connected().earliest(added) if added else begin
+
+    def _is_too_little(self, begin: Offsets, end: Offsets) -> bool:
+        """Apply minOffsetsPerTrigger until maxTriggerDelay is over."""
+        least = self._options.min_offsets_per_trigger
+        waited_ms = (time.monotonic() - self._last_batch_s) * 1000
+        if (
+            least is None
+            or self._target is not None
+            or waited_ms >= self._options.max_trigger_delay_ms
+        ):
+            return False
+        return sum(max(end[one] - begin.get(one, 0), 0) for one in end) < least
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the end of the query."""
+        with one_sentence():
+            self._target = self._available()
+
+    def reportLatestOffset(self) -> OffsetJson | None:
+        """Return the ends as last seen, for the progress of the query and what computes lag from it."""
+        return None if self._latest is None else to_json(self._latest)
+
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> list[InputPartition]:
+        """Return the tasks of a micro-batch, the same when it is replayed."""
+        with one_sentence():
+            ranges = ranges_between(
+                from_json(start), from_json(end), self._options, self._connected()
+            )
+            return _tasks(ranges, self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a task."""
+        return _read(partition, self._options)
+
+    def commit(self, end: OffsetJson) -> None:
+        """Publish progress: Spark will not ask for anything before `end` again."""
+        with one_sentence():
+            self._publish(from_json(end))
+
+    def _publish(self, offsets: Offsets) -> None:
+        """Commit to `groupId`. A failure is logged only, because the checkpoint, not the group, is the truth."""
+        group_id = self._options.group_id
+        if group_id is None or offsets == self._committed:
+            return
+        try:
+            with one_sentence():
+                self._connected().commit(group_id, offsets)
+        except ConnectorError as error:
+            log.warning("commit of progress failed group=%s reason=%s", group_id, error)
+        else:
+            self._committed = offsets
+
+    def stop(self) -> None:
+        """Close the connections."""
+        if self._topics is not None:
+            self._topics.close()
+            self._topics = None
+
+    def _connected(self) -> BrokerTopics:
+        if self._topics is None:
+            self._topics = BrokerTopics(self._options.client)
+        return self._topics
+
+
+class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Stands for a stream reader whose options are wrong, and says so at the first question.
+
+    An exception while the reader is made does not reach the user: Spark 4.3 then fails on a reader that it lacks.
+    """
+
+    def __init__(self, reason: str) -> None:
+        """Take the sentence."""
+        self._reason = reason
+
+    def _refuse(self) -> Any:
+        with one_sentence():
+            raise ConnectorError(self._reason)
+
+    def initialOffset(self) -> OffsetJson:
+        """Refuse."""
+        offset: OffsetJson = self._refuse()
+        return offset
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Refuse."""
+        return self._refuse()
+
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
+        """Refuse."""
+        offset: OffsetJson = self._refuse()
+        return offset
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Refuse."""
+        self._refuse()
+
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> list[InputPartition]:
+        """Refuse."""
+        tasks: list[InputPartition] = self._refuse()
+        return tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Refuse."""
+        rows: Iterator[pa.RecordBatch] = self._refuse()
+        return rows
+
+    def stop(self) -> None:
+        """Do nothing."""

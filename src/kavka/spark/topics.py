@@ -1,0 +1,209 @@
+"""What the driver asks the brokers: which partitions there are, where they begin and end, and where a time is."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import BrokerId, TopicPartition
+from kavka.spark.connection import Connection, require_ok
+from kavka.spark.errors import ConnectorError
+from kavka.spark.offsets import Offsets
+from kavka.spark.options import EARLIEST, LATEST, Assign, Selection, Subscribe, SubscribePattern
+from kavka.wire.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+    ListOffsetsResponse,
+)
+from kavka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+
+
+class BrokerTopics:
+    """`planning.Topics` over a connection. Every call asks anew, so that growth is seen."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """Connect. Raise as `Connection`."""
+        self._connection = Connection(settings)
+        self._cluster = self._connection.cluster
+
+    def __enter__(self) -> Self:
+        """Do nothing: it is connected."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connection.close()
+
+    def partitions(self, selection: Selection) -> list[TopicPartition]:
+        """Return the partitions that exist now, sorted. Raise ConnectorError for a topic or partition that does not."""
+        match selection:
+            case SubscribePattern(pattern):
+                self._connection.run(self._learn(None))
+                topics = [
+                    topic.name
+                    for topic in self._cluster.metadata.topics.values()
+                    if not topic.is_internal and re.fullmatch(pattern, topic.name)
+                ]
+                return sorted(self._partitions_of(topics))
+            case Subscribe(names):
+                self._connection.run(self._learn(names))
+                return sorted(self._partitions_of(names))
+            case Assign(wanted):
+                names = tuple({partition.topic for partition in wanted})
+                self._connection.run(self._learn(names))
+                missing = sorted(set(wanted) - set(self._partitions_of(names)))
+                if missing:
+                    raise ConnectorError(f"The partition {missing[0]} does not exist.")
+                return sorted(wanted)
+
+    def _partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
+        known = self._cluster.metadata.topics
+        return [
+            TopicPartition(topic, partition.partition)
+            for topic in topics
+            for partition in known[topic].partitions
+        ]
+
+    async def _learn(self, topics: Iterable[str] | None) -> None:
+        """Bring metadata up to date: of these topics, or of all."""
+        if topics is None:
+            self._cluster.want_all_topics()
+        else:
+            self._cluster.set_topics(topics)
+
+        async def attempt() -> None:
+            await self._cluster.refresh()
+            for topic in topics or ():
+                self._require_topic(topic)
+
+        await self._connection.retrying(attempt, "reading metadata")
+
+    def _require_topic(self, topic: str) -> None:
+        known = self._cluster.metadata.topics.get(topic)
+        error = ErrorCode.LEADER_NOT_AVAILABLE if known is None else known.error
+        if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise ConnectorError(f"The topic {topic} does not exist.")
+        require_ok(error, f"topic {topic}")
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the first offset of each."""
+        return self._list_offsets(dict.fromkeys(partitions, EARLIEST))
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the offset after the last record that may be read: of a committed one for `read_committed`."""
+        return self._list_offsets(dict.fromkeys(partitions, LATEST))
+
+    def at_time(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        """Return the first offset whose timestamp is at least the given one; None when there is none."""
+        found = self._list_offsets(timestamps_ms)
+        return {partition: None if offset < 0 else offset for partition, offset in found.items()}
+
+    def _list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> Offsets:
+        return (
+            self._connection.run(list_offsets(self._connection, timestamps)) if timestamps else {}
+        )
+
+    def commit(self, group_id: str, offsets: Offsets) -> None:
+        """Commit to a group that has no members, as tools that reset offsets do. Raise KafkaError when it has."""
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for (topic, partition), offset in offsets.items():
+            one = OffsetCommitRequestPartition(
+                partition_index=partition, committed_offset=offset, committed_metadata=""
+            )
+            topics.setdefault(topic, []).append(one)
+        request = OffsetCommitRequest(
+            group_id=group_id,
+            topics=[
+                OffsetCommitRequestTopic(name=name, partitions=parts)
+                for name, parts in topics.items()
+            ],
+        )
+
+        async def attempt() -> None:
+            coordinator = await self._cluster.find_coordinator(group_id)
+            peer = await self._cluster.peer(coordinator)
+            answer: OffsetCommitResponse = await peer.send(
+                request, timeout_ms=self._cluster.request_timeout_ms
+            )
+            for topic in answer.topics:
+                for one in topic.partitions:
+                    require_ok(
+                        one.error_code,
+                        f"commit of {topic.name}-{one.partition_index} to group {group_id}",
+                    )
+
+        self._connection.run(self._connection.retrying(attempt, "committing offsets"))
+
+
+async def list_offsets(connection: Connection, timestamps: Mapping[TopicPartition, int]) -> Offsets:
+    """Return an offset of each partition for its timestamp, EARLIEST or LATEST; -1 when no record is so late."""
+    found: Offsets = {}
+
+    async def attempt() -> None:
+        left = {one: timestamp for one, timestamp in timestamps.items() if one not in found}
+        asked = _by_leader(connection, left).items()
+        for answer in await asyncio.gather(
+            *(_ask(connection, leader, part) for leader, part in asked)
+        ):
+            for topic in answer.topics:
+                for one in topic.partitions:
+                    at = TopicPartition(topic.name, one.partition_index)
+                    require_ok(one.error_code, f"offsets of {at}")
+                    found[at] = one.offset
+
+    await connection.retrying(attempt, "reading offsets")
+    return found
+
+
+def _by_leader(
+    connection: Connection, timestamps: Mapping[TopicPartition, int]
+) -> dict[BrokerId, dict[TopicPartition, int]]:
+    groups: dict[BrokerId, dict[TopicPartition, int]] = {}
+    for partition, timestamp in timestamps.items():
+        leader = connection.cluster.metadata.leader(partition)
+        if leader is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")
+        groups.setdefault(leader, {})[partition] = timestamp
+    return groups
+
+
+async def _ask(
+    connection: Connection, leader: BrokerId, timestamps: Mapping[TopicPartition, int]
+) -> ListOffsetsResponse:
+    topics: dict[str, list[ListOffsetsRequestPartition]] = {}
+    for (topic, partition), timestamp in timestamps.items():
+        one = ListOffsetsRequestPartition(partition_index=partition, timestamp=timestamp)
+        topics.setdefault(topic, []).append(one)
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(connection.reads_committed),
+        topics=[
+            ListOffsetsRequestTopic(name=name, partitions=parts) for name, parts in topics.items()
+        ],
+    )
+    peer = await connection.cluster.peer(leader)
+    answer: ListOffsetsResponse = await peer.send(
+        request, timeout_ms=connection.cluster.request_timeout_ms
+    )
+    return answer

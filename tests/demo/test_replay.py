@@ -1,0 +1,58 @@
+"""Replays and what they tally."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kavka.demo.line import LogLine
+from kavka.demo.replay import LATENESS_MS, SLICE_MS, Replay, Tally, replay_of_file, replay_of_site
+
+
+def line(arrived_ms: int) -> LogLine:
+    return LogLine("v", b"text", arrived_ms, arrived_ms)
+
+
+def test_a_replay_keeps_the_rhythm_and_is_done_in_time() -> None:
+    lines = [line(0), line(1), line(SLICE_MS), line(9 * SLICE_MS)]
+    replay = Replay("test", lambda: iter(lines), 0, 10 * SLICE_MS)
+    slices = list(replay.slices(20.0))
+    assert [due for due, _ in slices] == pytest.approx([0, 2, 18])
+    assert [len(lines) for _, lines in slices] == [2, 1, 1]
+
+
+def test_no_slice_holds_more_than_a_minute_of_the_site() -> None:
+    for _, lines in replay_of_site(3, 0.2).slices(5):
+        assert lines[-1].arrived_ms - lines[0].arrived_ms < SLICE_MS
+
+
+def test_a_site_is_played_for_its_hours() -> None:
+    replay = replay_of_site(3, 0.5)
+    lines = list(replay.lines())
+    assert 25 * 60_000 < lines[-1].arrived_ms - replay.first_ms < 30 * 60_000
+
+
+def test_a_file_is_played_from_its_first_to_its_last_line(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    text = 'h - - [03/Mar/2025:12:00:%02d +0000] "GET / HTTP/1.1" 200 1 "-" "-"\n'
+    path.write_text("junk\n" + text % 1 + text % 31)
+    replay = replay_of_file(path)
+    assert replay.last_ms - replay.first_ms == 30_000
+    assert len([line for _, lines in replay.slices(1) for line in lines]) == 3
+    assert next(replay.slices(1))[0] == 0
+
+
+def test_a_file_without_a_good_line_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text("junk\n")
+    with pytest.raises(ValueError, match="no line in combined log format"):
+        replay_of_file(path)
+
+
+def test_a_tally_counts_each_line_once() -> None:
+    tally = Tally()
+    tally.add([
+        line(5), LogLine("v", b"", 5, None), LogLine("v", b"", LATENESS_MS + 1, 0), LogLine("v", b"", LATENESS_MS, 0),
+    ])  # fmt: skip
+    assert tally == Tally(sent=4, malformed=1, too_late=1, on_time=2)
