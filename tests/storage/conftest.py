@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from storage_bench import LogBench  # noqa: E402 -- a sibling, found by the line before
+from storage_bench import LogBench
 
 
 @pytest.fixture

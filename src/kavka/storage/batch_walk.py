@@ -1,4 +1,4 @@
-"""Walk over the batches of a segment's file block by block, for recovery and replay: reads in the pool, slices on the loop."""
+"""A walk over the batches of a segment's file, for recovery and replay: reads in the pool, slices on the loop."""
 
 from __future__ import annotations
 
@@ -86,6 +86,13 @@ class BatchWalk:
             chunk = await self._read(min(_CRC_CHUNK_BYTES, end - position), position)
             crc = crc32c(chunk, crc)
         return crc == header.crc
+
+    async def whole(self, batch: WalkedBatch) -> tuple[bytes, BatchHeader]:
+        """Return bytes that hold all of the batch, and its header in them."""
+        header = batch.header
+        if header.end <= len(batch.block):
+            return batch.block, header
+        return await self._read(header.size, batch.position), header._replace(position=0)
 
     async def _read(self, length: int, position: int) -> bytes:
         file = self._data.pin()

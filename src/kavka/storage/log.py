@@ -5,8 +5,8 @@
                       |--- active segment ---->
               recovery_point: all below is on the medium
 
-Invariant: log_start_offset <= written_offset <= log_end_offset. Offsets are given out by the leader from `log_end_offset`;
-bytes in the queue of a slow disk have offsets already and are not readable yet. The high watermark belongs to `core`.
+Invariant: log_start_offset <= written_offset <= log_end_offset. The leader gives out offsets from `log_end_offset` on;
+bytes in the queue of a slow disk have theirs already and cannot be read yet. The high watermark belongs to `core`.
 All methods run on the loop; those that need the medium are coroutines.
 """
 
@@ -98,8 +98,8 @@ class Log:
     ) -> Log:
         """Open or create the log, after recovering it when it was not closed cleanly (`log.recovery` tells).
 
-        The two offsets are those of the directory's checkpoints. Raise OSError when the disk fails, CorruptFile when the directory
-        holds what may not be cut (legacy message formats).
+        The two offsets are those of the directory's checkpoints. Raise OSError when the disk fails, CorruptFile
+        when the directory holds what may not be cut (messages of the legacy formats).
         """
         path = f"{directory.path}/{name or topic_partition}"
         files = PartitionDirectory(directory.disk, path, directory.open_files)
@@ -143,9 +143,9 @@ class Log:
     ) -> Appended:
         """Append whole batches whose offsets are assigned; `headers` are those of `buffer`, from its first byte on.
 
-        `leader_epoch` is the leader's; a follower passes None, and each batch speaks for itself. The producers are told. The buffer
-        belongs to the log until `written` is done. Raise LogDirectoryFailed when the disk fails or has failed; nothing of the
-        buffer is visible then. Do not cancel `written`.
+        `leader_epoch` is the leader's; a follower passes None, and each batch speaks for itself. `producers` learns
+        of the batches here. The buffer belongs to the log until `written` is done. Raise LogDirectoryFailed when
+        the disk fails or has failed; nothing of the buffer is visible then.
         """
         directory = self.directory
         if directory.failure is not None:
@@ -330,8 +330,8 @@ class Log:
     ) -> LogRead:
         """Find the bytes from the batch that holds `offset` on, of whole batches below `end_offset`, in one segment.
 
-        At most `max_bytes`, which may cut the last batch; the first one is whole all the same if `minimum_one`. Raise OffsetOutOfRange,
-        and LogDirectoryFailed when the directory is offline.
+        At most `max_bytes`, which may cut the last batch; the first one is whole all the same if `minimum_one`.
+        Raise OffsetOutOfRange, and LogDirectoryFailed when the directory is offline.
         """
         if self.directory.failure is not None:
             self.directory.check()
@@ -456,7 +456,7 @@ class Log:
     # Cutting the end
 
     async def truncate_to(self, offset: int) -> bool:
-        """Cut the log to end at or before `offset`, at the start of the batch that holds it; False when it ends there already.
+        """Cut the log at the start of the batch that holds `offset`; False when it ends there already.
 
         A follower calls this, and nobody appends or flushes meanwhile. Raise LogDirectoryFailed when the disk fails.
         """
@@ -540,9 +540,9 @@ class Log:
     # Cutting the start
 
     def delete_before(self, offset: int, high_watermark: int) -> int:
-        """Move the log start offset up to `offset` (DeleteRecords) and return it; segments go with `delete_old_segments`.
+        """Move the log start offset up to `offset` (DeleteRecords) and return it.
 
-        Raise OffsetOutOfRange above the high watermark.
+        Whole segments below it go with the next `delete_old_segments`. Raise OffsetOutOfRange above the high watermark.
         """
         if offset > high_watermark:
             raise OffsetOutOfRange(offset, self.log_start_offset, high_watermark)
@@ -649,6 +649,21 @@ class Log:
         self._is_closed = True
         for segment in self._segments:
             segment.close()
+
+    async def abandon(self, path: str) -> None:
+        """Close without finishing anything and move the directory to `path`: the partition is being deleted."""
+        await self.directory.writes.drained()
+        async with self._flush_lock, self._epoch_lock:
+            self._is_closed = True
+            for segment in self._segments:
+                segment.close()
+            disk = self.directory.disk
+            try:
+                disk.rename(self._files.path, path)
+                self._files.path = path
+                await disk.run(disk.sync_directory, self.directory.path)
+            except OSError as error:
+                raise self.directory.fail(error) from error
 
     async def _finish(self) -> None:
         try:

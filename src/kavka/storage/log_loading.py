@@ -181,7 +181,12 @@ async def _recover(
         work = SegmentRecovery(files.disk, segment, request.config, bound=bound, checks_crc=True)
         cut, damage = await work.run(loaded.epochs, loaded.producers)
         recovery.checked_segments.append(segment.base_offset)
-        if damage is None and segment.next_offset < bound and not is_last and not request.config.is_compacted:
+        if (
+            damage is None
+            and segment.next_offset < bound
+            and not is_last
+            and not request.config.is_compacted
+        ):
             # A host crash may keep a segment and lose the end of the one before.
             damage = f"offsets {segment.next_offset} to {bound - 1} are missing"
         _note_damage(recovery, files, cut, damage)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from kavka.doors import Disk, File
 from kavka.storage.partition_directory import Cold, DataFile
+
+T = TypeVar("T")
 
 _LOAD_BYTES = 1 << 20
 _LOAD_ATTEMPTS = 16
@@ -33,22 +36,19 @@ class LogRange:
 class LogRead:
     """The answer to `Log.read`.
 
-    `range` is None when there is nothing to send: the offset is at the end, or the place is not known yet because finding it needs
-    the disk (then `is_cached` is false). Send when `is_cached`; else send what `await load()` returns. Whoever does not send the range releases it.
+    `range` is None when there is nothing to send: the offset is at the end, or the place is not known yet because
+    finding it needs the disk (then `is_cached` is false). Send when `is_cached`; else send what `await load()`
+    returns. Whoever does not send the range releases it.
     """
 
-    __slots__ = ("_again", "_cold", "range")
+    __slots__ = ("_find", "range")
 
     def __init__(
-        self,
-        found: LogRange | None,
-        cold: Cold | None = None,
-        again: Callable[[bool], LogRead] | None = None,
+        self, found: LogRange | None, find: Callable[[bool], LogRange | None] | None = None
     ) -> None:
-        """Hold a range, or what has to be read before `again(may_block)` can find it."""
+        """Hold a range, or how to find it, by `find(may_block)`, once the disk was read."""
         self.range = found
-        self._cold = cold
-        self._again = again
+        self._find = find
 
     @property
     def length(self) -> int:
@@ -59,7 +59,7 @@ class LogRead:
     def is_cached(self) -> bool:
         """Whether the bytes are in the page cache now, so that sending them blocks nobody."""
         if self.range is None:
-            return self._cold is None
+            return self._find is None
         return self.range.file.is_cached(self.range.length, self.range.position)
 
     async def load(self, disk: Disk) -> LogRead:
@@ -67,14 +67,7 @@ class LogRead:
 
         Raise what `Log.read` raises; an OSError when the disk fails.
         """
-        read = self
-        for attempt in range(_LOAD_ATTEMPTS):
-            cold, again = read._cold, read._again
-            if cold is None or again is None:
-                break
-            await _load_bytes(disk, cold.data, cold.position, cold.length)
-            # A file system that cannot tell what is cached would go round for ever.
-            read = again(attempt == _LOAD_ATTEMPTS - 2)
+        read = self if self._find is None else LogRead(await read_warm(disk, self._find))
         found = read.range
         if found is None:
             return read
@@ -84,6 +77,17 @@ class LogRead:
             found.release()
             raise
         return read
+
+
+async def read_warm(disk: Disk, find: Callable[[bool], T]) -> T:
+    """Return `find(may_block)`, after bringing into memory, in the pool, whatever it finds cold."""
+    for _ in range(_LOAD_ATTEMPTS):
+        try:
+            return find(False)
+        except Cold as cold:
+            await _load_bytes(disk, cold.data, cold.position, cold.length)
+    # A file system that cannot tell what is cached would go round for ever.
+    return find(True)
 
 
 async def _load_bytes(disk: Disk, data: DataFile, position: int, length: int) -> None:

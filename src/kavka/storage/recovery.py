@@ -87,6 +87,8 @@ class SegmentRecovery:
         segment.note_largest_timestamp()
         if segment.size < size:
             segment.cut_file(segment.size)
+            # Later flushes begin at the recovery point, which may be where this file ends now.
+            await self._disk.run(segment.data.file().sync)
             return (
                 size - segment.size,
                 f"{damage or 'damage'} at position {segment.size} of {segment.data.path}",

@@ -3,8 +3,8 @@
     fast   nothing queued; logs write inline, on the loop, into the page cache
     slow   every write goes through here, one after the other, in the pool
 
-A write that took longer than `slow_write_ms` makes the directory slow; a queue that drained with a fast last write makes it
-fast again. So one slow disk stalls its own partitions and nothing else.
+A write that took longer than `slow_write_ms` makes the directory slow; a queue that drained with a fast last write
+makes it fast again. So one slow disk stalls its own partitions and nothing else.
 """
 
 from __future__ import annotations

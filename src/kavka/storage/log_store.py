@@ -1,0 +1,347 @@
+"""All logs of a broker, over its `log.dirs`: loading, placing, deleting, checkpoints, and the work that comes round.
+
+The broker schedules the work: `remove_due` every second or so, `write_high_watermarks` every 5 s,
+`write_checkpoints` every 60 s, `delete_old_segments` every `log.retention.check.interval.ms`, `flush_due` every
+`log.flush.scheduler.interval.ms`.
+A directory that failed takes its logs with it; they stay in the table and refuse everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kavka.ids import TopicId, TopicPartition
+from kavka.storage.checkpoint import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+)
+from kavka.storage.failures import CorruptFile, LogDirectoryFailed
+from kavka.storage.log import Log
+from kavka.storage.log_config import LogConfig
+from kavka.storage.log_directory import LogDirectory
+from kavka.storage.recovery import Recovery
+
+logger = logging.getLogger(__name__)
+
+_DELETE_SUFFIX = "-delete"
+_PARTITION_NAME = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
+_OTHER_SUFFIXES = (_DELETE_SUFFIX, "-future", "-stray")
+_MAX_NAME_LENGTH = 255
+_PAUSE_EVERY = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryReport:
+    """One log directory, as DescribeLogDirs tells it; without sizes when it is offline."""
+
+    path: str
+    failure: OSError | None
+    total_bytes: int
+    usable_bytes: int
+    sizes: dict[TopicPartition, int]
+
+
+class LogStore:
+    """The logs of all directories. `config_of` gives a topic's settings when its logs are loaded."""
+
+    def __init__(
+        self,
+        directories: Sequence[LogDirectory],
+        config_of: Callable[[str], LogConfig],
+        *,
+        loads_at_once: int = 4,
+    ) -> None:
+        """Look after `directories`; `loads_at_once` bounds how many logs of each are opened concurrently."""
+        assert directories
+        self.directories = list(directories)
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """As checkpointed; what the broker starts its partitions with."""
+        self.cleaner_offsets: dict[TopicPartition, int] = {}
+        self.recoveries: dict[TopicPartition, Recovery] = {}
+        """The logs for which opening was more than reading."""
+        self.unreadable: dict[TopicPartition, CorruptFile] = {}
+        """The logs that could not be opened and may not be cut; they are left as they are."""
+        self._config_of = config_of
+        self._loads_at_once = loads_at_once
+        self._logs: dict[TopicPartition, Log] = {}
+
+    # The table
+
+    def __len__(self) -> int:
+        """Return how many logs there are."""
+        return len(self._logs)
+
+    def __iter__(self) -> Iterator[Log]:
+        """Go over the logs as they are now."""
+        return iter(list(self._logs.values()))
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        """Return the log, or None."""
+        return self._logs.get(topic_partition)
+
+    def of_topic(self, topic: str) -> list[Log]:
+        """Return the logs of a topic, by partition."""
+        return [log for tp, log in sorted(self._logs.items()) if tp.topic == topic]
+
+    # Start and stop
+
+    async def open(self) -> None:
+        """Lock all directories and load their logs; one that cannot be used goes offline and the others serve.
+
+        Raise BlockingIOError when another process uses one, OSError when none can be used, ValueError when two
+        hold the same partition.
+        """
+        for directory in self.directories:
+            try:
+                await directory.open()
+            except BlockingIOError:
+                raise
+            except OSError as error:
+                directory.fail(error)
+        await asyncio.gather(*(self._load_directory(d) for d in self._online()))
+        if not self._online():
+            failure = self.directories[0].failure
+            assert failure is not None
+            raise LogDirectoryFailed(failure.errno, f"no log directory can be used: {failure}")
+
+    async def _load_directory(self, directory: LogDirectory) -> None:
+        try:
+            await self._load_logs(directory)
+        except OSError as error:
+            directory.fail(error)
+
+    async def _load_logs(self, directory: LogDirectory) -> None:
+        recovery_points = await directory.read_offsets(RECOVERY_POINTS)
+        start_offsets = await directory.read_offsets(LOG_START_OFFSETS)
+        self.high_watermarks.update(await directory.read_offsets(HIGH_WATERMARKS))
+        self.cleaner_offsets.update(await directory.read_offsets(CLEANER_OFFSETS))
+        slots = asyncio.Semaphore(self._loads_at_once)
+
+        async def load(topic_partition: TopicPartition) -> None:
+            async with slots:
+                await self._load_log(
+                    directory,
+                    topic_partition,
+                    recovery_points.get(topic_partition, 0),
+                    start_offsets.get(topic_partition, 0),
+                )
+
+        await asyncio.gather(*(load(tp) for tp in await self._find_partitions(directory)))
+
+    async def _find_partitions(self, directory: LogDirectory) -> list[TopicPartition]:
+        """Return the partitions in a directory; deleted ones are queued for removal."""
+        disk = directory.disk
+        found = []
+        for name in await disk.run(disk.list, directory.path):
+            path = f"{directory.path}/{name}"
+            if name.endswith(_DELETE_SUFFIX):
+                directory.remove_later(_tree_removal(directory, path), 0)
+                continue
+            match = _PARTITION_NAME.fullmatch(name)
+            if match is not None:
+                found.append(TopicPartition(match["topic"], int(match["partition"])))
+            elif not name.endswith(_OTHER_SUFFIXES) and disk.is_directory(path):
+                logger.warning("ignored a directory that is no partition path=%s", path)
+        return found
+
+    async def _load_log(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        recovery_point: int,
+        log_start_offset: int,
+    ) -> None:
+        if topic_partition in self._logs:
+            other = self._logs[topic_partition].directory.path
+            raise ValueError(f"{topic_partition} is in {other} and in {directory.path}")
+        try:
+            log = await Log.open(
+                directory,
+                topic_partition,
+                self._config_of(topic_partition.topic),
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                is_clean=directory.was_clean,
+            )
+        except CorruptFile as error:
+            logger.error("log cannot be opened log=%s reason=%s", topic_partition, error)
+            self.unreadable[topic_partition] = error
+            return
+        self._logs[topic_partition] = log
+        if log.recovery.checked_segments or log.recovery.rebuilt_segments:
+            self.recoveries[topic_partition] = log.recovery
+
+    async def close(
+        self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1
+    ) -> None:
+        """Stop in order: flush and close all logs, write the checkpoints, leave the clean-shutdown markers."""
+        for directory in self.directories:
+            try:
+                await directory.settle()
+                for log in self._logs_in(directory):
+                    await log.close()
+                if directory.failure is None:
+                    await self._write_checkpoints(directory)
+                    await self._write_high_watermarks(directory, high_watermarks)
+            except LogDirectoryFailed as error:
+                logger.warning("log directory could not be closed cleanly reason=%s", error)
+            await directory.close(is_clean=True, broker_epoch=broker_epoch)
+
+    # Partitions come and go
+
+    async def create(
+        self, topic_partition: TopicPartition, topic_id: TopicId | None, config: LogConfig
+    ) -> Log:
+        """Return the partition's log, made in the online directory with the fewest logs if it is new.
+
+        Raise LogDirectoryFailed when no directory is online, CorruptFile when the partition is there and cannot be
+        opened.
+        """
+        log = self._logs.get(topic_partition)
+        if log is not None:
+            return log
+        if topic_partition in self.unreadable:
+            raise self.unreadable[topic_partition]
+        online = self._online()
+        if not online:
+            self.directories[0].check()
+        counts = {directory.path: 0 for directory in online}
+        for log in self._logs.values():
+            if log.directory.path in counts:
+                counts[log.directory.path] += 1
+        directory = min(online, key=lambda d: counts[d.path])
+        try:
+            log = await Log.open(
+                directory, topic_partition, config, topic_id=topic_id, is_clean=True
+            )
+        except LogDirectoryFailed:
+            raise
+        except OSError as error:
+            raise directory.fail(error) from error
+        return self._logs.setdefault(topic_partition, log)
+
+    async def delete(self, topic_partition: TopicPartition) -> bool:
+        """Rename the partition's directory at once and remove it after `file.delete.delay.ms`; False when unknown."""
+        log = self._logs.pop(topic_partition, None)
+        if log is None:
+            return False
+        directory = log.directory
+        for offsets in (self.high_watermarks, self.cleaner_offsets):
+            offsets.pop(topic_partition, None)
+        if directory.failure is None:
+            path = f"{directory.path}/{_deleted_name(topic_partition, directory.chance.random_bytes(16))}"
+            await log.abandon(path)
+            directory.remove_later(_tree_removal(directory, path), log.config.file_delete_delay_ms)
+        return True
+
+    # What comes round
+
+    async def remove_due(self) -> None:
+        """Remove deleted files whose delay is over."""
+        for directory in self._online():
+            try:
+                await directory.remove_due()
+            except LogDirectoryFailed:
+                continue  # said when it failed
+
+    async def delete_old_segments(self, high_watermark_of: Callable[[Log], int]) -> int:
+        """Apply retention to every log; return how many segments went."""
+        count = 0
+        for number, log in enumerate(self):
+            try:
+                count += log.delete_old_segments(high_watermark_of(log))
+            except LogDirectoryFailed:
+                continue  # said when it failed
+            if number % _PAUSE_EVERY == _PAUSE_EVERY - 1:
+                await asyncio.sleep(0)
+        return count
+
+    async def flush_due(self) -> None:
+        """Flush the logs that were not flushed for their `flush.ms`."""
+        for log in self:
+            waited = log.directory.clock.tick_ms() - log.last_flush_ms
+            if log.written_offset > log.recovery_point and waited >= log.config.flush_ms:
+                try:
+                    await log.flush()
+                except LogDirectoryFailed:
+                    continue  # said when it failed
+
+    async def write_checkpoints(self) -> None:
+        """Write recovery points and log start offsets of all directories."""
+        for directory in self._online():
+            try:
+                await self._write_checkpoints(directory)
+            except LogDirectoryFailed:
+                continue  # said when it failed
+
+    async def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write the high watermarks, each into its log's directory."""
+        for directory in self._online():
+            try:
+                await self._write_high_watermarks(directory, offsets)
+            except LogDirectoryFailed:
+                continue  # said when it failed
+
+    async def _write_checkpoints(self, directory: LogDirectory) -> None:
+        logs = self._logs_in(directory)
+        recovery_points = {log.topic_partition: log.recovery_point for log in logs}
+        start_offsets = {
+            log.topic_partition: log.log_start_offset
+            for log in logs
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+        await directory.write_offsets(RECOVERY_POINTS, recovery_points)
+        await directory.write_offsets(LOG_START_OFFSETS, start_offsets)
+
+    async def _write_high_watermarks(
+        self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        here = {
+            log.topic_partition: offsets[log.topic_partition]
+            for log in self._logs_in(directory)
+            if log.topic_partition in offsets
+        }
+        await directory.write_offsets(HIGH_WATERMARKS, here)
+
+    # Telling
+
+    def describe(self) -> list[DirectoryReport]:
+        """Return all directories with the sizes of their logs."""
+        return [self._describe(directory) for directory in self.directories]
+
+    def _describe(self, directory: LogDirectory) -> DirectoryReport:
+        if directory.failure is None:
+            try:
+                total, usable = directory.disk.usage(directory.path)
+            except OSError as error:
+                directory.fail(error)
+            else:
+                sizes = {log.topic_partition: log.size for log in self._logs_in(directory)}
+                return DirectoryReport(directory.path, None, total, usable, sizes)
+        return DirectoryReport(directory.path, directory.failure, -1, -1, {})
+
+    def _online(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if directory.failure is None]
+
+    def _logs_in(self, directory: LogDirectory) -> list[Log]:
+        return [log for log in self._logs.values() if log.directory is directory]
+
+
+def _deleted_name(topic_partition: TopicPartition, uuid: bytes) -> str:
+    """Return the name of a deleted partition's directory, the topic cut where a name would be too long."""
+    rest = f"-{topic_partition.partition}.{uuid.hex()}{_DELETE_SUFFIX}"
+    return topic_partition.topic[: _MAX_NAME_LENGTH - len(rest)] + rest
+
+
+def _tree_removal(directory: LogDirectory, path: str) -> Callable[[], None]:
+    def remove() -> None:
+        if directory.disk.exists(path):
+            directory.disk.remove_tree(path)
+
+    return remove
