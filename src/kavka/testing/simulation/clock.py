@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextvars
+
 from kavka.testing.simulation.loop import SimLoop
+from kavka.testing.simulation.process import Process
 
 EPOCH_MS = 1_700_000_000_000
 """What the wall clock of a node without error shows at virtual time 0."""
@@ -17,15 +20,31 @@ class SimClock:
         self._drift = drift
         self._origin_ms = origin_ms
         self._offset_ms = 0.0
+        self._ahead_s = 0.0
 
     def now_ms(self) -> int:
         """Return milliseconds since 1970 by the wall clock of the node."""
-        return int(EPOCH_MS + self._offset_ms + self._loop.time() * 1000 * (1 + self._drift))
+        return int(EPOCH_MS + self._offset_ms + self._now_s() * 1000 * (1 + self._drift))
 
     def tick_ms(self) -> int:
         """Return milliseconds since an origin of the node's own."""
-        return int(self._origin_ms + self._loop.time() * 1000)
+        return int(self._origin_ms + self._now_s() * 1000)
 
     def jump(self, by_ms: float) -> None:
         """Set the wall clock forward, or back when `by_ms` is negative."""
         self._offset_ms += by_ms
+
+    def stall(self, process: Process, seconds: float) -> None:
+        """Let a blocking call of `process` take time: the clocks move on within the step, everything after it waits."""
+        self._ahead_s += seconds
+        process.pause()
+        self._loop.call_later(
+            seconds, self._end_stall, process, seconds, context=contextvars.Context()
+        )
+
+    def _end_stall(self, process: Process, seconds: float) -> None:
+        self._ahead_s -= seconds
+        process.resume()
+
+    def _now_s(self) -> float:
+        return self._loop.time() + self._ahead_s

@@ -42,6 +42,10 @@ class DiskFaults:
     """That a range has fallen out of the page cache when it is asked for."""
     delay_s: float = 0.0005
     """The mean time of a call in the pool."""
+    stall: float = 0.0
+    """That a write outside of the pool blocks its process."""
+    stall_s: float = 0.2
+    """The mean time of such a stall."""
     capacity_bytes: int = 1 << 30
 
 
@@ -81,6 +85,7 @@ class SimDisk:
         self.source = source
         self.loop = loop
         self.used_bytes = 0
+        self.stall: Callable[[Process, float], None] | None = None
         self.locks: dict[str, Process] = {}
         self.names: Names = {"/": None}
         self._durable: Names = {"/": None}
@@ -277,6 +282,12 @@ class DiskDoor:
         capacity = self._disk.faults.capacity_bytes
         return capacity, max(0, capacity - self._disk.used_bytes)
 
+    def stall(self) -> None:
+        """Let the process wait for a write that blocks."""
+        if self._disk.stall is not None:
+            seconds = self._disk.source.expovariate(1 / self._disk.faults.stall_s)
+            self._disk.stall(self._process, seconds)
+
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Do `work` after a while and answer after another; who stops waiting for it does not stop it."""
         self._process.check_alive()
@@ -351,6 +362,8 @@ class SimFile:
         """Write into the page cache; a fault may leave a part of `data` behind."""
         self._check()
         content = bytes(data)
+        if not self._door.in_pool and self._disk.fails(self._disk.faults.stall):
+            self._door.stall()
         dies = self._door._count_down()
         room = self._disk.faults.capacity_bytes - self._disk.used_bytes
         grows = max(0, position + len(content) - len(self._inode.cached))

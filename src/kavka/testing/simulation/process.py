@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import warnings
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -34,6 +35,7 @@ class Process:
         self.killed = False
         # Invariant: None unless paused; then what would have run meanwhile, in order.
         self.held: list[asyncio.Handle] | None = None
+        self._pauses = 0
         self.ended: asyncio.Future[None] = loop.create_future()
         self.at_end: list[Callable[[], None]] = []
         self.writes_left: int | None = None
@@ -76,26 +78,32 @@ class Process:
         raise ProcessDied(self.name)
 
     def pause(self) -> None:
-        """Hold back every step until `resume`, as a stopped process or a long collection does."""
-        if self.alive and self.held is None:
-            self.held = []
+        """Hold back every step until `resume`, as a stopped process or a long collection does; pauses add up."""
+        if self.alive:
+            self._pauses += 1
+            if self.held is None:
+                self.held = []
 
     def resume(self) -> None:
-        """Run what was held back, in its order."""
-        held, self.held = self.held, None
-        if held and self.alive:
-            self.loop.put_back(held)
+        """Undo one `pause`; after the last one, run what was held back, in its order."""
+        self._pauses -= 1
+        if self._pauses == 0 and self.alive:
+            held, self.held = self.held, None
+            if held:
+                self.loop.put_back(held)
 
     def bury(self) -> None:
         """Close the coroutines of an ended process. The world does it last: `finally` blocks run, on shut doors."""
-        for task in list(self.pending()):
-            task.die_quietly()
-            coroutine = task.get_coro()
-            try:
-                if isinstance(coroutine, Coroutine):
-                    coroutine.close()
-            except (Exception, ProcessDied):  # noqa: BLE001 - the code of the dead has no say any more
-                continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # coroutines that never began
+            for task in list(self.pending()):
+                task.die_quietly()
+                coroutine = task.get_coro()
+                try:
+                    if isinstance(coroutine, Coroutine):
+                        coroutine.close()
+                except (Exception, ProcessDied):  # noqa: BLE001 - the code of the dead has no say any more
+                    continue
 
     def check_alive(self) -> None:
         """Raise ProcessDied when code of a dead process reaches one of its doors."""

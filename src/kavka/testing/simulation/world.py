@@ -41,6 +41,7 @@ class Node:
             drift=source.uniform(-1e-4, 1e-4),
             origin_ms=source.randrange(1_000, 1 << 40),
         )
+        self.disk.stall = self.clock.stall
         self.process: Process | None = None
 
     @property
@@ -90,7 +91,7 @@ class Node:
 
     def resume(self) -> None:
         """Let a paused process go on."""
-        if self.process is not None and self.process.alive and self.process.held is not None:
+        if self.process is not None and self.process.alive:
             self.world.story.tell(self.name, "goes on")
             self.process.resume()
 

@@ -1,0 +1,45 @@
+"""What a run of a seed gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kavka.testing.simulation.loop import Failure
+from kavka.testing.simulation.story import Story
+from kavka.testing.simulation.world import World
+
+
+@dataclass(slots=True)
+class Report:
+    """The outcome: nothing broken and no failure is a pass."""
+
+    seed: int
+    story: Story
+    broken: list[str]
+    failures: list[Failure]
+    virtual_s: float
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, world: World, broken: list[str], counts: dict[str, int] | None = None) -> Report:
+        """Sum up a world that has ended."""
+        return cls(
+            world.seed, world.story, broken, list(world.failures), world.loop.time(), counts or {}
+        )
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything held."""
+        return not self.broken and not self.failures
+
+    def summary(self) -> str:
+        """Return one line, and one more for each finding."""
+        facts = ", ".join(f"{count} {kind}" for kind, count in sorted(self.counts.items()))
+        verdict = "ok" if self.passed else "FAILED"
+        lines = [
+            f"seed {self.seed}: {verdict}, {self.virtual_s:.1f} virtual s"
+            + (f", {facts}" if facts else "")
+        ]
+        lines += [f"  broken: {finding}" for finding in self.broken]
+        lines += [f"  failure: {failure}" for failure in self.failures]
+        return "\n".join(lines)
