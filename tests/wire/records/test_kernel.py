@@ -344,3 +344,27 @@ def test_header_keys_that_are_no_utf8_are_replaced():
     body = both("encode", 1, None, None, None, [[(b"\xff", None)]], 0, 0)
     made = both("records", body, 0, len(body), 1, 0, 0, 0, -1, Made)
     assert made[0].headers == (("\N{REPLACEMENT CHARACTER}", None),)
+
+
+@given(st.lists(st.lists(nullable, max_size=20), max_size=4), st.data())
+def test_columns_are_gathered(columns, data):
+    parts, expected = [], []
+    for rows_in in columns:
+        body = both("encode", len(rows_in), None, rows_in, None, None, 0, 0)
+        found = both("decode", [(body, 0, len(body), len(rows_in), 0, 0, 0, -1)], 0)
+        first = data.draw(st.integers(0, len(rows_in)))
+        count = data.draw(st.integers(0, len(rows_in) - first))
+        parts.append((*found[4:7], first, 4, count))
+        expected += rows_in[first : first + count]
+    assert rows_of(both("gather", parts), len(expected)) == expected
+
+
+@given(
+    st.lists(st.tuples(offsets32, st.integers(0, 3), st.integers(0, 8)), max_size=3),
+    st.binary(max_size=9),
+)
+def test_gathering_columns_that_lie_does_no_harm(columns, data):
+    packed = [(struct.pack(f"<{len(o)}i", *o), shift, count) for o, shift, count in columns]
+    both("gather", [(o, None, None, shift, 4, count) for o, shift, count in packed])
+    both("gather", [(o, data, None, shift, 4, count) for o, shift, count in packed])
+    both("gather", [(o, data, data, shift, 4, count) for o, shift, count in packed])

@@ -44,6 +44,7 @@ _OFFSET: Final = Struct(">q")
 _EPOCH: Final = Struct(">i")
 _ATTRIBUTES: Final = Struct(">h")
 _CRC: Final = Struct(">I")
+_PRODUCER: Final = Struct(">qhi")
 _MAX_TIMESTAMP_POSITION: Final = 35
 _CODECS: Final = tuple(Compression)
 
@@ -195,6 +196,33 @@ def stamp_log_append_time(
     crc = batch_crc(buffer, header)
     _CRC.pack_into(buffer, position + CRC_START - 4, crc)
     return header._replace(attributes=attributes, max_timestamp=now_ms, crc=crc)
+
+
+def stamp_max_timestamp(
+    buffer: bytearray | memoryview, header: BatchHeader, max_timestamp: int
+) -> BatchHeader:
+    """Put right the max timestamp of a batch whose producer left it wrong, with a new CRC."""
+    _OFFSET.pack_into(buffer, header.position + _MAX_TIMESTAMP_POSITION, max_timestamp)
+    crc = batch_crc(buffer, header)
+    _CRC.pack_into(buffer, header.position + CRC_START - 4, crc)
+    return header._replace(max_timestamp=max_timestamp, crc=crc)
+
+
+def stamp_producer(
+    buffer: bytearray | memoryview,
+    header: BatchHeader,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+) -> BatchHeader:
+    """Give a finished batch its producer and sequence, which are known only when it is sent, with a new CRC."""
+    position = header.position
+    _PRODUCER.pack_into(buffer, position + 43, producer_id, producer_epoch, base_sequence)
+    crc = batch_crc(buffer, header)
+    _CRC.pack_into(buffer, position + CRC_START - 4, crc)
+    return header._replace(
+        producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence, crc=crc
+    )
 
 
 def batch_crc(buffer: Buffer, header: BatchHeader) -> int:

@@ -25,5 +25,16 @@ encode = chosen.encode
 encode_columns = chosen.encode_columns
 keep = chosen.keep
 keys = chosen.keys
+gather = chosen.gather
 
-__all__ = ["NAME", "check", "decode", "encode", "encode_columns", "keep", "keys", "records"]
+__all__ = [
+    "NAME",
+    "check",
+    "decode",
+    "encode",
+    "encode_columns",
+    "gather",
+    "keep",
+    "keys",
+    "records",
+]

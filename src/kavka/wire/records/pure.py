@@ -292,6 +292,31 @@ def keys(
     return found, offsets, tombstones
 
 
+def gather(
+    parts: Sequence[tuple[Buffer, Buffer | None, Buffer | None, int, int, int]],
+) -> tuple[bytearray, bytearray, bytearray | None, int]:
+    """Return rows of several columns as one: each part is a `ColumnInput` and a number of rows.
+
+    A part whose bytes are None is a column of lists: its offsets are put behind those of the parts before it.
+    Raise ValueError as `encode_columns` does, OverflowError beyond 2 GiB.
+    """
+    column = _Column()
+    for offsets_buffer, data, validity, shift, width, count in parts:
+        if data is not None:
+            for content in _rows((offsets_buffer, data, validity, shift, width), 0, count):
+                column.add(content)
+            continue
+        offsets = _fixed(offsets_buffer, shift, count + 1, width)
+        _check_validity(validity, shift + count)
+        for index in range(count):
+            length = offsets[index + 1] - offsets[index]
+            is_valid = _bit(validity, shift + index)
+            if is_valid and (offsets[index] < 0 or length < 0):
+                raise ValueError("offsets of a column that do not fit its bytes")
+            column.add_length(length if is_valid else None)
+    return column.buffers()
+
+
 class _Column:
     """A column of bytes that grows."""
 
@@ -309,7 +334,13 @@ class _Column:
         else:
             self.data += content
         self.validity.append(content is not None)
-        self.offsets.append(len(self.data))
+        self.offsets.append(self.offsets[-1] + len(content or b""))
+
+    def add_length(self, length: int | None) -> None:
+        """Append a row of a list column."""
+        self.nulls += length is None
+        self.validity.append(length is not None)
+        self.offsets.append(self.offsets[-1] + (length or 0))
 
     def buffers(self) -> tuple[bytearray, bytearray, bytearray | None, int]:
         """Return offsets, bytes, validity bitmap or None, and the number of nulls."""

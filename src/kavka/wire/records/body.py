@@ -1,0 +1,94 @@
+"""The records of a batch: taken out of it uncompressed, and put under a header."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crc32c import crc32c
+
+from kavka.doors import Buffer
+from kavka.wire.records.compression import Compression, compress, decompress
+from kavka.wire.records.corrupt import CorruptBatch
+from kavka.wire.records.header import (
+    CONTROL_BIT,
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_END,
+    LOG_APPEND_TIME_BIT,
+    MAGIC,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    TimestampType,
+)
+
+DECOMPRESSED_LIMIT: Final = 1 << 30
+"""What the records of one batch may decompress to where nobody says less."""
+LARGEST_BATCH: Final = 0x7FFF_FFFF - LENGTH_END
+
+
+def body_of(
+    buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT
+) -> tuple[Buffer, int, int]:
+    """Return (body, start, end), the uncompressed records of the batch; its own buffer when it has no codec.
+
+    Raise CorruptBatch when the batch is not whole or does not decompress, BatchTooLarge beyond `limit`.
+    """
+    start, end = header.position + HEADER_SIZE, header.end
+    if end > len(buffer):
+        raise CorruptBatch("a batch that is cut", header.position)
+    codec = header.compression
+    if codec is Compression.NONE:
+        return buffer, start, end
+    body = decompress(codec, memoryview(buffer)[start:end], limit)
+    return body, 0, len(body)
+
+
+def seal(
+    batch: bytearray,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    *,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+) -> bytearray:
+    """Return a batch of `count` records that follow 61 free bytes in `batch`, which is used up.
+
+    Raise ValueError when the batch would not fit a 32-bit length.
+    """
+    if compression is not Compression.NONE:
+        packed = compress(compression, memoryview(batch)[HEADER_SIZE:], level)
+        batch = bytearray(HEADER_SIZE) + packed
+    if len(batch) > LARGEST_BATCH:
+        raise ValueError(f"a batch of {len(batch)} bytes")
+    attributes = int(compression)
+    if timestamp_type:
+        attributes |= LOG_APPEND_TIME_BIT
+    if transactional:
+        attributes |= TRANSACTIONAL_BIT
+    if control:
+        attributes |= CONTROL_BIT
+    fields = (
+        attributes,
+        count - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
+    length = len(batch) - LENGTH_END
+    HEADER.pack_into(batch, 0, base_offset, length, leader_epoch, MAGIC, 0, *fields)
+    crc = crc32c(memoryview(batch)[CRC_START:])
+    batch[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
+    return batch

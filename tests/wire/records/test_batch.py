@@ -1,0 +1,215 @@
+"""Batches built and read, against the builders and readers of kafka-python and aiokafka."""
+
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatch as AiokafkaBatch
+from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
+from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
+
+from kavka.wire.records.batch import BatchBuilder, Record, decode_batch, decode_records, size_bound
+from kavka.wire.records.compression import Compression
+from kavka.wire.records.control import (
+    ControlType,
+    EndMarker,
+    control_type_of,
+    decode_end_marker,
+    encode_end_marker,
+)
+from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
+from kavka.wire.records.header import (
+    batch_crc,
+    read_header,
+    stamp_log_append_time,
+    stamp_max_timestamp,
+    stamp_producer,
+)
+
+ROWS = [
+    (None, b"value", 1_700_000_000_000, []),
+    (b"key", None, 1_700_000_000_005, [("h", b"1"), ("h", None)]),
+    (b"", b"", 1_699_999_999_000, [("\N{GREEK SMALL LETTER ALPHA}", b"")]),
+    (b"k" * 200, b"v" * 70_000, 1_700_000_000_010, []),
+    *((b"%d" % i, b"%d" % (i * i), 1_700_000_001_000 + i, []) for i in range(300)),
+]
+EXPECTED = [
+    Record(i, stamp, 0, key, value, tuple(headers))
+    for i, (key, value, stamp, headers) in enumerate(ROWS)
+]
+
+
+def built(rows=ROWS, **options) -> bytearray:
+    builder = BatchBuilder()
+    for key, value, timestamp, headers in rows:
+        builder.append(key, value, timestamp, headers)
+    return builder.build(**options)
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("reader", [KafkaPythonBatch, AiokafkaBatch])
+def test_others_read_our_batches(codec, reader):
+    batch = reader(bytes(built(compression=codec)))
+    assert batch.validate_crc()
+    found = [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in batch]
+    assert found == [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in EXPECTED]
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("make", [KafkaPythonBuilder, AiokafkaBuilder])
+def test_we_read_the_batches_of_others(codec, make):
+    builder = make(2, int(codec), 0, -1, -1, -1, 1 << 24)
+    for index, (key, value, timestamp, headers) in enumerate(ROWS):
+        builder.append(index, timestamp, key, value, headers)
+    batch = bytes(builder.build())
+    header = read_header(batch)
+    assert header.compression is codec
+    assert header.crc == batch_crc(batch, header)
+    assert decode_records(memoryview(batch), header) == EXPECTED
+
+
+def test_an_uncompressed_batch_is_that_of_kafka_python_to_the_byte():
+    theirs = KafkaPythonBuilder(2, 0, 0, -1, -1, -1, 1 << 24)
+    for index, (key, value, timestamp, headers) in enumerate(ROWS):
+        theirs.append(index, timestamp, key, value, headers)
+    ours = built(leader_epoch=read_header(bytes(theirs.build())).partition_leader_epoch)
+    assert ours == bytes(theirs.build())
+
+
+octets = st.none() | st.binary(max_size=30)
+row = st.tuples(
+    octets,
+    octets,
+    st.integers(-1, 2**62),
+    st.none() | st.lists(st.tuples(st.text(max_size=5), octets), max_size=3),
+)
+
+
+@given(st.lists(row, min_size=1, max_size=30), st.sampled_from(list(Compression)))
+def test_what_is_built_is_read(rows, codec):
+    batch = built(rows, compression=codec)
+    assert decode_batch(batch) == [
+        Record(index, timestamp, 0, key, value, tuple(headers or ()))
+        for index, (key, value, timestamp, headers) in enumerate(rows)
+    ]
+    header = read_header(batch)
+    assert header.size == len(batch)
+    assert header.crc == batch_crc(batch, header)
+    assert header.max_timestamp == max(r[2] for r in rows)
+    assert header.last_offset_delta == len(rows) - 1
+
+
+@given(st.lists(row, min_size=1, max_size=30))
+def test_the_size_is_never_below_that_of_the_batch(rows):
+    builder = BatchBuilder()
+    for key, value, timestamp, headers in rows:
+        before = builder.size
+        builder.append(key, value, timestamp, headers)
+        assert builder.size - before <= size_bound(key, value, headers)
+    assert len(builder.build()) <= builder.size
+    assert len(builder) == len(rows)
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 7990, 7999, 8000, 8191, 8192, 70_000, 2_200_000])
+def test_the_size_is_near_that_of_the_batch(size):
+    builder, many = BatchBuilder(), BatchBuilder()
+    for index in range(3):
+        builder.append(b"k" * 10, b"v" * (size - 10) if size > 10 else b"", index * 1000)
+        many.append_many([(b"k" * 10, b"v" * (size - 10) if size > 10 else b"")], index * 1000)
+    assert len(builder.build()) <= builder.size <= len(builder.build()) + 3 * 28
+    assert len(many.build()) <= many.size <= len(many.build()) + 3 * 28
+
+
+@given(st.lists(st.tuples(octets, octets), min_size=1, max_size=30), st.integers(0, 2**60))
+def test_many_pairs_are_as_one_by_one(pairs, timestamp):
+    one, many = BatchBuilder(), BatchBuilder()
+    one.append(b"first", b"x", 5, [("h", b"v")])
+    many.append(b"first", b"x", 5, [("h", b"v")])
+    for key, value in pairs:
+        one.append(key, value, timestamp)
+    assert many.append_many(pairs, timestamp) == range(1, len(pairs) + 1)
+    assert one.build() == many.build()
+    assert len(many.build()) <= many.size
+
+
+def test_a_builder_takes_each_compression_with_a_level():
+    plain = decode_batch(built())
+    for codec, level in ((Compression.GZIP, 1), (Compression.LZ4, 12), (Compression.ZSTD, 19)):
+        assert decode_batch(built(compression=codec, level=level)) == plain
+
+
+def test_the_producer_is_in_the_header():
+    batch = built(producer_id=9, producer_epoch=3, base_sequence=40, transactional=True)
+    header = read_header(batch)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 3, 40)
+    assert header.is_transactional
+    stamped = stamp_producer(batch, header, 10, 0, 0)
+    assert stamped == read_header(batch)
+    assert (stamped.producer_id, stamped.base_sequence) == (10, 0)
+    assert stamped.crc == batch_crc(batch, stamped)
+
+
+def test_an_empty_batch_cannot_be_built():
+    with pytest.raises(ValueError, match="needs a record"):
+        BatchBuilder().build()
+
+
+def test_text_is_refused_as_a_value():
+    builder = BatchBuilder()
+    builder.append(None, "text", 0)
+    with pytest.raises(TypeError):
+        builder.build()
+
+
+def test_records_with_the_logs_time_all_have_it():
+    batch = built()
+    header = stamp_log_append_time(batch, read_header(batch), 77)
+    assert {(r.timestamp, r.timestamp_type) for r in decode_records(batch, header)} == {(77, 1)}
+
+
+def test_a_max_timestamp_can_be_put_right():
+    batch = built()
+    header = stamp_max_timestamp(batch, read_header(batch), 1_900_000_000_000)
+    assert header == read_header(batch)
+    assert header.crc == batch_crc(batch, header)
+
+
+def test_a_batch_that_decompresses_beyond_the_bound_is_refused():
+    batch = built([(None, bytes(1_000_000), 0, None)], compression=Compression.ZSTD)
+    with pytest.raises(BatchTooLarge):
+        decode_records(batch, read_header(batch), limit=999_999)
+
+
+def test_a_cut_batch_is_corrupt():
+    batch = built()
+    with pytest.raises(CorruptBatch):
+        decode_records(batch[:-1], read_header(batch))
+
+
+@pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
+def test_end_markers_are_read_back(kind):
+    batch = encode_end_marker(EndMarker(kind, 12), 5, 2, 1000)
+    header = read_header(batch)
+    assert header.is_control
+    assert header.is_transactional
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (5, 2, -1)
+    assert header.crc == batch_crc(batch, header)
+    assert control_type_of(batch, header) is kind
+    assert decode_end_marker(batch, header) == EndMarker(kind, 12)
+    record = decode_records(batch, header)[0]
+    assert record.key == bytes([0, 0, 0, kind])
+    assert record.value == bytes([0, 0, 0, 0, 0, 12])
+
+
+def test_a_marker_without_its_key_is_corrupt():
+    batch = built([(b"\0", b"", 0, None)])
+    header = read_header(batch)._replace(attributes=0x30)
+    with pytest.raises(CorruptBatch, match="key"):
+        decode_end_marker(batch, header)
+
+
+def test_a_control_type_of_a_later_release_is_unknown():
+    batch = built([(b"\0\0\0\x09", b"", 0, None)])
+    header = read_header(batch)._replace(attributes=0x30)
+    assert control_type_of(batch, header) is None
+    assert decode_end_marker(batch, header) is None
