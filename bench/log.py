@@ -49,7 +49,8 @@ def tail_calls(log: Log, calls: int) -> float:
     started = time.perf_counter()
     for _ in range(calls):
         read = log.read(end - 1, 1 << 20, end)
-        assert read.is_cached and read.range is not None
+        assert read.is_cached
+        assert read.range is not None
         read.range.release()
     return (time.perf_counter() - started) / calls * 1e6
 

@@ -8,6 +8,7 @@ Invariant: epochs and start offsets both grow strictly.
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 from typing import NamedTuple
 
 from kavka.storage.checkpoint import CorruptCheckpoint, decode_lines, encode_lines
@@ -112,7 +113,7 @@ class LeaderEpochs:
             ]
         except ValueError as error:
             raise CorruptCheckpoint(f"{LEADER_EPOCHS}: {error}") from error
-        for one, two in zip(entries, entries[1:], strict=False):
+        for one, two in pairwise(entries):
             if one.epoch >= two.epoch or one.start_offset >= two.start_offset:
                 raise CorruptCheckpoint(f"{LEADER_EPOCHS} has {tuple(one)} before {tuple(two)}")
         return cls(entries)

@@ -28,11 +28,13 @@ from kavka.storage.leader_epochs import LEADER_EPOCHS
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
 from kavka.storage.log_read import LogRange, LogRead
+from kavka.storage.log_times import TimedOffset, first_at_or_after, latest
 from kavka.storage.partition_directory import Cold, DataFile, PartitionDirectory
 from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX, encode_snapshot
 from kavka.storage.segment import DELETED_SUFFIX, Segment, segment_name
 from kavka.storage.transaction_index import AbortedTransaction
-from kavka.wire.records.header import BatchHeader
+from kavka.wire.records.control import decode_end_marker
+from kavka.wire.records.header import CONTROL_BIT, BatchHeader
 
 logger = logging.getLogger(__name__)
 
@@ -156,6 +158,7 @@ class Log:
         last_offset = last.base_offset + last.last_offset_delta
         size = len(buffer)
         assert last.position + last.size == size, "the headers are not those of the buffer"
+        _check_markers(buffer, headers)
         segment = self._active
         timestamp = (
             last.max_timestamp if len(headers) == 1 else max(h.max_timestamp for h in headers)
@@ -333,28 +336,27 @@ class Log:
         At most `max_bytes`, which may cut the last batch; the first one is whole all the same if `minimum_one`.
         Raise OffsetOutOfRange, and LogDirectoryFailed when the directory is offline.
         """
+        try:
+            return LogRead(self._find(offset, max_bytes, end_offset, minimum_one, may_block))
+        except Cold:
+            return LogRead(None, partial(self._find, offset, max_bytes, end_offset, minimum_one))
+
+    def _find(
+        self, offset: int, max_bytes: int, end_offset: int, minimum_one: bool, may_block: bool
+    ) -> LogRange | None:
         if self.directory.failure is not None:
             self.directory.check()
         if offset < self.log_start_offset or offset > self._end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self._end_offset)
         limit = min(end_offset, self._written_offset)
         if offset >= limit:
-            return LogRead(None)
+            return None
         try:
-            found = self._find(offset, max_bytes, limit, minimum_one, may_block)
-        except Cold as cold:
-            return LogRead(
-                None,
-                cold,
-                lambda block: self.read(
-                    offset, max_bytes, end_offset, minimum_one, may_block=block
-                ),
-            )
+            return self._find_range(offset, max_bytes, limit, minimum_one, may_block)
         except OSError as error:
             raise self.directory.fail(error) from error
-        return LogRead(found)
 
-    def _find(
+    def _find_range(
         self, offset: int, max_bytes: int, limit: int, minimum_one: bool, may_block: bool
     ) -> LogRange | None:
         segment = self._active
@@ -385,6 +387,15 @@ class Log:
             if place is not None:
                 return segment, place
         return self._active, None
+
+    async def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
+        """Return the first record at or after `timestamp`, None when there is none (ListOffsets)."""
+        disk = self.directory.disk
+        return await first_at_or_after(disk, self._segments, timestamp, self.log_start_offset)
+
+    async def latest_timestamp(self) -> TimedOffset | None:
+        """Return the first record with the largest timestamp of all (ListOffsets, -3)."""
+        return await latest(self.directory.disk, self._segments)
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that touch the offsets from `offset` below `end_offset`."""
@@ -674,3 +685,10 @@ class Log:
             await self._write_snapshot(self._end_offset, encode_snapshot(self.producers.entries()))
         except OSError as error:
             raise self.directory.fail(error) from error
+
+
+def _check_markers(buffer: Buffer, headers: Sequence[BatchHeader]) -> None:
+    """Raise CorruptBatch for a malformed transaction marker, before it gets a place in the log."""
+    for header in headers:
+        if header.attributes & CONTROL_BIT and header.producer_id >= 0:
+            decode_end_marker(buffer, header)

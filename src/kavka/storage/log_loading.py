@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kavka.core.producer_state import ProducerState
 from kavka.ids import TopicId
-from kavka.storage.batch_walk import BatchWalk
+from kavka.storage.batch_walk import BatchWalk, WalkedBatch
 from kavka.storage.checkpoint import CorruptCheckpoint, read_file, replace_file
 from kavka.storage.failures import CorruptFile
 from kavka.storage.leader_epochs import LEADER_EPOCHS, LeaderEpochs
@@ -23,6 +23,7 @@ from kavka.storage.partition_tidying import log_base_offsets, tidy
 from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot
 from kavka.storage.recovery import Recovery, SegmentRecovery, aborted, replay
 from kavka.storage.segment import Segment, segment_name
+from kavka.wire.records.corrupt import CorruptBatch
 
 __all__ = ["LoadRequest", "LoadedLog", "aborted", "load_log", "reload_producers", "replay"]
 
@@ -264,7 +265,22 @@ async def reload_producers(
         while batches := await walk.next_block():
             for batch in batches:
                 if batch.header.producer_id >= 0 and batch.header.base_offset >= start:
-                    replay(producers, batch.block, batch.header)
+                    _replay_flushed(files, producers, batch)
+
+
+def _replay_flushed(
+    files: PartitionDirectory, producers: ProducerState, batch: WalkedBatch
+) -> None:
+    """Replay a batch whose checksum nobody has looked at since it was flushed."""
+    try:
+        replay(producers, batch.block, batch.header)
+    except CorruptBatch as corrupt:
+        logger.warning(
+            "a transaction marker cannot be read log=%s position=%d reason=%s",
+            files.path,
+            batch.position,
+            corrupt.what,
+        )
 
 
 def _load_snapshot(files: PartitionDirectory, producers: ProducerState, end_offset: int) -> int:

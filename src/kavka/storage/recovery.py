@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kavka.core.producer_state import CompletedTransaction, ProducerState
+from kavka.core.producer_state import CompletedTransaction, EndMarker, ProducerState
 from kavka.doors import Buffer, Disk
 from kavka.storage.batch_walk import BatchWalk, WalkedBatch
-from kavka.storage.end_marker import read_end_marker
 from kavka.storage.leader_epochs import LeaderEpochs
 from kavka.storage.log_config import LogConfig
 from kavka.storage.segment import Segment
 from kavka.storage.transaction_index import AbortedTransaction
+from kavka.wire.records.control import ControlType, decode_end_marker
+from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader
 
 _MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -106,6 +107,11 @@ class SegmentRecovery:
             return f"offset {header.base_offset} after {self._expected_offset - 1}"
         if -1 < header.partition_leader_epoch < self._expected_epoch:
             return f"leader epoch {header.partition_leader_epoch} after {self._expected_epoch}"
+        if header.is_control:
+            try:
+                decode_end_marker(batch.block, header)
+            except CorruptBatch as corrupt:
+                return corrupt.what
         return None
 
     def _take(self, batch: WalkedBatch) -> None:
@@ -143,8 +149,13 @@ def replay(
     producers: ProducerState, buffer: Buffer, header: BatchHeader
 ) -> CompletedTransaction | None:
     """Tell `producers` of a batch in the log; `buffer` holds all of it if it is a control batch."""
-    marker = read_end_marker(buffer, header) if header.is_control else None
-    return producers.replay(header, marker)
+    if not header.is_control:
+        return producers.replay(header)
+    marker = decode_end_marker(buffer, header)
+    if marker is None:
+        return None  # the cleaner has removed the whole transaction
+    committed = marker.control_type is ControlType.COMMIT
+    return producers.replay(header, EndMarker(committed, marker.coordinator_epoch))
 
 
 def aborted(producers: ProducerState, completed: CompletedTransaction) -> AbortedTransaction:

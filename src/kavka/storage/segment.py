@@ -5,7 +5,8 @@
           base_offset                                  next_offset
 
 Batches above `recent_floor` are found in memory, which is where tailing consumers read; those below through the
-offset index and a short scan of headers. The class is synchronous: whoever must not block passes `may_block=False` and gets `Cold`.
+offset index and a short scan of headers. The class is synchronous: whoever must not block passes `may_block=False`
+and gets `Cold`.
 """
 
 from __future__ import annotations
