@@ -1,0 +1,134 @@
+"""The table of APIs, the declarations behind it, and what others declare."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import pytest
+
+from kavka.wire.apis import APIS, Api, ApiKey
+from kavka.wire.codec import decoder_of, encoder_of
+from kavka.wire.schema import FRESH, Field, Kind, ListOf, fields_of, schema_of, version_range
+
+with warnings.catch_warnings():
+    # kafka-python reads its schemas by a call that Python 3.11 deprecates.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka.protocol.schemas
+
+API_IDS = [api.key.title for api in APIS.values()]
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=API_IDS)
+def test_the_table_says_what_the_classes_declare(api: Api) -> None:
+    flexible = range(0) if api.flexible_from is None else version_range(f"{api.flexible_from}+")
+    for cls in (api.request(), api.response()):
+        schema = schema_of(cls)
+        assert schema.api_key == api.key
+        assert schema.versions == range(api.min_version, api.max_version + 1)
+        assert schema.flexible == flexible
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=API_IDS)
+def test_every_version_compiles_both_ways(api: Api) -> None:
+    for version in range(api.min_version, api.max_version + 1):
+        for cls in (api.request(), api.response()):
+            decoder_of(cls, version)
+            encoder_of(cls, version)
+
+
+def test_a_plain_number_finds_its_api() -> None:
+    assert APIS[18].key is ApiKey.API_VERSIONS
+    assert ApiKey.OFFSET_FOR_LEADER_EPOCH.title == "OffsetForLeaderEpoch"
+    assert 9999 not in APIS
+
+
+def test_importing_the_table_imports_no_message() -> None:
+    code = (
+        "import sys, kavka.wire.frame; "
+        "print([name for name in sys.modules if name.startswith('kavka.wire.messages')])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+# The schemas that kafka-python ships are Kafka's own of a 4.x release: where versions overlap, ours say the same.
+
+
+def _their_schema(name: str) -> dict[str, Any] | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            found: dict[str, Any] = kafka.protocol.schemas.load_json(name)
+    except FileNotFoundError:
+        return None
+    return found
+
+
+DECLARED = [cls for api in APIS.values() for cls in (api.request(), api.response())]
+
+
+def test_kafka_python_has_all_but_a_known_few() -> None:
+    assert [cls.__name__ for cls in DECLARED if _their_schema(cls.__name__) is None] == []
+
+
+@pytest.mark.parametrize("cls", DECLARED, ids=[cls.__name__ for cls in DECLARED])
+def test_declarations_agree_with_the_schemas_of_kafka_python(cls: type) -> None:
+    theirs = _their_schema(cls.__name__)
+    assert theirs is not None
+    versions = [v for v in schema_of(cls).versions if v in version_range(theirs["validVersions"])]
+    structs = {each["name"]: each["fields"] for each in theirs.get("commonStructs", ())}
+    assert versions
+    for version in versions:
+        assert (version in schema_of(cls).flexible) == (
+            version in version_range(theirs["flexibleVersions"])
+        )
+        _compare(cls, theirs["fields"], structs, version)
+
+
+def _compare(
+    cls: type, theirs: list[dict[str, Any]], structs: dict[str, Any], version: int
+) -> None:
+    ours = [each for each in fields_of(cls) if version in each.versions]
+    others = [each for each in theirs if version in version_range(each["versions"])]
+    assert [each.name.replace("_", "") for each in ours] == [o["name"].lower() for o in others]
+    for each, other in zip(ours, others, strict=True):
+        _compare_field(each, other, structs, version)
+
+
+def _compare_field(
+    each: Field, other: dict[str, Any], structs: dict[str, Any], version: int
+) -> None:
+    assert (version in each.nullable) == (
+        version in version_range(other.get("nullableVersions", "none"))
+    )
+    assert each.tag == other.get("tag")
+    is_everywhere = each.versions == version_range("0+")
+    assert is_everywhere or each.ignorable == other.get("ignorable", False)
+    item = each.type.item if isinstance(each.type, ListOf) else each.type
+    assert isinstance(each.type, ListOf) == other["type"].startswith("[]")
+    name = other["type"].removeprefix("[]")
+    if isinstance(item, Kind):
+        assert item.name == name
+    else:
+        _compare(item, other.get("fields") or structs[name], structs, version)
+    _compare_default(each, other)
+
+
+def _compare_default(each: Field, other: dict[str, Any]) -> None:
+    theirs = other.get("default")
+    if theirs is None:
+        # Kafka's default of a text that can be null is often empty; ours is None, which is as legal and says what is meant.
+        assert each.default in (FRESH, None) or each.default == each.type.zero  # type: ignore[union-attr]
+        return
+    ours = {None: "null", True: "true", False: "false"}.get(each.default, str(each.default))
+    assert ours == theirs or int(str(theirs), 0) == each.default
+
+
+def test_keys_are_those_of_kafka_python() -> None:
+    for cls in DECLARED:
+        theirs = _their_schema(cls.__name__)
+        assert theirs is not None
+        assert theirs["apiKey"] == schema_of(cls).api_key
