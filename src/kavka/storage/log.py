@@ -203,6 +203,8 @@ class Log:
                 segment.data.adopt(
                     await disk.run(partial(disk.open, segment.data.path, create=True))
                 )
+                # A flush since the roll may have synced the directory before the file was there.
+                self._has_new_files = True
             file = segment.data.pin()
             try:
                 await disk.run(file.write_at, buffer, position)
