@@ -1,7 +1,7 @@
 # The commands of this project. Each does its own set-up; `make` alone lists them.
 #   ACCESS_LOG=FILE make demo     the demo on a real access log
 #   KILLS=100 make chaos          how often the broker is killed
-#   ROUNDS=5 QUICK=1 make bench   how long the benchmark takes
+#   QUICK=1 ROUNDS=3 ONLY=consume make bench   a shorter benchmark
 #   PYTHON=/usr/bin/python3 make  which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -43,7 +43,7 @@ chaos: ## kill -9 a broker under load, 100 times
 
 bench: ## side by side with Apache Kafka
 	@scripts/setup.sh test
-	$(PY) bench/apache/run.py $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS))
+	PYTHONPATH=bench:tests/compat $(PY) -m apache.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
 
 passed: ## rewrite tests/compat/PASSED.txt after tests were added
 	@scripts/setup.sh test

@@ -11,12 +11,10 @@ from kavka_compat.clients import CLIENTS, CODECS, Client, Librdkafka, Message
 # the deprecations are those of the libraries' own code
 pytestmark = [pytest.mark.compat, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
-_LIBRARIES = [make() for make in CLIENTS if make().name != "kcat"]
 _ALL = [make() for make in CLIENTS]
-
-
-def _named(clients: list[Client]) -> dict[str, object]:
-    return {"argvalues": clients, "ids": [client.name for client in clients]}
+_LIBRARIES = [client for client in _ALL if client.name != "kcat"]
+every_client = pytest.mark.parametrize("client", _ALL, ids=lambda client: client.name)
+every_library = pytest.mark.parametrize("client", _LIBRARIES, ids=lambda client: client.name)
 
 
 def _create(broker: Broker, topic: str, partitions: int = 3) -> None:
@@ -29,7 +27,7 @@ def _plain(count: int) -> list[Message]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("client", **_named(_ALL))
+@every_client
 def test_what_one_client_writes_every_client_reads(
     client: Client, codec: str, any_broker: Broker, fresh_name: str
 ) -> None:
@@ -52,7 +50,7 @@ _ODD = [
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-@pytest.mark.parametrize("client", **_named(_LIBRARIES))
+@every_library
 def test_odd_records_come_back_as_they_were(
     client: Client, codec: str, any_broker: Broker, fresh_name: str
 ) -> None:
@@ -64,7 +62,7 @@ def test_odd_records_come_back_as_they_were(
         assert [f.offset for f in found] == list(range(len(_ODD)))
 
 
-@pytest.mark.parametrize("client", **_named(_ALL))
+@every_client
 def test_idempotent_producer_keeps_order(
     client: Client, any_broker: Broker, fresh_name: str
 ) -> None:
@@ -75,7 +73,7 @@ def test_idempotent_producer_keeps_order(
     assert [f.message.value for f in found] == [m.value for m in messages]
 
 
-@pytest.mark.parametrize("client", **_named(_ALL))
+@every_client
 def test_group_goes_on_where_it_stopped(
     client: Client, any_broker: Broker, fresh_name: str
 ) -> None:
@@ -89,7 +87,7 @@ def test_group_goes_on_where_it_stopped(
     assert sorted(f.message for f in found) == sorted(second)
 
 
-@pytest.mark.parametrize("client", **_named(_LIBRARIES))
+@every_library
 def test_time_stamps_are_the_producers(client: Client, any_broker: Broker, fresh_name: str) -> None:
     _create(any_broker, fresh_name, partitions=1)
     start = 1_700_000_000_000
@@ -99,13 +97,13 @@ def test_time_stamps_are_the_producers(client: Client, any_broker: Broker, fresh
     assert [f.message.timestamp_ms for f in found] == [m.timestamp_ms for m in messages]
 
 
-@pytest.mark.parametrize("client", **_named(_ALL))
+@every_client
 def test_first_write_creates_the_topic(client: Client, any_broker: Broker, fresh_name: str) -> None:
     client.produce(any_broker.bootstrap, fresh_name, _plain(5), "none", idempotent=False)
     assert len(client.consume(any_broker.bootstrap, fresh_name, 5)) == 5
 
 
-@pytest.mark.parametrize("client", **_named(_LIBRARIES))
+@every_library
 def test_records_of_a_megabyte_fit(client: Client, any_broker: Broker, fresh_name: str) -> None:
     _create(any_broker, fresh_name, partitions=1)
     messages = [Message(bytes([n]) * 990_000) for n in range(5)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -71,8 +69,13 @@ def test_kafka_39_serves_the_same_directory_names(start_broker: StartBroker) -> 
     with start_broker() as broker:
         _fill(broker)
     names = {path.name for path in broker.log_directory.iterdir()}
-    assert {"t-0", "meta.properties", "recovery-point-offset-checkpoint"} <= names
+    assert {
+        "t-0",
+        "meta.properties",
+        ".kafka_cleanshutdown",
+        "recovery-point-offset-checkpoint",
+    } <= names
     assert {"log-start-offset-checkpoint", "replication-offset-checkpoint"} <= names
-    inside = {path.suffix for path in Path(broker.log_directory / "t-0").iterdir()}
+    inside = {path.suffix for path in (broker.log_directory / "t-0").iterdir()}
     assert {".log", ".index", ".timeindex", ".snapshot", ".metadata"} <= inside
     assert (broker.log_directory / "t-0" / "leader-epoch-checkpoint").exists()

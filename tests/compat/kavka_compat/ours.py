@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from kavka_compat.brokers import Broker
@@ -19,29 +20,31 @@ def kavka_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "kavka", *arguments]
 
 
-def start_kavka(
-    directory: Path, settings: Mapping[str, str] | None = None, port: int = 0
-) -> Broker:
-    """Start our broker with its log and output in `directory`; return when it says that it is ready."""
+def launch_kavka(directory: Path, settings: Mapping[str, str], port: int) -> Broker:
+    """Start our broker on `port` with its log and output in `directory`, not ready yet."""
     logs = directory / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    chosen = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-        "log.dirs": str(logs),
-        **(settings or {}),
-    }
+    chosen = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "log.dirs": str(logs), **settings}
     overrides = [
         part for name, value in chosen.items() for part in ("--override", f"{name}={value}")
     ]
     process = Running(kavka_command("server-start", *overrides), directory / "server.out")
+    return Broker("kavka", port, process, logs)
+
+
+def start_kavka(
+    directory: Path, settings: Mapping[str, str] | None = None, port: int = 0
+) -> Broker:
+    """Start our broker, on a port of its choice, and return when it says that it is ready."""
+    broker = launch_kavka(directory, settings or {}, port)
     try:
-        line = process.wait_for("ready: ", 30)
+        line = broker.process.wait_for("ready: ", 30)
         ready = _READY.search(line)
         assert ready is not None, f"the ready line has another form: {line!r}"
     except BaseException:
-        process.kill()
+        broker.process.kill()
         raise
-    return Broker("kavka", int(ready[1]), process, logs)
+    return replace(broker, port=int(ready[1]))
 
 
 @contextmanager

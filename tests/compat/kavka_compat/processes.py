@@ -98,6 +98,12 @@ class Running:
         """Return its resident memory."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE_BYTES
 
+    def peak_resident_bytes(self) -> int:
+        """Return the most resident memory that it ever had."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+
     def _tail(self) -> str:
         lines = self.text().splitlines()[-30:]
         return "\n  " + "\n  ".join(lines) if lines else " it wrote nothing"

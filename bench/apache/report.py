@@ -1,0 +1,77 @@
+"""Medians, ratios and what was to be reached, as a table in Markdown."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+Samples = dict[str, list[float]]
+"""What was measured on each side: `apache` and `kavka`."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One measure of both sides. `goal` bounds kavka's median divided by Apache Kafka's."""
+
+    name: str
+    unit: str
+    samples: Samples
+    goal: float | None = None
+    more_is_better: bool = False
+    absolute: float | None = None
+    """A bound of kavka's own value, in place of `goal`."""
+
+    @property
+    def ratio(self) -> float:
+        """kavka's median divided by Apache Kafka's."""
+        apache = statistics.median(self.samples["apache"])
+        return statistics.median(self.samples["kavka"]) / apache if apache else float("nan")
+
+    def verdict(self) -> str:
+        """Say whether the goal is reached, and by how much it is missed."""
+        value, bound = self.ratio, self.goal
+        if self.absolute is not None:
+            value, bound = statistics.median(self.samples["kavka"]), self.absolute
+        if bound is None:
+            return ""
+        reached = value >= bound if self.more_is_better else value <= bound
+        sign = "≥" if self.more_is_better else "≤"
+        return f"reached ({sign} {bound:.3g})" if reached else f"MISSED ({sign} {bound:.3g})"
+
+    def row(self) -> str:
+        """Return the line of the table."""
+        apache, kavka = (_shown(self.samples[side]) for side in ("apache", "kavka"))
+        return f"| {self.name} | {self.unit} | {apache} | {kavka} | {self.ratio:.2f} | {self.verdict()} |"
+
+
+def table(lines: Iterable[Line]) -> str:
+    """Return all lines as a table in Markdown."""
+    heading = "| what | unit | Apache Kafka 4.1 | kavka | kavka ÷ Apache | goal |\n|---|---|--:|--:|--:|---|"
+    return "\n".join([heading, *(line.row() for line in lines)])
+
+
+def as_json(lines: Iterable[Line]) -> list[Mapping[str, object]]:
+    """Return all lines with every sample."""
+    return [
+        {
+            "name": line.name,
+            "unit": line.unit,
+            **line.samples,
+            "ratio": line.ratio,
+            "verdict": line.verdict(),
+        }
+        for line in lines
+    ]
+
+
+def _shown(samples: Sequence[float]) -> str:
+    """Return the median, and the spread when there is one."""
+    median = statistics.median(samples)
+    if len(samples) < 3:
+        return _number(median)
+    return f"{_number(median)} ({_number(min(samples))}-{_number(max(samples))})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,166 @@
+"""Measure Apache Kafka and kavka in turns: `make bench`, or `QUICK=1`, `ROUNDS=3`, `ONLY=consume make bench`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from apache.drive import Driver, Sample
+from apache.latency import end_to_end_ms
+from apache.lifecycle import (
+    Launch,
+    first_acknowledged_ms,
+    idle_cpu_percent,
+    launch_apache,
+    launch_ours,
+    wait_until_serving,
+)
+from apache.report import Line, Samples, as_json, table
+from apache.workloads import WORKLOADS, Workload
+from kavka_compat.apache import ApacheKafka
+from kavka_compat.brokers import Broker
+
+_RESULTS = Path(__file__).resolve().parent.parent / "results"
+_MIB = 1 << 20
+_SIDES = ("apache", "kavka")
+
+
+def main() -> None:
+    """Run everything and print the table."""
+    options = _options()
+    rounds = options.rounds or (1 if options.quick else 5)
+    chosen = [w for w in WORKLOADS if re.search(options.only, w.name)]
+    with tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=options.directory) as directory:
+        lines = measure(Path(directory), chosen, rounds, options.quick)
+    print(f"\n{table(lines)}\n")
+    path = _write(lines, rounds, options.quick)
+    print(f"{rounds} rounds after warm-up, medians; all samples: {path}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the records, one round")
+    parser.add_argument("--rounds", type=int, help="measured rounds (default 5, quick 1)")
+    parser.add_argument("--only", default="", help="workloads whose name matches this expression")
+    parser.add_argument(
+        "--directory", help="where both keep their logs (default: the temporary directory)"
+    )
+    return parser.parse_args()
+
+
+def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -> list[Line]:
+    """Start both brokers, drive them in turns, and return the lines of the table."""
+    kafka = ApacheKafka("4.1")
+    launchers: dict[str, Launch] = {"apache": launch_apache(kafka), "kavka": launch_ours}
+    lines = [_first_record(directory, launchers, rounds)]
+    with ExitStack() as stack:
+        brokers: dict[str, Broker] = {}
+        for side, launch in launchers.items():
+            broker = brokers[side] = launch(directory / side)
+            stack.callback(broker.process.stop)
+            wait_until_serving(broker)
+        lines += _idle(brokers, seconds=5 if quick else 30)
+        driver = Driver(kafka)
+        for workload in chosen:
+            lines += _workload(driver, brokers, workload, rounds, quick)
+        lines += _latency(driver, brokers, rounds, quick)
+        loaded = {side: [brokers[side].process.peak_resident_bytes() / _MIB] for side in _SIDES}
+        lines.append(Line("memory, largest", "MiB", loaded, goal=1 / 6))
+    return lines
+
+
+def _first_record(directory: Path, launchers: dict[str, Launch], rounds: int) -> Line:
+    found: Samples = {side: [] for side in _SIDES}
+    for number in range(max(rounds, 3)):
+        for side, launch in launchers.items():
+            took = first_acknowledged_ms(launch, directory / f"start-{side}-{number}")
+            found[side].append(took)
+            _tell(f"start to first acknowledged record, {side}: {took:.0f} ms")
+    return Line("start to first acknowledged record", "ms", found, goal=0.1)
+
+
+def _idle(brokers: dict[str, Broker], seconds: float) -> list[Line]:
+    _tell(f"idle for {seconds:g} s each")
+    time.sleep(2)
+    percent = {side: [idle_cpu_percent(brokers[side], seconds)] for side in _SIDES}
+    memory = {side: [brokers[side].process.resident_bytes() / _MIB] for side in _SIDES}
+    return [
+        Line("idle CPU", "% of a core", percent, absolute=0.2),
+        Line("memory, idle", "MiB", memory, goal=1 / 6),
+    ]
+
+
+def _workload(
+    driver: Driver, brokers: dict[str, Broker], workload: Workload, rounds: int, quick: bool
+) -> list[Line]:
+    records = workload.records // (10 if quick else 1)
+    samples: dict[str, list[Sample]] = {side: [] for side in _SIDES}
+    for number in range(rounds + 1):
+        # who goes first alternates, so that a machine that slows down harms both
+        for side in _SIDES if number % 2 else reversed(_SIDES):
+            sample = driver.run(brokers[side], workload, records)
+            kind = f"round {number}" if number else "warm-up"
+            _tell(f"{workload.name}, {side}, {kind}: {sample.records_per_second:,.0f}/s")
+            if number:
+                samples[side].append(sample)
+    speed = {side: [s.records_per_second for s in samples[side]] for side in _SIDES}
+    cpu = {side: [s.cpu_seconds_per_million for s in samples[side]] for side in _SIDES}
+    return [
+        Line(workload.name, "records/s", speed, goal=1.0, more_is_better=True),
+        Line(f"broker CPU, {workload.name}", "s per million", cpu, goal=0.5),
+    ]
+
+
+def _latency(driver: Driver, brokers: dict[str, Broker], rounds: int, quick: bool) -> list[Line]:
+    records = 1000 if quick else 5000
+    found: dict[str, Samples] = {}
+    for number in range(rounds):
+        for side in _SIDES if number % 2 else reversed(_SIDES):
+            tool = driver.latency_ms(brokers[side], records)
+            fine = end_to_end_ms(brokers[side], records, f"fine-{number}")
+            for name, value in zip(_LATENCIES, (*tool, *fine), strict=True):
+                found.setdefault(name, {s: [] for s in _SIDES})[side].append(value)
+            _tell(f"end to end, {side}: {fine[0]:.2f} ms median, {fine[1]:.2f} ms 99th")
+    return [Line(name, "ms", pair, goal=1.0) for name, pair in found.items()]
+
+
+_LATENCIES = (
+    "end-to-end latency, median (Kafka's tool, whole ms)",
+    "end-to-end latency, 99th percentile (Kafka's tool, whole ms)",
+    "end-to-end latency, median (librdkafka)",
+    "end-to-end latency, 99th percentile (librdkafka)",
+)
+
+
+def _write(lines: list[Line], rounds: int, quick: bool) -> Path:
+    _RESULTS.mkdir(exist_ok=True)
+    path = _RESULTS / f"apache-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=_RESULTS, capture_output=True, text=True, check=False
+    )
+    about = {
+        "commit": commit.stdout.strip(),
+        "cores": os.cpu_count(),
+        "machine": platform.platform(),
+        "python": platform.python_version(),
+        "rounds": rounds,
+        "quick": quick,
+    }
+    path.write_text(json.dumps({**about, "lines": as_json(lines)}, indent=1) + "\n")
+    return path
+
+
+def _tell(text: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
