@@ -10,6 +10,7 @@ from kavka.doors import Buffer
 from kavka.wire.records.compression import Compression, compress, decompress
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import (
+    COMPRESSION_MASK,
     CONTROL_BIT,
     CRC_START,
     HEADER,
@@ -20,6 +21,7 @@ from kavka.wire.records.header import (
     TRANSACTIONAL_BIT,
     BatchHeader,
     TimestampType,
+    encode_header,
 )
 
 DECOMPRESSED_LIMIT: Final = 1 << 30
@@ -89,6 +91,38 @@ def seal(
     )
     length = len(batch) - LENGTH_END
     HEADER.pack_into(batch, 0, base_offset, length, leader_epoch, MAGIC, 0, *fields)
+    crc = crc32c(memoryview(batch)[CRC_START:])
+    batch[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
+    return batch
+
+
+def reseal(
+    header: BatchHeader,
+    records: Buffer,
+    compression: Compression,
+    level: int | None = None,
+    *,
+    record_count: int | None = None,
+    max_timestamp: int | None = None,
+) -> bytearray:
+    """Return a batch with the header's offsets, producer and attributes around other bytes of records.
+
+    `records` are uncompressed. Recompression leaves count and max timestamp; the cleaner, which drops records,
+    gives new ones. Raise ValueError when the batch would not fit a 32-bit length.
+    """
+    packed = compress(compression, records, level)
+    batch = bytearray(HEADER_SIZE) + packed
+    if len(batch) > LARGEST_BATCH:
+        raise ValueError(f"a batch of {len(batch)} bytes")
+    new = header._replace(
+        position=0,
+        batch_length=len(batch) - LENGTH_END,
+        size=len(batch),
+        attributes=header.attributes & ~COMPRESSION_MASK | compression,
+        record_count=header.record_count if record_count is None else record_count,
+        max_timestamp=header.max_timestamp if max_timestamp is None else max_timestamp,
+    )
+    batch[:HEADER_SIZE] = encode_header(new)
     crc = crc32c(memoryview(batch)[CRC_START:])
     batch[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
     return batch
