@@ -2,8 +2,9 @@
 
 In the order of Kafka: the request's rules (one batch, of magic 2, zstd from Produce 7 on), base offset, size, CRC,
 the header's own sense, then each record. A batch of a client must not poison the time index, retention or
-compaction, so the records are walked by the kernel; a compressed body is walked in pieces where its codec allows,
-and never takes more memory than `BatchRules.body_limit` (twice that for a moment).
+compaction, so the records are walked by the kernel; a compressed body is walked in pieces where its codec allows.
+zstd in one piece may come to `BatchRules.body_limit` bytes; of other codecs a record that is cut by pieces may, and
+the piece in hand (256 KiB, for lz4 up to 4 MiB) comes on top. Joining pieces doubles that for a moment.
 
 A body that has a true CRC and is broken all the same was made so: INVALID_RECORD, which clients do not retry.
 """
