@@ -78,11 +78,13 @@ class Log:
         self._active.jitter_ms = self._next_jitter_ms()
         self._written_offset = self._end_offset = loaded.end_offset
         self._cuts = 0
-        self._has_new_files = True
+        self._has_new_files = loaded.has_new_files
+        self._snapshot_offset = loaded.snapshot_offset
         self._is_closed = False
         self._waiting_flush: asyncio.Task[None] | None = None
         self._flush_lock = asyncio.Lock()
-        self._epoch_lock = asyncio.Lock()
+        # Held while snapshots or leader epochs are written, so that none of them outlives a truncation.
+        self._facts_lock = asyncio.Lock()
         self._is_writing_epochs = False
 
     @classmethod
@@ -109,7 +111,9 @@ class Log:
             config, directory.clock.now_ms(), recovery_point, log_start_offset, is_clean, topic_id
         )
         loaded = await log_loading.load_log(files, request)
-        return cls(directory, topic_partition, config, files, loaded)
+        log = cls(directory, topic_partition, config, files, loaded)
+        log._schedule_epochs()
+        return log
 
     # Where things are
 
@@ -186,6 +190,11 @@ class Log:
         try:
             segment.data.file().write_at(buffer, position)
             self._commit(segment, position, headers)
+            if position == 0:
+                # After a roll that was queued, this made the file: a flush since may have synced too early.
+                self._has_new_files = True
+            if segment.are_indexes_due:
+                segment.write_indexes()
         except OSError as error:
             self._cut_failed_write(segment, position)
             raise self.directory.fail(error) from error
@@ -209,6 +218,8 @@ class Log:
             try:
                 await disk.run(file.write_at, buffer, position)
                 self._commit(segment, position, headers)
+                if segment.are_indexes_due:
+                    await segment.write_indexes_in_pool(disk)
             except OSError:
                 self._cut_failed_write(segment, position)
                 raise
@@ -260,18 +271,25 @@ class Log:
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         """Note that `leader_epoch` begins at `start_offset`; the file is written soon."""
         self.epochs.assign(leader_epoch, start_offset)
+        self._schedule_epochs()
+
+    def _schedule_epochs(self) -> None:
         if self.epochs.is_changed and not self._is_writing_epochs:
             self._is_writing_epochs = True
             self.directory.spawn(self._write_epochs())
 
     async def _write_epochs(self) -> None:
-        async with self._epoch_lock:
+        async with self._facts_lock:
             self._is_writing_epochs = False
-            if self.epochs.is_changed and not self._is_closed:
-                self.epochs.is_changed = False
-                await self.directory.replace_file(
-                    self._files.path_of(LEADER_EPOCHS), self.epochs.encode()
-                )
+            if not self._is_closed:
+                await self._write_changed_epochs()
+
+    async def _write_changed_epochs(self) -> None:
+        if self.epochs.is_changed:
+            self.epochs.is_changed = False
+            await self.directory.replace_file(
+                self._files.path_of(LEADER_EPOCHS), self.epochs.encode()
+            )
 
     # Rolling
 
@@ -293,16 +311,13 @@ class Log:
             except OSError as error:
                 raise self.directory.fail(error) from error
         else:
-            self.directory.writes.submit(lambda: self._seal_queued(old), 0)
+            self.directory.writes.submit(partial(old.seal_in_pool, self.directory.disk), 0)
         self._segments.append(segment)
         self._base_offsets.append(base_offset)
         self._active = segment
         self._has_new_files = True
-        self.directory.spawn(self._after_roll(base_offset, snapshot))
+        self.directory.spawn(self._after_roll(base_offset, snapshot, self._cuts))
         return segment
-
-    async def _seal_queued(self, segment: Segment) -> None:
-        segment.seal()
 
     def _new_segment(self, base_offset: int) -> Segment:
         return Segment(
@@ -313,14 +328,17 @@ class Log:
         bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
         return int(self.directory.chance.random() * bound) if bound > 0 else 0
 
-    async def _after_roll(self, base_offset: int, snapshot: bytes) -> None:
-        await self._write_snapshot(base_offset, snapshot)
+    async def _after_roll(self, base_offset: int, snapshot: bytes, cuts: int) -> None:
+        async with self._facts_lock:
+            is_valid = cuts == self._cuts and base_offset >= self.log_start_offset
+            if is_valid and not self._is_closed:
+                await self._write_snapshot(base_offset, snapshot)
         await self.flush()
 
     async def _write_snapshot(self, offset: int, snapshot: bytes) -> None:
-        if not self._is_closed and self.log_start_offset <= offset <= self._end_offset:
-            name = segment_name(offset) + SNAPSHOT_SUFFIX
-            await self.directory.replace_file(self._files.path_of(name), snapshot)
+        name = segment_name(offset) + SNAPSHOT_SUFFIX
+        await self.directory.replace_file(self._files.path_of(name), snapshot)
+        self._snapshot_offset = max(self._snapshot_offset, offset)
 
     # Reading
 
@@ -416,7 +434,9 @@ class Log:
         """Flush soon, together with everybody else who asks before it begins; the future ends with it."""
         if self._waiting_flush is None:
             self._waiting_flush = asyncio.get_running_loop().create_task(self._flush_in_turn())
-        return asyncio.shield(self._waiting_flush)
+        flushed = asyncio.shield(self._waiting_flush)
+        flushed.add_done_callback(_mark_retrieved)
+        return flushed
 
     async def flush(self) -> None:
         """Return when everything appended before is on the medium. Raise LogDirectoryFailed when it cannot be."""
@@ -481,11 +501,12 @@ class Log:
         if offset < self._base_offsets[0]:
             await self.truncate_fully_and_start_at(offset)
             return True
-        try:
-            self._cut_segments(offset)
-        except OSError as error:
-            raise self.directory.fail(error) from error
-        await self._after_cut()
+        async with self._facts_lock:
+            try:
+                self._cut_segments(offset)
+            except OSError as error:
+                raise self.directory.fail(error) from error
+            await self._after_cut()
         return True
 
     def _cut_segments(self, offset: int) -> None:
@@ -522,10 +543,10 @@ class Log:
     async def _after_cut(self) -> None:
         try:
             self.producers.clear()
-            await log_loading.reload_producers(
+            self._snapshot_offset = await log_loading.reload_producers(
                 self._files, self._segments, self.producers, self._end_offset
             )
-            await self._write_epochs()
+            await self._write_changed_epochs()
         except OSError as error:
             raise self.directory.fail(error) from error
 
@@ -533,13 +554,21 @@ class Log:
         """Drop everything and begin anew at `offset`: the leader's log begins there."""
         await self.directory.writes.drained()
         self.directory.check()
+        async with self._facts_lock:
+            try:
+                self._start_anew(offset)
+            except OSError as error:
+                raise self.directory.fail(error) from error
+            await self._after_cut()
+        logger.info("log was emptied log=%s start_offset=%d", self.path, offset)
+
+    def _start_anew(self, offset: int) -> None:
         self._cuts += 1
-        try:
-            self._drop_segments(self._segments)
-            segment = self._new_segment(offset)
-            segment.data.file()
-        except OSError as error:
-            raise self.directory.fail(error) from error
+        bases = list(self._base_offsets)
+        self._drop_segments(self._segments)
+        self._drop_snapshots(bases)
+        segment = self._new_segment(offset)
+        segment.data.file()
         self._segments[:] = [segment]
         self._base_offsets[:] = [offset]
         self._has_new_files = True
@@ -547,8 +576,6 @@ class Log:
         self.log_start_offset = offset
         self._make_active(segment, offset)
         self.recovery_point = offset
-        await self._after_cut()
-        logger.info("log was emptied log=%s start_offset=%d", self.path, offset)
 
     # Cutting the start
 
@@ -666,7 +693,7 @@ class Log:
     async def abandon(self, path: str) -> None:
         """Close without finishing anything and move the directory to `path`: the partition is being deleted."""
         await self.directory.writes.drained()
-        async with self._flush_lock, self._epoch_lock:
+        async with self._flush_lock, self._facts_lock:
             self._is_closed = True
             for segment in self._segments:
                 segment.close()
@@ -680,13 +707,24 @@ class Log:
 
     async def _finish(self) -> None:
         try:
-            self._active.note_largest_timestamp()
-            self._active.write_indexes()
-            for data in self._active.files[1:3]:
-                await self._sync(data)
-            await self._write_snapshot(self._end_offset, encode_snapshot(self.producers.entries()))
+            if self._active.size:
+                self._active.note_largest_timestamp()
+                self._active.write_indexes()
+                for data in self._active.files[1:3]:
+                    await self._sync(data)
+            await self._write_epochs()
+            if self._end_offset > self._snapshot_offset:
+                async with self._facts_lock:
+                    snapshot = encode_snapshot(self.producers.entries())
+                    await self._write_snapshot(self._end_offset, snapshot)
         except OSError as error:
             raise self.directory.fail(error) from error
+
+
+def _mark_retrieved(future: asyncio.Future[None]) -> None:
+    """Let nobody complain that a failure was not looked at: the directory's going offline was told already."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _check_markers(buffer: Buffer, headers: Sequence[BatchHeader]) -> None:
