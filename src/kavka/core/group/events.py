@@ -1,0 +1,274 @@
+"""What a group shard is told, and what it answers. Field names are those of Kafka's messages.
+
+Each event carries the token of its request. A new member id `<client or instance id>-<uuid>` is made by the shell and
+comes with every join; it is used when the member has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kavka.core.group.records import CommittedOffset
+from kavka.core.machine import Token
+from kavka.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """JoinGroup. `requires_known_member_id` from version 4 on, `supports_skipping_assignment` from 9 on.
+
+    For version 0 `rebalance_timeout_ms` is the session timeout.
+    """
+
+    token: Token
+    group_id: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    member_id: str
+    group_instance_id: str | None
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    client_id: str
+    client_host: str
+    new_member_id: str
+    requires_known_member_id: bool = True
+    supports_skipping_assignment: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class JoinMember:
+    """What the leader learns of a member."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinReply:
+    """The answer to a join; `members` is for the leader only."""
+
+    error_code: ErrorCode
+    member_id: str = ""
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: tuple[JoinMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """SyncGroup. `protocol_type` and `protocol_name` are None below version 5. Only the leader brings assignments."""
+
+    token: Token
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReply:
+    """The answer to a sync."""
+
+    error_code: ErrorCode
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Heartbeat."""
+
+    token: Token
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatReply:
+    """The answer to a heartbeat."""
+
+    error_code: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingMember:
+    """Who leaves: by member id, or by instance id alone (an administrator removes it)."""
+
+    member_id: str
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """LeaveGroup; versions below 3 name one member."""
+
+    token: Token
+    group_id: str
+    members: tuple[LeavingMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveReply:
+    """The answer to a leave. Below version 3 the one member's error is that of the whole answer."""
+
+    error_code: ErrorCode
+    members: tuple[tuple[LeavingMember, ErrorCode], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetToCommit:
+    """One partition of a commit. `commit_timestamp_ms` is version 1's; -1 is now."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_timestamp_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffsets:
+    """OffsetCommit. A consumer outside of group management has an empty member id and generation -1.
+
+    `retention_time_ms` is of versions 2 to 4; -1 leaves it to the broker.
+    """
+
+    token: Token
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    offsets: tuple[OffsetToCommit, ...]
+    retention_time_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReply:
+    """The answer to a commit, in the order of the request."""
+
+    partitions: tuple[tuple[str, int, ErrorCode], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOffsets:
+    """OffsetFetch of one group. `partitions` None asks for all that the group has."""
+
+    token: Token
+    group_id: str
+    partitions: tuple[tuple[str, int], ...] | None
+    require_stable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOffsetsReply:
+    """The answer for one group; a partition without commit has offset -1."""
+
+    error_code: ErrorCode
+    partitions: tuple[tuple[str, int, CommittedOffset, ErrorCode], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOffsets:
+    """OffsetDelete."""
+
+    token: Token
+    group_id: str
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOffsetsReply:
+    """The answer to OffsetDelete."""
+
+    error_code: ErrorCode
+    partitions: tuple[tuple[str, int, ErrorCode], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopicsOffsets:
+    """Topics are gone: forget what groups have committed for them. Nobody is answered."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    """One group of DeleteGroups."""
+
+    token: Token
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupReply:
+    """The answer for one group."""
+
+    error_code: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMember:
+    """A member as DescribeGroups shows it; metadata and assignment only when the group is stable."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedGroup:
+    """A group as DescribeGroups shows it."""
+
+    error_code: ErrorCode
+    group_id: str
+    state: str = ""
+    protocol_type: str = ""
+    protocol_data: str = ""
+    members: tuple[DescribedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group as ListGroups shows it."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str = "classic"
+
+
+Event = (
+    Join
+    | Sync
+    | Heartbeat
+    | Leave
+    | CommitOffsets
+    | FetchOffsets
+    | DeleteOffsets
+    | DeleteTopicsOffsets
+    | DeleteGroup
+)
+Reply = (
+    JoinReply
+    | SyncReply
+    | HeartbeatReply
+    | LeaveReply
+    | CommitReply
+    | FetchOffsetsReply
+    | DeleteOffsetsReply
+    | DeleteGroupReply
+)

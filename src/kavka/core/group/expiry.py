@@ -1,0 +1,81 @@
+"""The end of offsets and groups: by `offsets.retention.minutes` (KIP-211), and by DeleteGroups.
+
+An offset outlives its retention while the group uses it:
+
+    group without protocol type (offsets only)     since its commit
+    empty group                                    since the group became empty
+    stable consumer group                          since its commit, if no member subscribes to the topic
+    any other                                      never
+
+An explicit expire timestamp (OffsetCommit 2 to 4) counts in place of the retention, under the same conditions. An
+empty group with nothing left is deleted.
+"""
+
+from __future__ import annotations
+
+from kavka.core.group.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
+from kavka.core.group.offsets import bury
+from kavka.core.group.records import CommittedOffset, GroupRecord
+from kavka.core.group.step import Step
+from kavka.errors import ErrorCode
+
+
+def expire(group: Group, step: Step) -> bool:
+    """Bury what has expired, and the group if nothing is left; tell whether it may be forgotten at once."""
+    if group.state is GroupState.DEAD:
+        return False
+    expired = [key for key, value in group.offsets.items() if _is_expired(group, key, value, step)]
+    is_used = group.pending_commits or group.pending_members or len(expired) < len(group.offsets)
+    if group.state is GroupState.EMPTY and not is_used:
+        return bury_group(group, step)
+    for key in expired:
+        bury(group, key, step)
+    return False
+
+
+def _is_expired(group: Group, key: tuple[str, int], value: CommittedOffset, step: Step) -> bool:
+    if key in group.pending_commits:
+        return False
+    since_ms = value.commit_timestamp_ms
+    if group.protocol_type is not None:
+        if group.state is GroupState.EMPTY:
+            since_ms = group.state_timestamp_ms if group.state_timestamp_ms >= 0 else since_ms
+        elif not _has_left_topic(group, key[0]):
+            return False
+    if value.expire_timestamp_ms is not None:
+        return step.now_ms >= value.expire_timestamp_ms
+    return step.now_ms - since_ms >= step.settings.offsets_retention_ms
+
+
+def _has_left_topic(group: Group, topic: str) -> bool:
+    """Tell whether nobody in a stable consumer group reads the topic; what cannot be told is no."""
+    if group.state is not GroupState.STABLE or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return False
+    return group.subscribed is not None and topic not in group.subscribed
+
+
+def delete(group: Group | None, step: Step) -> tuple[ErrorCode, bool]:
+    """Delete a group without members; return the answer, and whether it may be forgotten at once."""
+    if group is None or group.state is GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND, False
+    if group.state is not GroupState.EMPTY:
+        return ErrorCode.NON_EMPTY_GROUP, False
+    return ErrorCode.NONE, bury_group(group, step)
+
+
+def bury_group(group: Group, step: Step) -> bool:
+    """Write the tombstones of all that the group has; tell whether there was nothing to write."""
+    group.pending_members.clear()
+    group.move_to(GroupState.DEAD, step.now_ms)
+    keys = dict.fromkeys([*group.offsets, *group.pending_commits])
+    for topic_partition in keys:
+        bury(group, topic_partition, step)
+    if group.stored is not None:
+        step.records.append(GroupRecord(group.group_id, None))
+    return not step.records
+
+
+def burial_refused(group: Group, step: Step) -> None:
+    """Bring a group back whose tombstones could not be written."""
+    if group.state is GroupState.DEAD:
+        group.move_to(GroupState.EMPTY, step.now_ms)

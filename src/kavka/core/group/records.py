@@ -1,0 +1,67 @@
+"""What a shard keeps in its log: per group its last generation, per group and partition the committed offset.
+
+Pure values; `kavka.wire.stored.offsets` has their bytes. A record whose value is None is a tombstone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMember:
+    """A member of a stored generation."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroup:
+    """A generation of a group. No members: the group is empty since `state_timestamp_ms` (-1: not known)."""
+
+    protocol_type: str
+    generation_id: int
+    protocol_name: str | None
+    leader: str | None
+    state_timestamp_ms: int
+    members: tuple[StoredMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A committed offset: the next record to read."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_timestamp_ms: int = -1
+    expire_timestamp_ms: int | None = None
+    """Set by the retention time of OffsetCommit 2 to 4 only."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """A group's metadata, or its end."""
+
+    group_id: str
+    value: StoredGroup | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRecord:
+    """A commit, or its end."""
+
+    group_id: str
+    topic: str
+    partition: int
+    value: CommittedOffset | None
+
+
+Record = GroupRecord | OffsetRecord

@@ -1,0 +1,21 @@
+"""The settings that the group machine obeys, with Kafka's defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""How long a first join may wait before its member is dropped: its client may be gone and cannot heartbeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Each field is the broker setting that its comment names."""
+
+    min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
+    max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
+    initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
+    max_size: int = 2**31 - 1  # group.max.size
+    offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes
+    offsets_retention_ms: int = 7 * 24 * 3_600_000  # offsets.retention.minutes
+    retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms

@@ -1,0 +1,483 @@
+"""The group machine of one shard: events come in, decisions go out, records are remembered.
+
+A shard begins loading: `apply` takes every record of the partition, then `loaded` makes the groups live. Meanwhile
+requests are refused with COORDINATOR_LOAD_IN_PROGRESS, but for heartbeats (answered blindly, so that nobody rejoins
+for nothing) and syncs (REBALANCE_IN_PROGRESS). When the partition moves away the shell calls `resign` and drops
+the machine.
+
+Hard state: `stored` and `offsets` of each group, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from heapq import heappop, heappush
+
+from kavka.core.group import describe, expiry, loading, membership, offsets, rebalance
+from kavka.core.group.events import (
+    CommitOffsets,
+    CommitReply,
+    DeleteGroup,
+    DeleteGroupReply,
+    DeleteOffsets,
+    DeleteOffsetsReply,
+    DeleteTopicsOffsets,
+    DescribedGroup,
+    Event,
+    FetchOffsets,
+    FetchOffsetsReply,
+    Heartbeat,
+    HeartbeatReply,
+    Join,
+    JoinReply,
+    Leave,
+    LeaveReply,
+    ListedGroup,
+    Reply,
+    Sync,
+    SyncReply,
+)
+from kavka.core.group.group import Group, GroupState
+from kavka.core.group.join import join, refuse, take_back_replacement
+from kavka.core.group.records import CommittedOffset, GroupRecord, OffsetRecord, Record, StoredGroup
+from kavka.core.group.settings import GroupSettings
+from kavka.core.group.step import GroupDecision, Step
+from kavka.core.group.sync import answer_late_syncs, assignment_refused, assignment_stored, sync
+from kavka.errors import ErrorCode
+
+Durable = dict[str, tuple[StoredGroup | None, dict[tuple[str, int], CommittedOffset]]]
+
+_AT_ONCE_MS = -(2**62)
+_GROUPS_PER_CHECK = 200  # one tick of the retention check looks at no more than these
+# What a refused append means to a client (Kafka's GroupMetadataManager).
+_UNAVAILABLE = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR)
+_TOO_LARGE = (
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.INVALID_FETCH_SIZE,
+)
+
+
+class GroupShard:
+    """The coordinator of the groups of one partition of `__consumer_offsets`; a `core.machine.Machine`."""
+
+    def __init__(self, settings: GroupSettings) -> None:
+        """Begin loading, knowing nothing."""
+        self.settings = settings  # replaced by the owner when a dynamic setting changes
+        self.is_loading = True
+        self._groups: dict[str, Group] = {}
+        # (deadline, group id); an entry counts while it is its group's `scheduled_ms`. Deadlines that moved back are
+        # found when the entry comes up, so that a heartbeat costs nothing here.
+        self._timers: list[tuple[int, str]] = []
+        self._next_retention_check_ms: int | None = None
+        self._to_check: list[str] = []
+
+    # The contract
+
+    def handle(self, event: Event, now_ms: int) -> GroupDecision:
+        """Decide about one event."""
+        step = Step(now_ms, self.settings)
+        if self.is_loading:
+            _answer_while_loading(event, step)
+            return step.decision()
+        match event:
+            case Join():
+                self._join(event, step)
+            case Sync():
+                self._sync(event, step)
+            case Heartbeat():
+                self._heartbeat(event, step)
+            case Leave():
+                self._leave(event, step)
+            case CommitOffsets():
+                self._commit(event, step)
+            case FetchOffsets():
+                step.answer(event.token, offsets.fetch(self._groups.get(event.group_id), event))
+            case DeleteOffsets():
+                self._delete_offsets(event, step)
+            case DeleteGroup():
+                self._delete_group(event, step)
+            case DeleteTopicsOffsets():
+                self._delete_topics_offsets(event, step)
+        return step.decision()
+
+    def apply(self, record: Record) -> None:
+        """Remember a record of the log."""
+        match record:
+            case OffsetRecord():
+                self._apply_offset(record)
+            case GroupRecord():
+                self._apply_group(record)
+
+    def failed(self, decision: GroupDecision, error: ErrorCode, now_ms: int) -> GroupDecision:
+        """Take back what was waiting for the refused records, and tell those who wait."""
+        step = Step(now_ms, self.settings)
+        touched: dict[str, Group] = {}
+        for record in decision.records:
+            group = self._groups.get(record.group_id)
+            if group is not None:
+                touched[record.group_id] = group
+                _take_back(group, record, error, step)
+        for effect in decision.effects:
+            step.answer(effect.token, _refused_reply(effect.reply, error))
+        for group in touched.values():
+            rebalance.complete_if_all_joined(group, step)
+            self._settle(group, step)
+        return step.decision()
+
+    def tick(self, now_ms: int) -> GroupDecision:
+        """Do what is due for one group."""
+        step = Step(now_ms, self.settings)
+        group = self._next_due(now_ms)
+        if group is not None:
+            _do_due(group, step)
+            self._settle(group, step)
+        elif self._next_retention_check_ms is not None and now_ms >= self._next_retention_check_ms:
+            self._check_retention(step)
+        return step.decision()
+
+    def deadline_ms(self) -> int | None:
+        """Return when the next group is due, or the next retention check."""
+        while self._timers and not self._is_current(self._timers[0]):
+            heappop(self._timers)
+        timer = self._timers[0][0] if self._timers else None
+        check = self._next_retention_check_ms
+        if timer is None or check is None:
+            return check if timer is None else timer
+        return min(timer, check)
+
+    # Life of the shard
+
+    def loaded(self, now_ms: int) -> GroupDecision:
+        """Begin to serve: every record of the partition has been applied."""
+        assert self.is_loading, "loaded once"
+        self.is_loading = False
+        self._next_retention_check_ms = now_ms + self.settings.retention_check_interval_ms
+        decision = Step(now_ms, self.settings)
+        for group in self._groups.values():
+            step = Step(now_ms, self.settings)
+            loading.take_up(group, step)
+            rebalance.complete_if_all_joined(group, step)
+            self._settle(group, step)
+            decision.records += step.records
+            decision.effects += step.effects
+        return decision.decision()
+
+    def resign(self, now_ms: int) -> GroupDecision:
+        """Answer all who wait with NOT_COORDINATOR; the machine is of no use afterwards."""
+        step = Step(now_ms, self.settings)
+        for group in self._groups.values():
+            for member in group.members.values():
+                if member.join_token is not None:
+                    step.answer(
+                        member.join_token, JoinReply(ErrorCode.NOT_COORDINATOR, member.member_id)
+                    )
+                if member.sync_token is not None:
+                    step.answer(member.sync_token, SyncReply(ErrorCode.NOT_COORDINATOR))
+        self._groups.clear()
+        self._timers.clear()
+        self._to_check.clear()
+        self._next_retention_check_ms = None
+        self.is_loading = True
+        return step.decision()
+
+    # Questions that need no decision
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """Return one group's description, or why not."""
+        if self.is_loading:
+            return DescribedGroup(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, group_id)
+        return describe.describe(group_id, self._groups.get(group_id))
+
+    def list(
+        self, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> list[ListedGroup] | ErrorCode:
+        """Return the shard's groups that pass the filters."""
+        if self.is_loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return [
+            describe.listed(g)
+            for g in self._groups.values()
+            if describe.is_wanted(g, states, types)
+        ]
+
+    def durable(self) -> Durable:
+        """Return the hard state: what any replay of the same records must give."""
+        return {
+            group_id: (group.stored, dict(group.offsets))
+            for group_id, group in sorted(self._groups.items())
+            if group.stored is not None or group.offsets
+        }
+
+    def check(self) -> None:
+        """Assert the invariants of all groups."""
+        for group_id, group in self._groups.items():
+            assert group.group_id == group_id
+            if not self.is_loading:
+                group.check()
+                deadline = membership.next_deadline(group)
+                assert deadline is None or (
+                    group.scheduled_ms is not None and group.scheduled_ms <= deadline
+                )
+
+    # Events
+
+    def _join(self, event: Join, step: Step) -> None:
+        settings = self.settings
+        if not event.group_id:
+            refuse(event, ErrorCode.INVALID_GROUP_ID, step)
+        elif (
+            not settings.min_session_timeout_ms
+            <= event.session_timeout_ms
+            <= settings.max_session_timeout_ms
+        ):
+            refuse(event, ErrorCode.INVALID_SESSION_TIMEOUT, step)
+        else:
+            group = self._groups.get(event.group_id)
+            if group is None and event.member_id:
+                refuse(event, ErrorCode.UNKNOWN_MEMBER_ID, step)
+                return
+            group = group or self._make(event.group_id)
+            join(group, event, step)
+            self._settle(group, step)
+
+    def _sync(self, event: Sync, step: Step) -> None:
+        group, error = self._find(event.group_id)
+        if group is None:
+            step.answer(event.token, SyncReply(error))
+            return
+        sync(group, event, step)
+        self._settle(group, step)
+
+    def _heartbeat(self, event: Heartbeat, step: Step) -> None:
+        group, error = self._find(event.group_id)
+        if group is not None:
+            error = membership.heartbeat(group, event, step)
+            self._settle(group, step)
+        step.answer(event.token, HeartbeatReply(error))
+
+    def _leave(self, event: Leave, step: Step) -> None:
+        group, error = self._find(event.group_id)
+        if group is not None:
+            reply = membership.leave(group, event, step)
+            self._settle(group, step)
+        elif error is ErrorCode.INVALID_GROUP_ID:
+            reply = LeaveReply(error)
+        else:
+            reply = LeaveReply(ErrorCode.NONE, tuple((m, error) for m in event.members))
+        step.answer(event.token, reply)
+
+    def _commit(self, event: CommitOffsets, step: Step) -> None:
+        group = self._groups.get(event.group_id)
+        if group is None and event.generation_id >= 0:
+            step.answer(event.token, offsets.refused_commit(event, ErrorCode.ILLEGAL_GENERATION))
+            return
+        group = group or self._make(event.group_id)
+        offsets.commit(group, event, step)
+        self._settle(group, step)
+
+    def _delete_offsets(self, event: DeleteOffsets, step: Step) -> None:
+        if not event.group_id:
+            step.answer(event.token, DeleteOffsetsReply(ErrorCode.INVALID_GROUP_ID))
+            return
+        offsets.delete(self._groups.get(event.group_id), event, step)
+
+    def _delete_topics_offsets(self, event: DeleteTopicsOffsets, step: Step) -> None:
+        topics = dict.fromkeys(event.topics)
+        for group in self._groups.values():
+            for key in dict.fromkeys([*group.offsets, *group.pending_commits]):
+                if key[0] in topics:
+                    offsets.bury(group, key, step)
+
+    def _delete_group(self, event: DeleteGroup, step: Step) -> None:
+        error, may_forget = expiry.delete(self._groups.get(event.group_id), step)
+        if may_forget:
+            del self._groups[event.group_id]
+        step.answer(event.token, DeleteGroupReply(error))
+
+    def _find(self, group_id: str) -> tuple[Group | None, ErrorCode]:
+        """Return the group, or what a member of an unknown one is told."""
+        if not group_id:
+            return None, ErrorCode.INVALID_GROUP_ID
+        return self._groups.get(group_id), ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _make(self, group_id: str) -> Group:
+        group = self._groups[group_id] = Group(group_id)
+        return group
+
+    # Records
+
+    def _apply_offset(self, record: OffsetRecord) -> None:
+        group = self._groups.get(record.group_id)
+        key = (record.topic, record.partition)
+        if record.value is not None:
+            group = group or self._make(record.group_id)
+            group.offsets[key] = record.value
+            offsets.commit_finished(group, key)
+        elif group is not None:
+            group.offsets.pop(key, None)
+            self._forget_if_buried(group)
+
+    def _apply_group(self, record: GroupRecord) -> None:
+        group = self._groups.get(record.group_id)
+        if record.value is None:
+            if group is not None:
+                group.stored = None
+                self._forget_if_buried(group)
+            return
+        group = group or self._make(record.group_id)
+        group.stored = record.value
+        if not self.is_loading:
+            for member in record.value.members:
+                group.replaced.pop(member.member_id, None)
+            assignment_stored(group, record.value)
+            if group.has_late_syncs:
+                self._schedule(group, _AT_ONCE_MS)
+
+    def _forget_if_buried(self, group: Group) -> None:
+        is_going = self.is_loading or group.state is GroupState.DEAD
+        if is_going and group.stored is None and not group.offsets and not group.pending_commits:
+            del self._groups[group.group_id]
+
+    # Timers
+
+    def _settle(self, group: Group, step: Step) -> None:
+        """Note the deadlines that a step has set."""
+        if step.wake_ms is not None:
+            self._schedule(group, step.wake_ms)
+            step.wake_ms = None
+
+    def _schedule(self, group: Group, deadline_ms: int) -> None:
+        if group.scheduled_ms is None or deadline_ms < group.scheduled_ms:
+            group.scheduled_ms = deadline_ms
+            heappush(self._timers, (deadline_ms, group.group_id))
+
+    def _is_current(self, timer: tuple[int, str]) -> bool:
+        group = self._groups.get(timer[1])
+        return group is not None and group.scheduled_ms == timer[0]
+
+    def _next_due(self, now_ms: int) -> Group | None:
+        """Take the next group whose deadline has really come; the others are put back to their present one."""
+        while self._timers and self._timers[0][0] <= now_ms:
+            timer = heappop(self._timers)
+            if not self._is_current(timer):
+                continue
+            group = self._groups[timer[1]]
+            group.scheduled_ms = None
+            deadline = membership.next_deadline(group)
+            if deadline is not None:
+                self._schedule(group, deadline)
+            if group.has_late_syncs or (deadline is not None and deadline <= now_ms):
+                return group
+        return None
+
+    def _check_retention(self, step: Step) -> None:
+        """Check one group, or, when all are done, begin the wait for the next round."""
+        if not self._to_check:
+            self._to_check = list(self._groups)
+        for _ in range(min(_GROUPS_PER_CHECK, len(self._to_check))):
+            group = self._groups.get(self._to_check.pop())
+            if group is not None and expiry.expire(group, step):
+                del self._groups[group.group_id]
+            if step.records:
+                break
+        if not self._to_check:
+            self._next_retention_check_ms = step.now_ms + self.settings.retention_check_interval_ms
+
+
+def _do_due(group: Group, step: Step) -> None:
+    if group.has_late_syncs:
+        answer_late_syncs(group, step)
+    membership.expire_sessions(group, step)
+    if group.sync_deadline_ms is not None and group.sync_deadline_ms <= step.now_ms:
+        rebalance.sync_deadline_passed(group, step)
+    if group.join_deadline_ms is not None and group.join_deadline_ms <= step.now_ms:
+        rebalance.join_deadline_passed(group, step)
+    deadline = membership.next_deadline(group)
+    if deadline is not None:
+        step.wake(deadline)
+
+
+def _take_back(group: Group, record: Record, error: ErrorCode, step: Step) -> None:
+    match record:
+        case OffsetRecord(value=None) | GroupRecord(value=None):
+            expiry.burial_refused(group, step)
+        case OffsetRecord():
+            offsets.commit_finished(group, (record.topic, record.partition))
+        case GroupRecord(value=StoredGroup() as stored):
+            for member in stored.members:
+                if member.member_id in group.replaced:
+                    take_back_replacement(group, member.member_id, step)
+            assignment_refused(group, stored, _store_error(error), step)
+
+
+def _store_error(error: ErrorCode) -> ErrorCode:
+    if error in _UNAVAILABLE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error in _MOVED:
+        return ErrorCode.NOT_COORDINATOR
+    if error is ErrorCode.REQUEST_TIMED_OUT:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else error
+
+
+def _commit_error(error: ErrorCode) -> ErrorCode:
+    if error in (*_UNAVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error in _MOVED:
+        return ErrorCode.NOT_COORDINATOR
+    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else error
+
+
+def _refused_reply(reply: Reply, error: ErrorCode) -> Reply:
+    """Return what the asker gets when the records that its answer waited for were refused."""
+    match reply:
+        case JoinReply():
+            return JoinReply(_store_error(error))
+        case SyncReply():
+            return SyncReply(_store_error(error))
+        case CommitReply():
+            return CommitReply(_refused_rows(reply.partitions, _commit_error(error)))
+        case DeleteOffsetsReply():
+            return DeleteOffsetsReply(
+                reply.error_code, _refused_rows(reply.partitions, _commit_error(error))
+            )
+        case DeleteGroupReply():
+            return DeleteGroupReply(_commit_error(error))
+        case HeartbeatReply() | LeaveReply() | FetchOffsetsReply():
+            return reply  # it did not depend on the records
+
+
+def _refused_rows(
+    rows: tuple[tuple[str, int, ErrorCode], ...], error: ErrorCode
+) -> tuple[tuple[str, int, ErrorCode], ...]:
+    return tuple((t, p, error if own is ErrorCode.NONE else own) for t, p, own in rows)
+
+
+def _answer_while_loading(event: Event, step: Step) -> None:
+    loading_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    match event:
+        case Join():
+            refuse(event, loading_error, step)
+        case Sync():
+            # The rebalance that it belongs to is lost: begin anew, without looking for another coordinator.
+            step.answer(event.token, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))
+        case Heartbeat():
+            step.answer(event.token, HeartbeatReply(ErrorCode.NONE))
+        case Leave():
+            step.answer(event.token, LeaveReply(loading_error))
+        case CommitOffsets():
+            step.answer(event.token, offsets.refused_commit(event, loading_error))
+        case FetchOffsets():
+            step.answer(event.token, FetchOffsetsReply(loading_error))
+        case DeleteOffsets():
+            step.answer(event.token, DeleteOffsetsReply(loading_error))
+        case DeleteGroup():
+            step.answer(event.token, DeleteGroupReply(loading_error))
+        case DeleteTopicsOffsets():
+            pass  # the topic's deletion is repeated after loading, by the shell

@@ -1,0 +1,42 @@
+"""What one event leads to, while it is being worked out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kavka.core.group.events import Reply
+from kavka.core.group.group import Member
+from kavka.core.group.records import Record
+from kavka.core.group.settings import GroupSettings
+from kavka.core.machine import Answer, Decision, Token
+
+GroupDecision = Decision[Record, Answer[Reply]]
+
+
+@dataclass(slots=True)
+class Step:
+    """Collects the records and answers of one event, and the earliest deadline that it has set."""
+
+    now_ms: int
+    settings: GroupSettings
+    records: list[Record] = field(default_factory=list)
+    effects: list[Answer[Reply]] = field(default_factory=list)
+    wake_ms: int | None = None
+
+    def answer(self, token: Token, reply: Reply) -> None:
+        """Answer a request, once the records of the step are committed."""
+        self.effects.append(Answer(token, reply))
+
+    def wake(self, deadline_ms: int) -> int:
+        """Have the group looked at by then; returns the deadline."""
+        if self.wake_ms is None or deadline_ms < self.wake_ms:
+            self.wake_ms = deadline_ms
+        return deadline_ms
+
+    def renew_session(self, member: Member) -> None:
+        """Start the member's session timeout anew."""
+        member.session_deadline_ms = self.wake(self.now_ms + member.session_timeout_ms)
+
+    def decision(self) -> GroupDecision:
+        """Return all that was collected."""
+        return Decision(tuple(self.records), tuple(self.effects))

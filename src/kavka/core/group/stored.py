@@ -1,0 +1,122 @@
+"""A shard's records as the keys and values of `__consumer_offsets`, and back."""
+
+from __future__ import annotations
+
+from kavka.core.group.records import (
+    CommittedOffset,
+    GroupRecord,
+    OffsetRecord,
+    Record,
+    StoredGroup,
+    StoredMember,
+)
+from kavka.doors import Buffer
+from kavka.wire.stored.offsets import (
+    GroupMetadataKey,
+    GroupMetadataMember,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+
+
+def to_bytes(record: Record) -> tuple[bytes, bytes | None]:
+    """Return key and value as they go into the log; None is a tombstone."""
+    match record:
+        case OffsetRecord():
+            key = encode_key(
+                OffsetCommitKey(
+                    group=record.group_id, topic=record.topic, partition=record.partition
+                )
+            )
+            return key, None if record.value is None else encode_value(_offset_value(record.value))
+        case GroupRecord():
+            key = encode_key(GroupMetadataKey(group=record.group_id))
+            return key, None if record.value is None else encode_value(_group_value(record.value))
+
+
+def from_bytes(key: Buffer, value: Buffer | None) -> Record | None:
+    """Return the record; None for kinds that a classic coordinator skips. Raise CorruptFrame."""
+    decoded = decode_key(key)
+    match decoded:
+        case OffsetCommitKey():
+            commit = None if value is None else _committed(decode_value(decoded, value))
+            return OffsetRecord(decoded.group, decoded.topic, decoded.partition, commit)
+        case GroupMetadataKey():
+            return GroupRecord(
+                decoded.group, None if value is None else _group(decode_value(decoded, value))
+            )
+        case _:
+            return None
+
+
+def _offset_value(value: CommittedOffset) -> OffsetCommitValue:
+    expire_timestamp_ms = value.expire_timestamp_ms
+    return OffsetCommitValue(
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        commit_timestamp=value.commit_timestamp_ms,
+        expire_timestamp=-1 if expire_timestamp_ms is None else expire_timestamp_ms,
+    )
+
+
+def _committed(value: OffsetCommitValue) -> CommittedOffset:
+    return CommittedOffset(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        None if value.expire_timestamp < 0 else value.expire_timestamp,
+    )
+
+
+def _group_value(value: StoredGroup) -> GroupMetadataValue:
+    return GroupMetadataValue(
+        protocol_type=value.protocol_type,
+        generation=value.generation_id,
+        protocol=value.protocol_name,
+        leader=value.leader,
+        current_state_timestamp=value.state_timestamp_ms,
+        members=[
+            GroupMetadataMember(
+                member_id=m.member_id,
+                group_instance_id=m.group_instance_id,
+                client_id=m.client_id,
+                client_host=m.client_host,
+                rebalance_timeout=m.rebalance_timeout_ms,
+                session_timeout=m.session_timeout_ms,
+                subscription=m.subscription,
+                assignment=m.assignment,
+            )
+            for m in value.members
+        ],
+    )
+
+
+def _group(value: GroupMetadataValue) -> StoredGroup:
+    members = tuple(
+        StoredMember(
+            m.member_id,
+            m.group_instance_id,
+            m.client_id,
+            m.client_host,
+            m.rebalance_timeout,
+            m.session_timeout,
+            bytes(m.subscription),
+            bytes(m.assignment),
+        )
+        for m in value.members
+    )
+    return StoredGroup(
+        value.protocol_type,
+        value.generation,
+        value.protocol,
+        value.leader,
+        value.current_state_timestamp,
+        members,
+    )

@@ -1,0 +1,276 @@
+"""Random lives of a group shard: invariants hold, and the log alone gives the durable state again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kavka.core.group.events import (
+    CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    DeleteTopicsOffsets,
+    Event,
+    FetchOffsets,
+    FetchOffsetsReply,
+    Heartbeat,
+    HeartbeatReply,
+    Join,
+    JoinReply,
+    Leave,
+    LeavingMember,
+    OffsetToCommit,
+    Sync,
+    SyncReply,
+)
+from kavka.core.group.records import (
+    CommittedOffset,
+    GroupRecord,
+    OffsetRecord,
+    Record,
+    StoredGroup,
+    StoredMember,
+)
+from kavka.core.group.settings import GroupSettings
+from kavka.core.group.shard import GroupShard
+from kavka.core.group.step import GroupDecision
+from kavka.core.group.stored import from_bytes, to_bytes
+from kavka.errors import ErrorCode
+
+SETTINGS = GroupSettings(
+    initial_rebalance_delay_ms=500,
+    max_size=3,
+    offsets_retention_ms=30_000,
+    retention_check_interval_ms=5_000,
+)
+ERRORS = [
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT,
+]
+
+
+class World:
+    """Drives a shard as a shell with a slow log, and checks what must hold after every step."""
+
+    def __init__(self) -> None:
+        self.shard = GroupShard(SETTINGS)
+        self.shard.loaded(0)
+        self.now_ms = 0
+        self.log: list[Record] = []
+        self.under_way: list[GroupDecision] = []
+        self.asked: dict[int, str] = {}
+        self.known: list[tuple[str, str | None, int]] = [("", None, -1)]
+        self.tokens = 0
+
+    def ask(self, make: Callable[[int], Event]) -> None:
+        self.tokens += 1
+        event = make(self.tokens)
+        if not isinstance(event, DeleteTopicsOffsets):
+            self.asked[self.tokens] = type(event).__name__
+        self.take(self.shard.handle(event, self.now_ms))
+
+    def take(self, decision: GroupDecision) -> None:
+        if decision.records:
+            self.under_way.append(decision)
+        else:
+            self.answer(decision)
+        self.shard.check()
+
+    def answer(self, decision: GroupDecision) -> None:
+        for effect in decision.effects:
+            assert self.asked.pop(effect.token, None) is not None, "no token is answered twice"
+            if isinstance(effect.reply, JoinReply) and effect.reply.member_id:
+                self.known.append((effect.reply.member_id, None, effect.reply.generation_id))
+
+    def commit(self) -> None:
+        if self.under_way:
+            decision = self.under_way.pop(0)
+            for record in decision.records:
+                self.shard.apply(record)
+                self.log.append(record)
+            self.answer(decision)
+            self.shard.check()
+
+    def refuse(self, error: ErrorCode) -> None:
+        """The newest fails: what was appended before it is still on its way."""
+        if self.under_way:
+            decision = self.under_way.pop()
+            self.take(self.shard.failed(decision, error, self.now_ms))
+
+    def tick(self) -> None:
+        for _ in range(10_000):
+            deadline = self.shard.deadline_ms()
+            if deadline is None or deadline > self.now_ms:
+                return
+            self.take(self.shard.tick(self.now_ms))
+        pytest.fail("time stands still")
+
+    def replayed(self) -> GroupShard:
+        fresh = GroupShard(SETTINGS)
+        for record in self.log:
+            fresh.apply(record)
+        return fresh
+
+
+def event(data: st.DataObject, world: World) -> Callable[[int], Event]:
+    group = data.draw(st.sampled_from(["g", "h", ""]))
+    member, instance, generation = data.draw(st.sampled_from(world.known[-6:]))
+    if data.draw(st.integers(0, 9)) == 0:
+        instance = data.draw(st.sampled_from(["i1", "i2"]))
+    kind = data.draw(st.integers(0, 15))
+    protocols = data.draw(
+        st.sampled_from([("range",), ("range", "roundrobin"), ("roundrobin", "range"), ("sticky",)])
+    )
+    topic = data.draw(st.sampled_from(["t", "u"]))
+    if kind <= 5:
+        static = data.draw(st.sampled_from([None, None, "i1", "i2"]))
+        who = member if static is None else ""
+        known = data.draw(st.booleans())
+        subscription = b"\0\1\0\0\0\1\0\1" + topic.encode()
+        return lambda token: Join(
+            token, group, 6_000, 4_000, who, static, "consumer",
+            tuple((p, subscription) for p in protocols), "c", "/h", f"m{token}", known, known,
+        )  # fmt: skip
+    if kind <= 9:
+        assignment = ((member, b"x"),)
+        return lambda token: Sync(
+            token, group, generation, member, instance, "consumer", None, assignment
+        )
+    if kind == 10:
+        return lambda token: Heartbeat(token, group, generation, member, instance)
+    if kind == 11:
+        return lambda token: Leave(
+            token, group, (LeavingMember(member, instance), LeavingMember("", "i1"))
+        )
+    if kind == 12:
+        return lambda token: DeleteOffsets(token, group, ((topic, 0), ("u", 1)))
+    if kind == 13:
+        return lambda token: (
+            DeleteGroup(token, group) if token % 3 else DeleteTopicsOffsets((topic,))
+        )
+    return lambda token: CommitOffsets(
+        token,
+        group,
+        generation,
+        member,
+        instance,
+        (OffsetToCommit(topic, 0, token), OffsetToCommit("u", 1, token)),
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_random_lives_keep_the_invariants_and_the_law(data: st.DataObject) -> None:
+    world = World()
+    for _ in range(data.draw(st.integers(1, 80), label="steps")):
+        action = data.draw(st.integers(0, 9))
+        if action <= 5:
+            world.ask(event(data, world))
+        elif action <= 7:
+            world.commit()
+        elif action == 8:
+            world.now_ms += data.draw(st.sampled_from([100, 1_000, 5_000, 40_000]))
+            world.tick()
+        else:
+            world.refuse(data.draw(st.sampled_from(ERRORS)))
+        assert world.replayed().durable() == world.shard.durable()
+    finish(world)
+
+
+def finish(world: World) -> None:
+    """Nothing waits for ever: with a log that works and time that passes, everybody is answered."""
+    for _ in range(200):
+        while world.under_way:
+            world.commit()
+        world.now_ms += 100_000
+        world.tick()
+        if not world.asked and not world.under_way:
+            break
+    assert not world.asked
+    restarted = world.replayed()
+    assert restarted.durable() == world.shard.durable()
+    restarted.loaded(world.now_ms)
+    restarted.check()
+
+
+RECORDS: list[Record] = [
+    OffsetRecord("g", "t", 3, CommittedOffset(5, 2, "note", 1000)),
+    OffsetRecord("g", "t", 3, CommittedOffset(5, -1, "", 1000, 2000)),
+    OffsetRecord("g", "t", 3, None),
+    GroupRecord("g", None),
+    GroupRecord("g", StoredGroup("consumer", 4, None, None, 77)),
+    GroupRecord(
+        "g",
+        StoredGroup(
+            "consumer", 4, "range", "m", 77, (StoredMember("m", "i", "c", "/h", 1, 2, b"s", b"a"),)
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=repr)
+def test_records_survive_their_bytes(record: Record) -> None:
+    assert from_bytes(*to_bytes(record)) == record
+
+
+def test_records_of_other_kinds_of_groups_are_skipped() -> None:
+    assert from_bytes(b"\0\3\0\1g", b"\0\0") is None
+
+
+def test_loading_shard_sends_away_all_but_heartbeats() -> None:
+    shard = GroupShard(SETTINGS)
+    [join] = shard.handle(
+        Join(1, "g", 6000, 6000, "", None, "consumer", (("range", b""),), "c", "/h", "m1"), 0
+    ).effects
+    [heartbeat] = shard.handle(Heartbeat(2, "g", 1, "m"), 0).effects
+    [sync] = shard.handle(Sync(3, "g", 1, "m"), 0).effects
+    [fetch] = shard.handle(FetchOffsets(4, "g", None), 0).effects
+    assert isinstance(join.reply, JoinReply)
+    assert join.reply.error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert heartbeat.reply == HeartbeatReply(ErrorCode.NONE)
+    assert sync.reply == SyncReply(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert fetch.reply == FetchOffsetsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert shard.list() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_groups_are_listed_by_state_and_type() -> None:
+    shard = GroupShard(SETTINGS)
+    shard.apply(RECORDS[0])
+    shard.apply(
+        GroupRecord(
+            "h",
+            StoredGroup(
+                "consumer",
+                4,
+                "range",
+                "m",
+                7,
+                (StoredMember("m", None, "c", "/h", 1, 9, b"", b""),),
+            ),
+        )
+    )
+    shard.loaded(0)
+
+    def names(**filters: list[str]) -> list[str]:
+        listed = shard.list(**filters)
+        assert isinstance(listed, list)
+        return [group.group_id for group in listed]
+
+    assert names() == ["g", "h"]
+    assert names(states=["empty"]) == ["g"]
+    assert names(states=["STABLE"], types=["Classic"]) == ["h"]
+    assert names(types=["consumer"]) == []
+
+
+def test_deleted_topics_take_their_offsets_with_them() -> None:
+    shard = GroupShard(SETTINGS)
+    shard.apply(OffsetRecord("g", "t", 3, CommittedOffset(5)))
+    shard.apply(OffsetRecord("g", "u", 3, CommittedOffset(5)))
+    shard.loaded(0)
+    assert shard.handle(DeleteTopicsOffsets(("t",)), 0).records == (
+        OffsetRecord("g", "t", 3, None),
+    )
