@@ -50,9 +50,19 @@ class BatchWalk:
         self.damage: str | None = None
 
     async def next_block(self) -> list[WalkedBatch]:
-        """Return the batches of the next block; none at the end or at damage. Raise CorruptFile at a legacy message."""
+        """Return the batches of the next block; none at the end or at damage. Raise CorruptFile at a legacy message.
+
+        Damage is looked at twice: a read that went wrong once must not cost data.
+        """
         if self.position >= self._end or self.damage is not None:
             return []
+        return await self._next_block() or await self._look_again()
+
+    async def _look_again(self) -> list[WalkedBatch]:
+        self.damage = None
+        return await self._next_block()
+
+    async def _next_block(self) -> list[WalkedBatch]:
         block = await self._read(min(_BLOCK_BYTES, self._end - self.position), self.position)
         found: list[WalkedBatch] = []
         at = 0
@@ -72,20 +82,27 @@ class BatchWalk:
             at = header.end
         if at == 0 and self.damage is None:
             self.damage = "fewer bytes than a batch header before the end of the file"
+        if found:
+            self.damage = None  # the next call begins there and looks again
         self.position += at
         return found
 
-    async def has_good_crc(self, batch: WalkedBatch) -> bool:
-        """Check a batch that this walk found."""
+    async def sound(self, batch: WalkedBatch) -> WalkedBatch | None:
+        """Return the batch if its checksum is right, None if it is not, after reading it once more."""
         header = batch.header
-        if header.end <= len(batch.block):
-            return batch_crc(batch.block, header) == header.crc
+        if header.end <= len(batch.block) and batch_crc(batch.block, header) == header.crc:
+            return batch
         crc = 0
         end = batch.position + header.size
         for position in range(batch.position + CRC_START, end, _CRC_CHUNK_BYTES):
             chunk = await self._read(min(_CRC_CHUNK_BYTES, end - position), position)
             crc = crc32c(chunk, crc)
-        return crc == header.crc
+        block = await self._read(min(header.size, _BLOCK_BYTES), batch.position)
+        try:
+            again = read_header(block)
+        except CorruptBatch:
+            return None
+        return WalkedBatch(batch.position, again, block) if again.crc == crc else None
 
     async def whole(self, batch: WalkedBatch) -> tuple[bytes, BatchHeader]:
         """Return bytes that hold all of the batch, and its header in them."""

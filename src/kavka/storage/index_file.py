@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from struct import Struct
 
+from kavka.doors import Disk
 from kavka.storage.failures import CorruptFile
 from kavka.storage.partition_directory import DataFile, PartitionDirectory, read_from
 
@@ -46,19 +47,35 @@ class IndexFile:
             )
         self._stored = size // self._entry_bytes
 
+    @property
+    def is_write_due(self) -> bool:
+        """Whether so much is pending that the owner should write it."""
+        return len(self._pending) >= _PENDING_BYTES
+
     def append(self, entry: bytes) -> None:
-        """Add an entry; every so often all pending ones go to the file."""
+        """Add an entry, in memory."""
         self._pending += entry
-        if len(self._pending) >= _PENDING_BYTES:
-            self.write()
 
     def write(self) -> None:
         """Write the pending entries to the file, creating it when it is missing."""
         file = self.data.file()
         if self._pending:
             file.write_at(self._pending, self._stored * self._entry_bytes)
-            self._stored = self.entries
-            self._pending.clear()
+            self._note_written(len(self._pending))
+
+    async def write_in_pool(self, disk: Disk) -> None:
+        """Do what `write` does without blocking the loop. Nobody else appends meanwhile; reads go on."""
+        file = self.data.pin()
+        try:
+            entries = bytes(self._pending)
+            await disk.run(file.write_at, entries, self._stored * self._entry_bytes)
+            self._note_written(len(entries))
+        finally:
+            self.data.unpin()
+
+    def _note_written(self, length: int) -> None:
+        self._stored += length // self._entry_bytes
+        del self._pending[:length]
 
     def entry(self, index: int, *, may_block: bool = True) -> bytes:
         """Return the bytes of one entry. Raise Cold when that would block and may not."""

@@ -55,6 +55,10 @@ class LoadedLog:
     epochs: LeaderEpochs
     topic_id: TopicId | None
     producers: ProducerState = field(default_factory=ProducerState)
+    snapshot_offset: int = 0
+    """Offset of the newest producer snapshot, 0 when there is none."""
+    has_new_files: bool = False
+    """Whether the directory must be synced before its content counts as flushed."""
     recovery: Recovery = field(default_factory=Recovery)
 
 
@@ -135,7 +139,10 @@ async def _load_segments(
     end_offset = segments[dirty - 1].next_offset if dirty else min(bases, default=0)
     if dirty < len(segments):
         end_offset = bases[dirty]
-    await reload_producers(files, segments[:dirty], loaded.producers, end_offset)
+    loaded.snapshot_offset = await reload_producers(
+        files, segments[:dirty], loaded.producers, end_offset
+    )
+    loaded.has_new_files = dirty < len(segments)
     await _recover(files, request, loaded, dirty)
 
 
@@ -235,6 +242,7 @@ async def _settle_offsets(
         segment = Segment(files, request.log_start_offset, request.now_ms)
         await files.disk.run(segment.data.file)
         segments.append(segment)
+        loaded.has_new_files = True
     loaded.end_offset = loaded.recovery.end_offset = segments[-1].next_offset
     loaded.log_start_offset = max(request.log_start_offset, segments[0].base_offset)
     loaded.recovery_point = min(request.recovery_point, loaded.end_offset)
@@ -249,12 +257,13 @@ async def _settle_offsets(
 
 async def reload_producers(
     files: PartitionDirectory, segments: list[Segment], producers: ProducerState, end_offset: int
-) -> None:
+) -> int:
     """Bring empty `producers` to `end_offset`: the newest good snapshot below it, and the batches since.
 
-    Snapshots above `end_offset` and damaged ones are removed.
+    Return the snapshot's offset, 0 without one. Others are removed, except those at the start of a segment.
     """
-    start = await files.disk.run(_load_snapshot, files, producers, end_offset)
+    bases = {segment.base_offset for segment in segments}
+    start = await files.disk.run(_load_snapshot, files, producers, end_offset, bases)
     for segment in segments:
         if segment.next_offset <= start or segment.size == 0:
             continue
@@ -266,6 +275,7 @@ async def reload_producers(
             for batch in batches:
                 if batch.header.producer_id >= 0 and batch.header.base_offset >= start:
                     _replay_flushed(files, producers, batch)
+    return start
 
 
 def _replay_flushed(
@@ -283,8 +293,11 @@ def _replay_flushed(
         )
 
 
-def _load_snapshot(files: PartitionDirectory, producers: ProducerState, end_offset: int) -> int:
+def _load_snapshot(
+    files: PartitionDirectory, producers: ProducerState, end_offset: int, bases: set[int]
+) -> int:
     """Load the newest snapshot at or below `end_offset`; return its offset, 0 when there is none."""
+    newest: int | None = None
     offsets = [
         int(name.removesuffix(SNAPSHOT_SUFFIX))
         for name in files.disk.list(files.path)
@@ -292,7 +305,9 @@ def _load_snapshot(files: PartitionDirectory, producers: ProducerState, end_offs
     ]
     for offset in sorted(offsets, reverse=True):
         name = segment_name(offset) + SNAPSHOT_SUFFIX
-        if offset <= end_offset:
+        if newest is not None and offset in bases:
+            continue
+        if newest is None and offset <= end_offset:
             try:
                 producers.load(decode_snapshot(read_file(files.disk, files.path_of(name)) or b""))
             except CorruptFile as error:
@@ -300,6 +315,7 @@ def _load_snapshot(files: PartitionDirectory, producers: ProducerState, end_offs
                     "a producer snapshot was dropped log=%s reason=%s", files.path, error
                 )
             else:
-                return offset
+                newest = offset
+                continue
         files.remove_if_there(name)
-    return 0
+    return newest or 0

@@ -70,6 +70,8 @@ class LogStore:
         self._config_of = config_of
         self._loads_at_once = loads_at_once
         self._logs: dict[TopicPartition, Log] = {}
+        # Where the logs that are being made will be.
+        self._places: dict[TopicPartition, tuple[LogDirectory, asyncio.Task[Log]]] = {}
 
     # The table
 
@@ -184,14 +186,22 @@ class LogStore:
         for directory in self.directories:
             try:
                 await directory.settle()
-                for log in self._logs_in(directory):
-                    await log.close()
+                await self._close_logs(directory)
                 if directory.failure is None:
                     await self._write_checkpoints(directory)
                     await self._write_high_watermarks(directory, high_watermarks)
             except LogDirectoryFailed as error:
                 logger.warning("log directory could not be closed cleanly reason=%s", error)
             await directory.close(is_clean=True, broker_epoch=broker_epoch)
+
+    async def _close_logs(self, directory: LogDirectory) -> None:
+        slots = asyncio.Semaphore(self._loads_at_once)
+
+        async def close(log: Log) -> None:
+            async with slots:
+                await log.close()
+
+        await asyncio.gather(*(close(log) for log in self._logs_in(directory)))
 
     # Partitions come and go
 
@@ -203,28 +213,39 @@ class LogStore:
         Raise LogDirectoryFailed when no directory is online, CorruptFile when the partition is there and cannot be
         opened.
         """
+        while topic_partition in self._places and topic_partition not in self._logs:
+            await asyncio.wait([self._places[topic_partition][1]])
         log = self._logs.get(topic_partition)
         if log is not None:
             return log
         if topic_partition in self.unreadable:
             raise self.unreadable[topic_partition]
-        online = self._online()
-        if not online:
-            self.directories[0].check()
-        counts = {directory.path: 0 for directory in online}
-        for log in self._logs.values():
-            if log.directory.path in counts:
-                counts[log.directory.path] += 1
-        directory = min(online, key=lambda d: counts[d.path])
+        directory = self._emptiest()
+        opening = asyncio.get_running_loop().create_task(
+            Log.open(directory, topic_partition, config, topic_id=topic_id, is_clean=True)
+        )
+        self._places[topic_partition] = (directory, opening)
         try:
-            log = await Log.open(
-                directory, topic_partition, config, topic_id=topic_id, is_clean=True
-            )
+            self._logs[topic_partition] = log = await opening
         except LogDirectoryFailed:
             raise
         except OSError as error:
             raise directory.fail(error) from error
-        return self._logs.setdefault(topic_partition, log)
+        finally:
+            del self._places[topic_partition]
+        return log
+
+    def _emptiest(self) -> LogDirectory:
+        """Return the online directory with the fewest logs, those that are being made included."""
+        online = self._online()
+        if not online:
+            self.directories[0].check()
+        counts = {directory.path: 0 for directory in self.directories}
+        for log in self._logs.values():
+            counts[log.directory.path] += 1
+        for directory, _ in self._places.values():
+            counts[directory.path] += 1
+        return min(online, key=lambda directory: counts[directory.path])
 
     async def delete(self, topic_partition: TopicPartition) -> bool:
         """Rename the partition's directory at once and remove it after `file.delete.delay.ms`; False when unknown."""

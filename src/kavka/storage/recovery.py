@@ -74,11 +74,12 @@ class SegmentRecovery:
         damage: str | None = None
         while damage is None and (batches := await walk.next_block()):
             for batch in batches:
-                damage = await self._judge(walk, batch)
-                if damage is not None:
+                sound = await walk.sound(batch) if self._checks_crc else batch
+                damage = "a batch fails its checksum" if sound is None else self._judge(sound)
+                if damage is not None or sound is None:
                     break
                 self._commit_last(epochs, producers)
-                self._take(batch)
+                self._take(sound)
         damage = damage or walk.damage
         if self._last is not None and self._is_doubtful(damage):
             damage = damage or f"offset {self._last.header.base_offset} leaps from its predecessor"
@@ -96,13 +97,11 @@ class SegmentRecovery:
             )
         return 0, None
 
-    async def _judge(self, walk: BatchWalk, batch: WalkedBatch) -> str | None:
+    def _judge(self, batch: WalkedBatch) -> str | None:
         """Return what is wrong with `batch`, or None."""
         header = batch.header
         if header.last_offset_delta < 0 or header.last_offset >= self._bound:
             return f"offsets {header.base_offset} to {header.last_offset} are beyond the segment"
-        if self._checks_crc and not await walk.has_good_crc(batch):
-            return "a batch fails its checksum"
         if header.base_offset < self._expected_offset:
             return f"offset {header.base_offset} after {self._expected_offset - 1}"
         if -1 < header.partition_leader_epoch < self._expected_epoch:

@@ -16,6 +16,7 @@ from bisect import bisect_left
 from struct import Struct
 from typing import NamedTuple
 
+from kavka.doors import Disk
 from kavka.storage import offset_index, time_index
 from kavka.storage.failures import CorruptFile
 from kavka.storage.log_config import LogConfig
@@ -165,9 +166,19 @@ class Segment:
         """Finish the files of a segment that will not grow any more."""
         self.note_largest_timestamp()
         self.write_indexes()
-        self.offset_index.storage.data.close()
-        self.time_index.storage.data.close()
+        self._finish()
+
+    async def seal_in_pool(self, disk: Disk) -> None:
+        """Do what `seal` does without blocking the loop."""
+        self.note_largest_timestamp()
+        await self.write_indexes_in_pool(disk)
+        self._finish()
+
+    def _finish(self) -> None:
         self._forget_recent(self.next_offset)
+        for data in self.files[1:3]:
+            if not data.pins:
+                data.close()
 
     def note_largest_timestamp(self) -> None:
         """Let the time index end with the largest timestamp, as at a roll and at a clean stop."""
@@ -177,6 +188,16 @@ class Segment:
         """Bring both index files up to date; they exist afterwards."""
         self.offset_index.storage.write()
         self.time_index.storage.write()
+
+    @property
+    def are_indexes_due(self) -> bool:
+        """Whether so many index entries are in memory only that they should be written."""
+        return self.offset_index.storage.is_write_due or self.time_index.storage.is_write_due
+
+    async def write_indexes_in_pool(self, disk: Disk) -> None:
+        """Do what `write_indexes` does without blocking the loop."""
+        await self.offset_index.storage.write_in_pool(disk)
+        await self.time_index.storage.write_in_pool(disk)
 
     # Finding
 
