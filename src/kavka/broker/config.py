@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -79,6 +80,10 @@ class BrokerConfig:
     def log_directories(self) -> list[str]:
         """The paths of `log.dirs`, in order."""
         return self.items("log.dirs")
+
+    def host_name(self) -> str:
+        """Return what clients are told where neither listeners nor advertised.listeners names a host."""
+        return socket.getfqdn()
 
     def _endpoints(self, setting: str) -> list[Endpoint]:
         protocols = dict(

@@ -85,6 +85,10 @@ class Configs:
         """Return the broker setting now in force."""
         return self._broker_values[name]
 
+    def broker_values(self) -> Mapping[str, Value]:
+        """Return every broker setting now in force; the mapping is replaced, never changed."""
+        return self._broker_values
+
     def broker_integer(self, name: str) -> int:
         """Return a whole number now in force."""
         value = self._broker_values[name]

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from kavka.errors import ErrorCode
 from kavka.net.connection import Connection, Slot
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame, decode
@@ -93,6 +92,13 @@ class Dispatcher:
         self._handlers: dict[int, Handler] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self.connections: dict[Connection, None] = {}
+        self._held: list[tuple[Connection, Slot, memoryview]] | None = []
+
+    def begin(self) -> None:
+        """Serve from now on; what came since the listeners were bound is served first."""
+        held, self._held = self._held or [], None
+        for connection, slot, frame in held:
+            self.received(connection, slot, frame)
 
     # -- FrameHandler
 
@@ -120,6 +126,9 @@ class Dispatcher:
 
     def received(self, connection: Connection, slot: Slot, frame: memoryview) -> None:
         """Serve one request, or close the connection when it cannot be understood."""
+        if self._held is not None:
+            self._held.append((connection, slot, frame))
+            return
         now = self._broker.clock.tick_ms()
         connection.last_active_ms = now
         try:
@@ -217,8 +226,3 @@ class Dispatcher:
             task.cancel()
         for connection in list(self.connections):
             connection.close()
-
-
-def error_of(code: ErrorCode) -> tuple[int, str]:
-    """Return a code with its sentence, as answers carry both."""
-    return int(code), code.message

@@ -18,13 +18,14 @@ CONTROLLER_EPOCH = "/controller_epoch"
 BROKER_IDS = "/brokers/ids"
 BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
+DELETED_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 PERSISTENT_ROOTS = (
     "/consumers",
     BROKER_IDS,
     TOPICS,
     "/config/changes",
-    "/admin/delete_topics",
+    DELETED_TOPICS,
     BROKER_SEQUENCE,
     "/isr_change_notification",
     PRODUCER_ID_BLOCK,

@@ -1,0 +1,44 @@
+"""AlterConfigs: the older way, which replaces all overrides of a resource."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.configs import ConfigRefused
+from kavka.broker.dispatch import RequestContext
+from kavka.broker.resources import present_overrides, store
+from kavka.errors import ErrorCode
+from kavka.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestResource,
+    AlterConfigsResponse,
+    AlterConfigsResponseResource,
+)
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
+    """Replace the overrides of each resource, or say why not."""
+    responses = [
+        await _alter(broker, resource, validate_only=request.validate_only)
+        for resource in request.resources
+    ]
+    return AlterConfigsResponse(responses=responses)
+
+
+async def _alter(
+    broker: Broker, resource: AlterConfigsRequestResource, *, validate_only: bool
+) -> AlterConfigsResponseResource:
+    kind, name = resource.resource_type, resource.resource_name
+    answer = AlterConfigsResponseResource(resource_type=kind, resource_name=name)
+    overrides = {config.name: config.value for config in resource.configs}
+    try:
+        present_overrides(broker, kind, name)
+        if len(overrides) < len(resource.configs):
+            raise ConfigRefused(
+                ErrorCode.INVALID_REQUEST, "A config name stands twice in the request"
+            )
+        await store(broker, kind, name, overrides, validate_only=validate_only)
+    except ConfigRefused as refused:
+        answer.error_code, answer.error_message = refused.code, str(refused)
+    return answer

@@ -1,0 +1,38 @@
+"""CreatePartitions: topics grow, they never shrink."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.core.controller.topics import TopicRefusal
+from kavka.errors import ErrorCode
+from kavka.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsResponseTopic,
+)
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    """Grow each topic to the count that is asked for, or say why not."""
+    named = Counter(topic.name for topic in request.topics)
+    results = []
+    for topic in request.topics:
+        refusal: TopicRefusal | None
+        if named[topic.name] > 1:
+            refusal = TopicRefusal(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+        else:
+            given = None if topic.assignments is None else [a.broker_ids for a in topic.assignments]
+            refusal = await broker.controller.grow_topic(
+                topic.name, topic.count, given, validate_only=request.validate_only
+            )
+        code = ErrorCode.NONE if refusal is None else refusal.code
+        message = None if refusal is None else refusal.message
+        results.append(
+            CreatePartitionsResponseTopic(name=topic.name, error_code=code, error_message=message)
+        )
+    return CreatePartitionsResponse(results=results)

@@ -1,0 +1,30 @@
+"""DeleteGroups: empty groups go, with their offsets."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.core.group.events import DeleteGroup
+from kavka.core.machine import Token
+from kavka.errors import ErrorCode
+from kavka.wire.messages.delete_groups import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DeleteGroupsResponseGroup,
+)
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse:
+    """Ask each group's shard."""
+    results = []
+    for group_id in dict.fromkeys(request.groups_names):
+
+        def make(token: Token, group_id: str = group_id) -> DeleteGroup:
+            return DeleteGroup(token, group_id)
+
+        reply = await broker.groups.ask(group_id, make)
+        code = reply if isinstance(reply, ErrorCode) else reply.error_code
+        results.append(DeleteGroupsResponseGroup(group_id=group_id, error_code=code))
+    return DeleteGroupsResponse(results=results)

@@ -1,0 +1,46 @@
+"""DescribeCluster: who is alive, as the client's listener reaches them."""
+
+from __future__ import annotations
+
+from kavka.broker.access import cluster_operations
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.errors import ErrorCode
+from kavka.wire.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeClusterResponseBroker,
+)
+
+_BROKERS = 1
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    """Answer for brokers; this cluster has no separate controllers to ask for (KIP-919)."""
+    if request.endpoint_type != _BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of the wrong type: this is a broker.",
+            endpoint_type=_BROKERS,
+        )
+    metadata = broker.metadata
+    brokers = []
+    for live in metadata.brokers.values():
+        endpoint = live.endpoint(context.listener_name)
+        if endpoint is not None:
+            brokers.append(
+                DescribeClusterResponseBroker(
+                    broker_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack
+                )
+            )
+    answer = DescribeClusterResponse(
+        endpoint_type=_BROKERS,
+        cluster_id=metadata.cluster_id,
+        controller_id=metadata.controller_id,
+        brokers=brokers,
+    )
+    if request.include_cluster_authorized_operations:
+        answer.cluster_authorized_operations = cluster_operations()
+    return answer

@@ -1,0 +1,58 @@
+"""FindCoordinator: which broker coordinates a group; the first question creates `__consumer_offsets`."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.errors import ErrorCode
+from kavka.wire.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    FindCoordinatorResponseCoordinator,
+)
+
+_GROUP = 0
+_TRANSACTION = 1
+_FIRST_BATCHED = 4
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    """Answer one key, or many from version 4 on."""
+    if context.version < _FIRST_BATCHED:
+        found = await _find(broker, context, request.key_type, request.key)
+        return FindCoordinatorResponse(
+            error_code=found.error_code,
+            error_message=found.error_message,
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
+        )
+    found_all = [
+        await _find(broker, context, request.key_type, key) for key in request.coordinator_keys
+    ]
+    return FindCoordinatorResponse(coordinators=found_all)
+
+
+async def _find(
+    broker: Broker, context: RequestContext, key_type: int, key: str
+) -> FindCoordinatorResponseCoordinator:
+    answer = FindCoordinatorResponseCoordinator(key=key, node_id=-1, host="", port=-1)
+    if key_type != _GROUP:
+        answer.error_code = ErrorCode.INVALID_REQUEST
+        answer.error_message = (
+            "Transactions are not in this release of kavka."
+            if key_type == _TRANSACTION
+            else f"Unknown coordinator key type {key_type}"
+        )
+        return answer
+    leader = await broker.groups.leader_of(key)
+    live = None if isinstance(leader, ErrorCode) else broker.metadata.brokers.get(leader)
+    endpoint = None if live is None else live.endpoint(context.listener_name)
+    if live is None or endpoint is None:
+        code = leader if isinstance(leader, ErrorCode) else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        answer.error_code, answer.error_message = code, code.message
+        return answer
+    answer.node_id, answer.host, answer.port = live.broker_id, endpoint.host, endpoint.port
+    return answer

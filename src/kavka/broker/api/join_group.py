@@ -1,0 +1,63 @@
+"""JoinGroup: a member enters a group, or comes back for the next generation."""
+
+from __future__ import annotations
+
+import uuid
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.core.group.events import Join, JoinReply
+from kavka.errors import ErrorCode
+from kavka.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: JoinGroupRequest
+) -> JoinGroupResponse:
+    """Ask the group's shard; it answers when the generation is complete."""
+    stem = request.group_instance_id or context.client_id
+    suffix = uuid.UUID(bytes=broker.chance.random_bytes(16), version=4)
+    rebalance_ms = (
+        request.session_timeout_ms if context.version == 0 else request.rebalance_timeout_ms
+    )
+    reply = await broker.groups.ask(
+        request.group_id,
+        lambda token: Join(
+            token,
+            request.group_id,
+            request.session_timeout_ms,
+            rebalance_ms,
+            request.member_id,
+            request.group_instance_id,
+            request.protocol_type,
+            tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
+            context.client_id,
+            f"/{context.connection.peer_host}",
+            f"{stem}-{suffix}",
+            requires_known_member_id=context.version >= 4,
+            supports_skipping_assignment=context.version >= 9,
+        ),
+    )
+    if isinstance(reply, ErrorCode):
+        reply = JoinReply(reply, request.member_id)
+    return JoinGroupResponse(
+        error_code=reply.error_code,
+        generation_id=reply.generation_id,
+        protocol_type=reply.protocol_type,
+        protocol_name=reply.protocol_name if context.version >= 7 else reply.protocol_name or "",
+        leader=reply.leader,
+        skip_assignment=reply.skip_assignment,
+        member_id=reply.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata,
+            )
+            for member in reply.members
+        ],
+    )

@@ -1,0 +1,30 @@
+"""ListGroups: the groups that this broker coordinates."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.wire.messages.list_groups import (
+    ListGroupsRequest,
+    ListGroupsResponse,
+    ListGroupsResponseGroup,
+)
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: ListGroupsRequest
+) -> ListGroupsResponse:
+    """List groups, filtered by state (version 4 on) and type (version 5 on)."""
+    code, groups = broker.groups.list(request.states_filter, request.types_filter)
+    return ListGroupsResponse(
+        error_code=code,
+        groups=[
+            ListGroupsResponseGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.group_type,
+            )
+            for group in groups
+        ],
+    )

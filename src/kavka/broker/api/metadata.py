@@ -1,0 +1,129 @@
+"""Metadata: brokers, topics, leaders. The one API that may create topics on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from kavka.broker.access import cluster_operations, topic_operations
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.broker.metadata import INTERNAL_TOPICS, NO_LEADER, PartitionNews, TopicNews
+from kavka.core.controller.topics import bad_name
+from kavka.errors import ErrorCode
+from kavka.ids import NO_TOPIC_ID, TopicId
+from kavka.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Answer at once, or after the topics that are asked for and missing have been created."""
+    wanted = request.topics
+    if wanted is None or (context.version == 0 and not wanted):
+        topics = [_known(broker, topic, request) for topic in broker.metadata.topics.values()]
+        return _answer(broker, context, request, topics)
+    missing = _to_create(broker, wanted) if request.allow_auto_topic_creation else []
+    if missing and broker.config.flag("auto.create.topics.enable"):
+        return _create_and_answer(broker, context, request, missing)
+    return _answer(broker, context, request, [_asked(broker, topic, request) for topic in wanted])
+
+
+async def _create_and_answer(
+    broker: Broker, context: RequestContext, request: MetadataRequest, missing: list[str]
+) -> MetadataResponse:
+    await asyncio.gather(*(broker.create_topic_automatically(name) for name in missing))
+    topics = [_asked(broker, topic, request) for topic in request.topics or ()]
+    return _answer(broker, context, request, topics)
+
+
+def _to_create(broker: Broker, wanted: list[MetadataRequestTopic]) -> list[str]:
+    return [
+        topic.name
+        for topic in wanted
+        if topic.name is not None
+        and topic.topic_id == NO_TOPIC_ID
+        and topic.name not in broker.metadata.topics
+        and bad_name(topic.name) is None
+    ]
+
+
+def _answer(
+    broker: Broker,
+    context: RequestContext,
+    request: MetadataRequest,
+    topics: list[MetadataResponseTopic],
+) -> MetadataResponse:
+    metadata = broker.metadata
+    brokers = []
+    for live in metadata.brokers.values():
+        endpoint = live.endpoint(context.listener_name)
+        if endpoint is not None:
+            brokers.append(
+                MetadataResponseBroker(
+                    node_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack
+                )
+            )
+    answer = MetadataResponse(
+        brokers=brokers,
+        cluster_id=metadata.cluster_id,
+        controller_id=metadata.controller_id,
+        topics=topics,
+    )
+    if request.include_cluster_authorized_operations:
+        answer.cluster_authorized_operations = cluster_operations()
+    return answer
+
+
+def _asked(
+    broker: Broker, wanted: MetadataRequestTopic, request: MetadataRequest
+) -> MetadataResponseTopic:
+    """Return a topic that was asked for by name, or by id when it has no name."""
+    topic_id, name = TopicId(wanted.topic_id), wanted.name
+    if topic_id != NO_TOPIC_ID:
+        name = broker.metadata.name_of(topic_id)
+        if name is None:
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
+            )
+    topic = broker.metadata.topics.get(name or "")
+    if topic is not None:
+        return _known(broker, topic, request)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if bad_name(name or "") is not None:
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return MetadataResponseTopic(
+        error_code=code, name=name or "", is_internal=name in INTERNAL_TOPICS
+    )
+
+
+def _known(broker: Broker, topic: TopicNews, request: MetadataRequest) -> MetadataResponseTopic:
+    answer = MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[_partition(broker, index, news) for index, news in enumerate(topic.partitions)],
+    )
+    if request.include_topic_authorized_operations:
+        answer.topic_authorized_operations = topic_operations()
+    return answer
+
+
+def _partition(broker: Broker, index: int, news: PartitionNews) -> MetadataResponsePartition:
+    has_leader = news.leader in broker.metadata.brokers
+    return MetadataResponsePartition(
+        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=news.leader if has_leader else NO_LEADER,
+        leader_epoch=news.leader_epoch,
+        replica_nodes=list(news.replicas),
+        isr_nodes=list(news.in_sync_replicas),
+        offline_replicas=[*broker.metadata.offline_of(news.replicas)],
+    )

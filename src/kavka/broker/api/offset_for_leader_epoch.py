@@ -1,0 +1,47 @@
+"""OffsetForLeaderEpoch: where a leader epoch ended, for those who look for truncation (KIP-101, KIP-320)."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResponsePartition,
+    OffsetForLeaderEpochResponseTopic,
+)
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Answer each partition that this broker leads."""
+    topics = []
+    for topic in request.topics:
+        partitions = [_answer(broker, topic.topic, asked) for asked in topic.partitions]
+        topics.append(OffsetForLeaderEpochResponseTopic(topic=topic.topic, partitions=partitions))
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _answer(
+    broker: Broker, topic: str, asked: OffsetForLeaderEpochRequestPartition
+) -> OffsetForLeaderEpochResponsePartition:
+    answer = OffsetForLeaderEpochResponsePartition(
+        partition=asked.partition, leader_epoch=-1, end_offset=-1
+    )
+    replica = broker.replicas.find(TopicPartition(topic, asked.partition))
+    if isinstance(replica, ErrorCode):
+        answer.error_code = replica
+        return answer
+    error = replica.partition.check_leader(asked.current_leader_epoch)
+    if error is not ErrorCode.NONE:
+        answer.error_code = error
+        return answer
+    log = replica.log
+    answer.leader_epoch, answer.end_offset = log.epochs.end_offset_for(
+        asked.leader_epoch, log.log_end_offset
+    )
+    return answer

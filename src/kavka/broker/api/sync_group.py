@@ -1,0 +1,36 @@
+"""SyncGroup: the leader brings the assignment, everybody gets theirs."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.core.group.events import Sync, SyncReply
+from kavka.errors import ErrorCode
+from kavka.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: SyncGroupRequest
+) -> SyncGroupResponse:
+    """Ask the group's shard; it answers when the leader has spoken."""
+    reply = await broker.groups.ask(
+        request.group_id,
+        lambda token: Sync(
+            token,
+            request.group_id,
+            request.generation_id,
+            request.member_id,
+            request.group_instance_id,
+            request.protocol_type,
+            request.protocol_name,
+            tuple((given.member_id, given.assignment) for given in request.assignments),
+        ),
+    )
+    if isinstance(reply, ErrorCode):
+        reply = SyncReply(reply)
+    return SyncGroupResponse(
+        error_code=reply.error_code,
+        protocol_type=reply.protocol_type,
+        protocol_name=reply.protocol_name,
+        assignment=reply.assignment,
+    )

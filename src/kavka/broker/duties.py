@@ -1,0 +1,83 @@
+"""What a broker does from time to time: retention, flushing, checkpoints, expiry, idle connections.
+
+Each duty is a loop of its own that sleeps between its turns; a failure is logged and does not end the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+_REMOVAL_MS = 1000
+_IDLE_CHECK_MS = 10_000
+_LONGEST_SLEEP_MS = 24 * 3600 * 1000
+
+
+class Duties:
+    """The periodic work of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Do nothing before `start`."""
+        self._broker = broker
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin all duties."""
+        replicas, config = self._broker.replicas, self._broker.config
+
+        def every(name: str) -> int:
+            return max(1, config.integer(name))
+
+        self._begin(every("log.retention.check.interval.ms"), replicas.delete_old_segments)
+        checkpoint_ms = min(
+            every("log.flush.offset.checkpoint.interval.ms"),
+            every("log.flush.start.offset.checkpoint.interval.ms"),
+        )
+        self._begin(checkpoint_ms, replicas.write_checkpoints)
+        self._begin(
+            every("replica.high.watermark.checkpoint.interval.ms"), replicas.write_high_watermarks
+        )
+        self._begin(_REMOVAL_MS, replicas.remove_due_files)
+        self._begin(_IDLE_CHECK_MS, self._close_idle)
+        self._begin(every("producer.id.expiration.check.interval.ms"), replicas.expire_producers)
+        interval = min(every("log.flush.scheduler.interval.ms"), _REMOVAL_MS)
+        self._begin(interval, replicas.flush_due)
+
+    def _begin(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        interval_s = min(interval_ms, _LONGEST_SLEEP_MS) / 1000
+
+        async def loop() -> None:
+            while True:
+                await asyncio.sleep(interval_s)
+                try:
+                    await work()
+                except OSError as error:  # the directory is offline now, and has said so
+                    log.warning("duty failed duty=%s reason=%s", work.__name__, error)
+                except Exception:
+                    log.exception("duty failed duty=%s", work.__name__)
+
+        self._tasks.append(asyncio.get_running_loop().create_task(loop()))
+
+    async def _close_idle(self) -> None:
+        """Close connections that have had no request for `connections.max.idle.ms` and wait for none."""
+        longest = self._broker.config.integer("connections.max.idle.ms")
+        if longest < 0:
+            return
+        now = self._broker.clock.tick_ms()
+        for connection in list(self._broker.dispatcher.connections):
+            if connection.is_idle and now - connection.last_active_ms > longest:
+                connection.close()
+
+    async def stop(self) -> None:
+        """End all duties."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()

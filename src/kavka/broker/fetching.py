@@ -1,0 +1,259 @@
+"""Reading for one fetch request: which range of which file answers each of its partitions.
+
+The bytes of the answer are shared out in the order of the partitions. The first one with records gets at least one
+whole batch, however large, so that a consumer can always go on (KIP-74).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kavka.broker.replica import Replica
+from kavka.core.fetch_session import FetchOutcome, FetchPartition, PartitionKey
+from kavka.doors import Buffer, FileRange
+from kavka.errors import ErrorCode
+from kavka.ids import TopicId, TopicPartition
+from kavka.storage.failures import LogDirectoryFailed, OffsetOutOfRange
+from kavka.storage.log_read import LogRead
+from kavka.wire.messages.fetch import FetchRequest, FetchResponseAbortedTransaction
+from kavka.wire.records.compression import Compression
+from kavka.wire.records.header import walk_complete
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+_FIRST_WITH_BATCHES = 4
+_FIRST_WITH_WHOLE_BATCH = 3
+_FIRST_WITH_ZSTD = 10
+_READ_COMMITTED = 1
+
+
+def is_down_conversion(version: int) -> bool:
+    """Tell whether a client of this version of Fetch would need an older batch format, which is not served yet."""
+    return version < _FIRST_WITH_BATCHES
+
+
+class PartitionRead:
+    """What was found for one partition. Whoever does not send `records` calls `release`."""
+
+    __slots__ = ("aborted", "diverging", "key", "last_stable_offset", "outcome", "read", "records")
+
+    def __init__(
+        self, key: PartitionKey, outcome: FetchOutcome, last_stable_offset: int = -1
+    ) -> None:
+        """Begin without records."""
+        self.key = key
+        self.outcome = outcome
+        self.last_stable_offset = last_stable_offset
+        self.records: FileRange | Buffer | None = None
+        self.read: LogRead | None = None
+        self.diverging: tuple[int, int] | None = None
+        self.aborted: list[FetchResponseAbortedTransaction] = []
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether the disk is needed before the records can be sent."""
+        return self.read is not None and not self.read.is_cached
+
+    def release(self) -> None:
+        """Give up the records."""
+        if self.records is not None and not isinstance(
+            self.records, bytes | bytearray | memoryview
+        ):
+            self.records.release()
+        self.records = None
+
+
+class FetchReader:
+    """Reads the partitions of one request, as often as the request wakes up."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: FetchRequest,
+        version: int,
+        partitions: Sequence[tuple[PartitionKey, FetchPartition]],
+    ) -> None:
+        """`partitions` are those of the session, in the order in which bytes are shared out."""
+        self._broker = broker
+        self._request = request
+        self._version = version
+        self._asked = [(key, asked, self._where(key)) for key, asked in partitions]
+
+    def where(self) -> list[TopicPartition]:
+        """Return the partitions that exist here, to wait for."""
+        return [where for _key, _asked, where in self._asked if where is not None]
+
+    def appended_bytes(self) -> int:
+        """Return how many bytes became readable in all partitions since the broker's start."""
+        total = 0
+        for where in self.where():
+            replica = self._broker.replicas.find(where)
+            if isinstance(replica, Replica):
+                total += replica.appended_bytes
+        return total
+
+    def read(self) -> list[PartitionRead]:
+        """Read every partition as it is now."""
+        left = min(self._request.max_bytes, self._broker.config.integer("fetch.max.bytes"))
+        minimum_one = self._version >= _FIRST_WITH_WHOLE_BATCH
+        reads = []
+        for key, asked, where in self._asked:
+            read = self._read(key, asked, where, left, minimum_one=minimum_one)
+            length = read.outcome.records_length
+            if length:
+                minimum_one = False
+                left = max(0, left - length)
+            reads.append(read)
+        return reads
+
+    async def load(self, reads: Iterable[PartitionRead]) -> None:
+        """Bring the records of cold reads into the page cache."""
+        reads = list(reads)
+        try:
+            for read in reads:
+                if read.is_cold:
+                    await self._load(read)
+        except BaseException:
+            self.release(reads)
+            raise
+
+    def release(self, reads: Iterable[PartitionRead]) -> None:
+        """Give up everything that was read."""
+        for read in reads:
+            read.release()
+
+    # -- inside
+
+    def _where(self, key: PartitionKey) -> TopicPartition | None:
+        name, partition = key
+        if isinstance(name, str):
+            return TopicPartition(name, partition)
+        topic = self._broker.metadata.name_of(TopicId(bytes(name)))
+        return None if topic is None else TopicPartition(topic, partition)
+
+    def _read(
+        self,
+        key: PartitionKey,
+        asked: FetchPartition,
+        where: TopicPartition | None,
+        left: int,
+        *,
+        minimum_one: bool,
+    ) -> PartitionRead:
+        if where is None:
+            return _failed(key, ErrorCode.UNKNOWN_TOPIC_ID)
+        replica = self._broker.replicas.find(where)
+        if isinstance(replica, ErrorCode):
+            return _failed(key, replica)
+        if is_down_conversion(self._version):
+            return _failed(key, ErrorCode.UNSUPPORTED_VERSION)
+        error = replica.partition.check_leader(asked.current_leader_epoch)
+        if error is not ErrorCode.NONE:
+            return _failed(key, error)
+        return self._read_log(
+            key, asked, replica, min(asked.max_bytes, left), minimum_one=minimum_one
+        )
+
+    def _read_log(
+        self,
+        key: PartitionKey,
+        asked: FetchPartition,
+        replica: Replica,
+        max_bytes: int,
+        *,
+        minimum_one: bool,
+    ) -> PartitionRead:
+        partition = replica.partition
+        diverging = _divergence(replica, asked)
+        if diverging is not None:
+            read = PartitionRead(
+                key,
+                FetchOutcome(
+                    0,
+                    partition.high_watermark,
+                    replica.log.log_start_offset,
+                    0,
+                    has_diverging_epoch=True,
+                ),
+            )
+            read.diverging = diverging
+            return read
+        committed = self._request.isolation_level == _READ_COMMITTED
+        end = partition.readable_end(read_committed=committed)
+        if asked.fetch_offset > partition.high_watermark:
+            # Beyond what is committed: in range for a moment only when a leader is new; for a consumer it is an error.
+            if asked.fetch_offset > partition.log_end_offset:
+                return _failed(key, ErrorCode.OFFSET_OUT_OF_RANGE)
+            end = asked.fetch_offset
+        try:
+            found = replica.log.read(asked.fetch_offset, max(0, max_bytes), end, minimum_one)
+        except OffsetOutOfRange:
+            return _failed(key, ErrorCode.OFFSET_OUT_OF_RANGE)
+        except LogDirectoryFailed:
+            return _failed(key, ErrorCode.KAFKA_STORAGE_ERROR)
+        read = PartitionRead(
+            key,
+            FetchOutcome(0, partition.high_watermark, replica.log.log_start_offset, found.length),
+            partition.last_stable_offset,
+        )
+        read.read, read.records = found, found.range
+        if committed and found.length:
+            read.aborted = [
+                FetchResponseAbortedTransaction(
+                    producer_id=aborted.producer_id, first_offset=aborted.first_offset
+                )
+                for aborted in replica.log.aborted_transactions(asked.fetch_offset, end)
+            ]
+        if self._version < _FIRST_WITH_ZSTD and _holds_zstd(read):
+            read.release()
+            return _failed(key, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        return read
+
+    async def _load(self, read: PartitionRead) -> None:
+        assert read.read is not None
+        read.records = None  # `load` owns the range now, and gives it or another one back
+        try:
+            found = await read.read.load(self._broker.host.disk)
+        except OffsetOutOfRange:
+            read.outcome = read.outcome._replace(
+                error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE), records_length=0
+            )
+            read.read = None
+            return
+        except OSError:
+            read.outcome = read.outcome._replace(
+                error_code=int(ErrorCode.KAFKA_STORAGE_ERROR), records_length=0
+            )
+            read.read = None
+            return
+        read.read, read.records = None, found.range
+        read.outcome = read.outcome._replace(records_length=found.length)
+
+
+def _failed(key: PartitionKey, code: ErrorCode) -> PartitionRead:
+    return PartitionRead(key, FetchOutcome(int(code), -1, -1, 0))
+
+
+def _divergence(replica: Replica, asked: FetchPartition) -> tuple[int, int] | None:
+    """Return where the fetcher's history leaves ours (KIP-595), or None."""
+    if asked.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = replica.log.epochs.end_offset_for(
+        asked.last_fetched_epoch, replica.log.log_end_offset
+    )
+    if epoch < 0 or end_offset < 0:
+        return None
+    if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+        return epoch, end_offset
+    return None
+
+
+def _holds_zstd(read: PartitionRead) -> bool:
+    """Look at the codecs of a range, for a client that is too old to know zstd."""
+    if read.records is None or isinstance(read.records, bytes | bytearray | memoryview):
+        return False
+    found = read.records
+    data = found.file.read_at(found.length, found.position)
+    return any(header.compression is Compression.ZSTD for header in walk_complete(data))

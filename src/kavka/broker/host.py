@@ -1,0 +1,38 @@
+"""The real doors of one machine, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kavka.net.clock import SystemChance, SystemClock
+from kavka.net.listener import SocketOptions
+from kavka.net.network import TcpNetwork
+from kavka.settings.broker import BROKER_SETTINGS
+from kavka.storage.disk import OsDisk
+
+
+class RealHost:
+    """Implements `doors.Host` with the operating system."""
+
+    def __init__(self, *, io_threads: int = 4, sockets: SocketOptions | None = None) -> None:
+        """`io_threads` run blocking system calls; `sockets` are the options of accepted connections."""
+        self.clock = SystemClock()
+        self.chance = SystemChance()
+        self.disk = OsDisk(io_threads)
+        self.network = TcpNetwork(sockets)
+
+    @classmethod
+    def for_settings(cls, settings: Mapping[str, str]) -> RealHost:
+        """Return the doors that a broker's settings ask for. Raise InvalidSetting."""
+
+        def whole(name: str) -> int:
+            value = BROKER_SETTINGS[name].parse(settings.get(name))
+            assert isinstance(value, int), name
+            return value
+
+        sockets = SocketOptions(
+            whole("socket.send.buffer.bytes"),
+            whole("socket.receive.buffer.bytes"),
+            whole("socket.listen.backlog.size"),
+        )
+        return cls(io_threads=whole("kavka.io.threads"), sockets=sockets)

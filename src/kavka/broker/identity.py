@@ -1,0 +1,107 @@
+"""Who this broker is: its id and its cluster's, in `meta.properties` of every directory and in the registry."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from kavka.core.znodes import ZnodeError
+from kavka.ids import BrokerId, uuid_text
+from kavka.registry.interface import Registry, RegistryRefused, ensure_path
+from kavka.storage.meta_properties import MetaProperties
+from kavka.wire.stored import znodes
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+
+class IdentityError(Exception):
+    """The directories, the settings and the registry do not belong together; the message says which and what to do."""
+
+
+class Identity(NamedTuple):
+    """What the broker is called."""
+
+    broker_id: BrokerId
+    cluster_id: str
+
+
+async def establish_identity(broker: Broker) -> Identity:
+    """Find or make the broker id and the cluster id, and write them where they are missing. Raise IdentityError."""
+    found = await broker.replicas.read_meta()
+    cluster_id = await _cluster_id(broker)
+    broker_id = await _broker_id(broker, found)
+    for path, meta in found.items():
+        if meta is not None and meta.cluster_id is not None and meta.cluster_id != cluster_id:
+            raise IdentityError(
+                f"The Cluster ID {cluster_id} doesn't match stored clusterId Some({meta.cluster_id}) in "
+                f"meta.properties of {path}. The broker is trying to join the wrong cluster: use another log.dirs."
+            )
+    identity = Identity(broker_id, cluster_id)
+    await broker.replicas.write_meta(identity.broker_id, identity.cluster_id)
+    return identity
+
+
+async def _cluster_id(broker: Broker) -> str:
+    registry = broker.registry
+    stat = await registry.stat(znodes.CLUSTER_ID)
+    if stat is not None:
+        data, _stat = await registry.get(znodes.CLUSTER_ID)
+        return znodes.decode_cluster_id(data)
+    known = [
+        meta.cluster_id
+        for meta in (await broker.replicas.read_meta()).values()
+        if meta is not None and meta.cluster_id is not None
+    ]
+    cluster_id = known[0] if known else uuid_text(broker.chance.random_bytes(16))
+    await ensure_path(registry, "/cluster")
+    await registry.create(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))
+    return cluster_id
+
+
+async def _broker_id(broker: Broker, found: dict[str, MetaProperties | None]) -> BrokerId:
+    """Return the id of the settings, else the stored one, else a new one."""
+    stored = {
+        meta.broker_id
+        for meta in found.values()
+        if meta is not None and meta.broker_id is not None and meta.broker_id >= 0
+    }
+    if len(stored) > 1:
+        raise IdentityError(
+            f"Stored broker ids differ between log.dirs: {sorted(stored)}. They belong to different brokers."
+        )
+    asked = broker.config.integer("broker.id")
+    if stored:
+        (known,) = stored
+        if asked >= 0 and asked != known:
+            raise IdentityError(
+                f"Configured broker.id {asked} doesn't match stored broker.id {known} in meta.properties. "
+                "Either the broker.id or log.dirs is wrong."
+            )
+        return BrokerId(known)
+    if asked >= 0:
+        return BrokerId(asked)
+    return BrokerId(
+        await _generated_id(broker.registry, broker.config.integer("reserved.broker.max.id"))
+    )
+
+
+async def _generated_id(registry: Registry, largest_reserved: int) -> int:
+    """Count up `/brokers/seqid`: its version is the sequence, above the reserved ids.
+
+    A lone broker with an embedded registry is number 0 when nobody else could have had it.
+    """
+    stat = await registry.stat(znodes.BROKER_SEQUENCE)
+    if stat is not None and stat.version == 0 and not await registry.children(znodes.BROKER_IDS):
+        await registry.set(znodes.BROKER_SEQUENCE, b"")
+        return 0
+    try:
+        stat = await registry.set(znodes.BROKER_SEQUENCE, b"")
+    except RegistryRefused as refused:
+        if refused.error is not ZnodeError.NO_NODE:
+            raise
+        await ensure_path(registry, znodes.BROKER_SEQUENCE)
+        stat = await registry.set(znodes.BROKER_SEQUENCE, b"")
+    return largest_reserved + stat.version

@@ -1,0 +1,85 @@
+"""Where requests wait: `core.delayed` with one timer of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Iterable
+from typing import Protocol, TypeVar
+
+from kavka.core.delayed import DelayedOperations, Waiting
+from kavka.doors import Clock
+
+
+class WaitingRequest(Protocol):
+    """A request that waits; `finish` is called once, when it is complete or its time is over."""
+
+    def is_complete(self) -> bool:
+        """Tell whether there is nothing left to wait for."""
+        ...
+
+    def finish(self) -> None:
+        """Answer with what there is now."""
+        ...
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Purgatory:
+    """Requests of one kind that wait for keys to be touched."""
+
+    def __init__(self, clock: Clock, max_requests: int) -> None:
+        """`max_requests` bounds how many wait; one more is finished at once."""
+        self._clock = clock
+        self._delayed: DelayedOperations[Hashable, WaitingRequest] = DelayedOperations(max_requests)
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+
+    def __len__(self) -> int:
+        """Return how many requests wait."""
+        return len(self._delayed)
+
+    def wait(
+        self, keys: Iterable[Hashable], timeout_ms: int, request: WaitingRequest
+    ) -> Waiting[Hashable, WaitingRequest] | None:
+        """Let an incomplete request wait; None when it was finished at once because too many wait."""
+        deadline_ms = self._clock.tick_ms() + timeout_ms
+        waiting = self._delayed.register(keys, deadline_ms, request)
+        if waiting is None:
+            request.finish()
+            return None
+        if self._timer is None or deadline_ms < self._timer_ms:
+            self._set_timer(deadline_ms)
+        return waiting
+
+    def touched(self, key: Hashable) -> None:
+        """Finish the requests of `key` that are complete now."""
+        for request in self._delayed.touched(key):
+            request.finish()
+
+    def release(self, key: Hashable) -> None:
+        """Finish all requests of `key`, complete or not: what they wait for has gone."""
+        for request in self._delayed.take_all(key):
+            request.finish()
+
+    def close(self) -> None:
+        """Stop the timer; requests that wait are dropped with their connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set_timer(self, deadline_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_s = max(0, deadline_ms - self._clock.tick_ms()) / 1000
+        self._timer_ms = deadline_ms
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        for request in self._delayed.expire(self._clock.tick_ms()):
+            request.finish()
+        deadline_ms = self._delayed.deadline_ms()
+        if deadline_ms is not None and self._timer is None:
+            # The clock counts whole milliseconds: a timer that fires a little early comes back.
+            self._set_timer(max(deadline_ms, self._clock.tick_ms() + 1))

@@ -1,0 +1,72 @@
+"""Configuration resources: which of them exist here, and changing one of them.
+
+Both AlterConfigs (the whole set at once) and IncrementalAlterConfigs (name by name) end in `store`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from kavka.broker.configs import ConfigRefused, check_broker_overrides, check_topic_overrides
+from kavka.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+
+class ResourceType(IntEnum):
+    """What a configuration belongs to."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+def broker_resource_error(name: str, broker_id: int) -> str | None:
+    """Return why a broker resource cannot be answered here; an empty name means all brokers."""
+    if name == "":
+        return None
+    if not name.lstrip("-").isdigit():
+        return f"Broker id must be an integer, but it is: {name}"
+    if int(name) != broker_id:
+        return f"Unexpected broker id, expected {broker_id} or empty string, but received {name}"
+    return None
+
+
+def present_overrides(broker: Broker, kind: int, name: str) -> dict[str, str]:
+    """Return what a resource overrides now. Raise ConfigRefused when there is no such resource."""
+    if kind == ResourceType.TOPIC:
+        if name not in broker.metadata.topics:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise ConfigRefused(code, f"The topic '{name}' does not exist.")
+        return broker.configs.topic_overrides(name)
+    if kind == ResourceType.BROKER:
+        message = broker_resource_error(name, broker.broker_id)
+        if message is not None:
+            raise ConfigRefused(ErrorCode.INVALID_REQUEST, message)
+        return broker.configs.broker_overrides(default=name == "")
+    raise ConfigRefused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+
+
+async def store(
+    broker: Broker,
+    kind: int,
+    name: str,
+    overrides: Mapping[str, str | None],
+    *,
+    validate_only: bool,
+) -> None:
+    """Check overrides and put them in force for a resource that exists. Raise ConfigRefused."""
+    if kind == ResourceType.TOPIC:
+        accepted = check_topic_overrides(overrides)
+        if not validate_only:
+            await broker.controller.configure_topic(name, accepted)
+        return
+    accepted = check_broker_overrides(overrides, default=name == "")
+    if not validate_only:
+        await broker.controller.configure_broker(accepted, default=name == "")

@@ -1,0 +1,62 @@
+"""`kavka <command> ...`: finds the command's module and calls it, importing nothing else: commands start fast."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+COMMANDS: dict[str, str] = {
+    "server-start": "start a broker",
+    "server-stop": "stop brokers of this machine",
+    "topics": "create, list, describe, alter and delete topics",
+    "configs": "describe and alter the configuration of topics and brokers",
+    "console-producer": "send lines of standard input to a topic",
+    "console-consumer": "print the records of topics",
+    "consumer-groups": "list, describe, delete and reset consumer groups",
+    "get-offsets": "print the offsets of partitions",
+    "delete-records": "move up the start of partitions",
+    "log-dirs": "describe the log directories of brokers",
+    "dump-log": "print and check the files of a log",
+    "broker-api-versions": "print which versions of the protocol brokers speak",
+    "producer-perf-test": "measure producing",
+    "consumer-perf-test": "measure consuming",
+    "simulate": "run the whole system from a seed, in virtual time",
+    "demo": "a live pipeline: web traffic, broker, Spark",
+}
+"""The commands and what each does; the module is the name with underscores."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit code: 0 done, 1 failed, 2 not understood."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_usage())
+        return 0 if words else 2
+    name = words[0]
+    if name in ("--version", "version"):
+        from kavka import __version__
+
+        print(f"kavka {__version__}")
+        return 0
+    if name not in COMMANDS:
+        print(f"kavka: unknown command {name!r}\n\n{_usage()}", file=sys.stderr)
+        return 2
+    module = importlib.import_module(f"kavka.cli.{name.replace('-', '_')}")
+    try:
+        code: int = module.main(words[1:])
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    rows = "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
+    return f"usage: kavka <command> [options]\n\ncommands:\n{rows}\n\n`kavka <command> --help` explains each."
+
+
+if __name__ == "__main__":
+    sys.exit(main())
