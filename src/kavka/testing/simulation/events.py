@@ -52,11 +52,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A reader starts at `offset`, instead of where it was."""
+    """A reader starts anew, instead of going on where it was."""
 
     reader: str
     partition: TopicPartition
-    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +94,17 @@ class Committed:
     member: str
     partition: TopicPartition
     offset: int
+    at_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedSeen:
-    """The coordinator told a group's offset; None when there is none."""
+    """The coordinator told a group's offset, None when there is none, to somebody who asked at `asked_s`."""
 
     group: str
     partition: TopicPartition
     offset: int | None
+    asked_s: float
 
 
 @dataclass(frozen=True, slots=True)

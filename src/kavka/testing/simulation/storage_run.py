@@ -138,7 +138,9 @@ class StorageRun:
                 inode.flip(
                     at + self._source.randrange(17, len(victim.content)), self._source.randrange(8)
                 )
-                model.flipped_from = min(victim.base_offset, model.flipped_from or victim.base_offset)
+                model.flipped_from = min(
+                    victim.base_offset, model.flipped_from or victim.base_offset
+                )
                 self.world.story.tell(
                     "nemesis", f"flips a bit of offset {victim.base_offset} in {path}"
                 )

@@ -34,6 +34,8 @@ class Story:
     def __init__(self, now_s: Callable[[], float]) -> None:
         """Stamp events with `now_s`."""
         self.lines: list[Line] = []
+        self.errors: list[tuple[str, str, BaseException]] = []
+        """Who logged an error with an exception: it was caught by nobody who knew it."""
         self._now_s = now_s
         self._hash = hashlib.blake2b(digest_size=16)
 
@@ -85,4 +87,7 @@ class _Ear(logging.Handler):
         event = f"{level}{record.getMessage()}"
         if record.exc_info and record.exc_info[1] is not None:
             event += f" ({record.exc_info[1]!r})"
+            if record.levelno >= logging.ERROR:
+                who = process.name if process else "world"
+                self._story.errors.append((who, record.getMessage(), record.exc_info[1]))
         self._story.tell(process.name if process else "world", event)

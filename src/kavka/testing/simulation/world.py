@@ -139,8 +139,9 @@ class World:
 
     @property
     def failures(self) -> list[Failure]:
-        """What nobody handled, in the order in which it happened."""
-        return self.loop.failures
+        """What nobody handled, or what the product itself logged as an exception that it did not expect."""
+        logged = [Failure(0.0, who, message, error) for who, message, error in self.story.errors]
+        return self.loop.failures + logged
 
     def node(self, name: str) -> Node:
         """Return the node of this name, a new one at first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.ids import TopicPartition
-from kavka.testing.simulation.events import Acknowledged, Audited, Event
+from kavka.testing.simulation.events import Acknowledged, Audited, Deleted, Event
 from kavka.testing.simulation.invariants.invariant import Invariant, Violation
 
 
@@ -15,6 +15,7 @@ class AcknowledgedRecordsSurvive(Invariant):
     def __init__(self) -> None:
         """Know of no records."""
         self._acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
+        self._deleted: dict[TopicPartition, int] = {}
 
     def observe(self, event: Event) -> None:
         """Remember acknowledgements; compare them with the audit."""
@@ -25,7 +26,14 @@ class AcknowledgedRecordsSurvive(Invariant):
                     raise Violation(
                         f"{partition} offset {offset} was acknowledged for {there!r} and {value!r}"
                     )
+            case Deleted(partition, offset):
+                self._deleted[partition] = max(offset, self._deleted.get(partition, 0))
             case Audited(partition, log_start_offset, _, records):
+                deleted = self._deleted.get(partition, 0)
+                if log_start_offset > deleted:
+                    raise Violation(
+                        f"{partition} starts at {log_start_offset}, deleted was up to {deleted}"
+                    )
                 found = dict(records)
                 for offset, value in self._acknowledged.get(partition, {}).items():
                     if offset >= log_start_offset and found.get(offset) != value:

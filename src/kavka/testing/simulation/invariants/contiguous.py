@@ -19,8 +19,8 @@ class OffsetsHaveNoGaps(Invariant):
     def observe(self, event: Event) -> None:
         """Follow each reader."""
         match event:
-            case Sought(reader, partition, offset):
-                self._next[reader, partition] = offset
+            case Sought(reader, partition):
+                self._next.pop((reader, partition), None)
             case Read(reader, partition, offset, _):
                 expected = self._next.get((reader, partition), offset)
                 if offset != expected:

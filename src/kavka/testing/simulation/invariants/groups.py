@@ -36,22 +36,25 @@ class OneOwnerPerPartition(Invariant):
 
 
 class CommittedOffsetsStay(Invariant):
-    """A group's offset is never told lower than it was confirmed; members here never commit backwards."""
+    """Who asks for a group's offset is never told less than was confirmed before.
+
+    Members of these runs never commit backwards.
+    """
 
     says = "a committed offset survives and never goes back"
 
     def __init__(self) -> None:
         """Know of no group."""
-        self._committed: dict[tuple[str, TopicPartition], int] = {}
+        self._committed: dict[tuple[str, TopicPartition], list[tuple[float, int]]] = {}
 
     def observe(self, event: Event) -> None:
         """Compare what is told with what was confirmed."""
         match event:
-            case Committed(group, _, partition, offset):
-                key = (group, partition)
-                self._committed[key] = max(offset, self._committed.get(key, 0))
-            case CommittedSeen(group, partition, offset):
-                confirmed = self._committed.get((group, partition))
+            case Committed(group, _, partition, offset, at_s):
+                self._committed.setdefault((group, partition), []).append((at_s, offset))
+            case CommittedSeen(group, partition, offset, asked_s):
+                known = self._committed.get((group, partition), [])
+                confirmed = max((there for at_s, there in known if at_s <= asked_s), default=None)
                 if confirmed is not None and (offset is None or offset < confirmed):
                     raise Violation(
                         f"{group} had committed {confirmed} for {partition}, now it is {offset}"
@@ -75,7 +78,7 @@ class CommittedRecordsWereProcessed(Invariant):
         match event:
             case Processed(group, _, partition, _, value):
                 self._processed.setdefault((group, partition), set()).add(value)
-            case Committed(group, _, partition, offset):
+            case Committed(group, _, partition, offset, _):
                 key = (group, partition)
                 self._committed[key] = max(offset, self._committed.get(key, 0))
             case Audited(partition, _, _, records):

@@ -1,0 +1,49 @@
+"""The broker of a run: an ordinary `Broker` on a simulated node, started again whenever it has gone."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kavka.broker.broker import Broker
+from kavka.testing.simulation.chance import stream
+from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.world import Node, World
+
+
+class BrokerNode:
+    """A node whose program is a broker."""
+
+    def __init__(self, world: World, name: str, settings: dict[str, str]) -> None:
+        """Make the node; `keep_running` starts the broker."""
+        self.node: Node = world.node(name)
+        self.keeps_running = True
+        self.is_serving = False
+        self.down_s = (0.05, 3.0)
+        self._world = world
+        self._settings = settings
+        self._source = stream(world.seed, f"keeper of {name}")
+        self._stop = asyncio.Event()
+
+    async def keep_running(self) -> None:
+        """Start the broker, and again after each end, until `keeps_running` is false."""
+        while True:
+            process = self.node.start(self._serve)
+            await process.ended
+            self.is_serving = False
+            if not self.keeps_running:
+                return
+            await asyncio.sleep(self._source.uniform(*self.down_s))
+
+    def stop(self) -> None:
+        """Ask the broker to stop as SIGTERM does."""
+        self._world.story.tell(self.node.name, "is asked to stop")
+        self._stop.set()
+
+    async def _serve(self, host: SimHost) -> None:
+        stop = self._stop = asyncio.Event()
+        broker = Broker(self._settings, host)
+        endpoints = await broker.start()
+        self.is_serving = True
+        self._world.story.tell(self.node.name, f"serves {', '.join(map(str, endpoints))}")
+        await stop.wait()
+        await broker.stop()

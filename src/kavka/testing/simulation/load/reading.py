@@ -1,0 +1,210 @@
+"""Readers at the level of the protocol: one connection, Fetch after Fetch, every byte checked.
+
+They are written against the wire and not against our consumer, so that a fault of the consumer cannot hide one of
+the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.net.peer import Peer
+from kavka.testing.simulation.checker import Checker
+from kavka.testing.simulation.events import Audited, Read, Sought, WatermarkSeen
+from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.invariants import Violation
+from kavka.testing.simulation.load.client import ClientNode
+from kavka.testing.simulation.scenario import BROKER, PORT, Scenario
+from kavka.testing.simulation.world import World
+from kavka.wire.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestTopic,
+    FetchResponse,
+    FetchResponsePartition,
+)
+from kavka.wire.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+    ListOffsetsResponse,
+)
+from kavka.wire.records.batch import decode_records
+from kavka.wire.records.header import batch_crc, walk_complete
+
+FETCH_VERSION = 12  # the last one with topic names
+EARLIEST, LATEST = -2, -1
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A partition's part of an answer."""
+
+    error: ErrorCode
+    high_watermark: int
+    log_start_offset: int
+    records: list[tuple[int, bytes]]
+
+
+class RawReader:
+    """Reads partitions over one connection. Methods raise OSError when it is lost."""
+
+    def __init__(self, peer: Peer) -> None:
+        """Use an open peer."""
+        self.peer = peer
+
+    @classmethod
+    async def connect(cls, host: SimHost, who: str) -> RawReader:
+        """Connect to the broker, trying again until it answers."""
+        while True:
+            try:
+                return cls(
+                    await Peer.connect(host.network, BROKER, PORT, client_id=who, timeout_ms=3000)
+                )
+            except OSError:
+                await asyncio.sleep(0.3)
+
+    async def offset(self, partition: TopicPartition, timestamp: int) -> int | None:
+        """Return the earliest or the latest offset; None while the broker cannot tell."""
+        asked = ListOffsetsRequestPartition(
+            partition_index=partition.partition, timestamp=timestamp
+        )
+        topic = ListOffsetsRequestTopic(name=partition.topic, partitions=[asked])
+        answer = await self.peer.send(
+            ListOffsetsRequest(replica_id=-1, topics=[topic]), timeout_ms=3000
+        )
+        assert isinstance(answer, ListOffsetsResponse)
+        found = answer.topics[0].partitions[0]
+        return found.offset if found.error_code == 0 else None
+
+    async def fetch(
+        self,
+        positions: dict[TopicPartition, int],
+        *,
+        max_bytes: int = 1 << 20,
+        max_wait_ms: int = 300,
+    ) -> dict[TopicPartition, Fetched]:
+        """Fetch what follows the positions. Raise Violation for bytes that are no sound batches."""
+        topics = [
+            FetchRequestTopic(
+                topic=partition.topic,
+                partitions=[
+                    FetchRequestPartition(
+                        partition=partition.partition,
+                        fetch_offset=offset,
+                        partition_max_bytes=max_bytes,
+                    )
+                ],
+            )
+            for partition, offset in positions.items()
+        ]
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 24, topics=topics
+        )
+        answer = await self.peer.send(request, version=FETCH_VERSION, timeout_ms=max_wait_ms + 3000)
+        assert isinstance(answer, FetchResponse)
+        return {
+            TopicPartition(topic.topic, part.partition_index): _fetched(
+                part, positions[TopicPartition(topic.topic, part.partition_index)]
+            )
+            for topic in answer.responses
+            for part in topic.partitions
+        }
+
+
+def _fetched(part: FetchResponsePartition, position: int) -> Fetched:
+    records: list[tuple[int, bytes]] = []
+    buffer = part.records if isinstance(part.records, memoryview) else memoryview(b"")
+    for header in walk_complete(buffer):
+        if batch_crc(buffer, header) != header.crc:
+            raise Violation(f"a batch at offset {header.base_offset} fails its checksum")
+        records += [
+            (record.offset, record.value or b"")
+            for record in decode_records(buffer, header)
+            if record.offset >= position
+        ]
+    return Fetched(
+        ErrorCode.of(part.error_code), part.high_watermark, part.log_start_offset, records
+    )
+
+
+class ReaderNode(ClientNode):
+    """Reads all partitions from the start on, for as long as the run lasts."""
+
+    def __init__(self, world: World, name: str, scenario: Scenario, checker: Checker) -> None:
+        """Read nothing yet."""
+        super().__init__(world, name, scenario, checker)
+        self._max_bytes = self.source.choice([1, 500, 1 << 20])
+
+    async def work(self, host: SimHost) -> None:
+        """Read, connecting again after each loss of the connection, until told to quit."""
+        positions = dict.fromkeys(self.scenario.partitions, 0)
+        for partition in positions:
+            self.checker.observe(Sought(self.who, partition))
+        while not self.quits.is_set():
+            reader = await RawReader.connect(host, self.who)
+            try:
+                while not self.quits.is_set():
+                    await self._step(reader, positions)
+            except OSError:
+                await asyncio.sleep(0.1)
+            finally:
+                reader.peer.close()
+
+    async def _step(self, reader: RawReader, positions: dict[TopicPartition, int]) -> None:
+        fetched = await reader.fetch(positions, max_bytes=self._max_bytes)
+        for partition, part in fetched.items():
+            if part.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                start = await reader.offset(partition, EARLIEST)
+                if start is not None:
+                    self.checker.observe(Sought(self.who, partition))
+                    positions[partition] = start
+            elif part.error is ErrorCode.NONE:
+                self.checker.observe(WatermarkSeen(self.who, partition, part.high_watermark))
+                for offset, value in part.records:
+                    self.checker.observe(Read(self.who, partition, offset, value))
+                    positions[partition] = offset + 1
+        if any(part.error is not ErrorCode.NONE for part in fetched.values()):
+            await asyncio.sleep(0.1)
+
+
+class AuditorNode(ClientNode):
+    """Reads every partition from its start to its end, once."""
+
+    async def work(self, host: SimHost) -> None:
+        """Audit all partitions; start over when the connection is lost."""
+        left = list(self.scenario.partitions)
+        while left:
+            reader = await RawReader.connect(host, self.who)
+            try:
+                while left:
+                    self.checker.observe(await self._audit(reader, left[0]))
+                    del left[0]
+            except OSError:
+                await asyncio.sleep(0.1)
+            finally:
+                reader.peer.close()
+
+    async def _audit(self, reader: RawReader, partition: TopicPartition) -> Audited:
+        start = await self._offset(reader, partition, EARLIEST)
+        end = await self._offset(reader, partition, LATEST)
+        records: list[tuple[int, bytes]] = []
+        position = start
+        while position < end:
+            fetched = (await reader.fetch({partition: position}))[partition]
+            if fetched.error is not ErrorCode.NONE or not fetched.records:
+                await asyncio.sleep(0.1)
+                continue
+            records += fetched.records
+            position = records[-1][0] + 1
+        return Audited(partition, start, end, tuple(records))
+
+    async def _offset(self, reader: RawReader, partition: TopicPartition, timestamp: int) -> int:
+        while True:
+            found = await reader.offset(partition, timestamp)
+            if found is not None:
+                return found
+            await asyncio.sleep(0.1)

@@ -1,0 +1,165 @@
+"""Who makes things fail, within the fault model of the run, and who heals them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+
+from kavka.testing.simulation.chance import stream
+from kavka.testing.simulation.checker import Checker
+from kavka.testing.simulation.cluster import BrokerNode
+from kavka.testing.simulation.disk import DiskFaults
+from kavka.testing.simulation.events import PowerLost
+from kavka.testing.simulation.faults import Fault
+from kavka.testing.simulation.scenario import Scenario
+from kavka.testing.simulation.world import Node, World
+
+_LASTING_S = (0.2, 6.0)
+
+
+class Nemesis:
+    """Does one fault after the other until it is told to heal."""
+
+    def __init__(
+        self, world: World, scenario: Scenario, broker: BrokerNode, checker: Checker
+    ) -> None:
+        """Know the victims."""
+        self._world = world
+        self._scenario = scenario
+        self._broker = broker
+        self._checker = checker
+        self._source: random.Random = stream(world.seed, "nemesis")
+        self._calm = DiskFaults(
+            delay_s=self._source.choice([0.0002, 0.005]), cold=self._source.choice([0.0, 0.2])
+        )
+        self._broker.node.disk.faults = replace(self._calm)
+        self._endings: list[asyncio.Task[None]] = []
+
+    async def rage(self) -> None:
+        """Do faults of the model until the safety phase is over."""
+        if not self._scenario.model.faults:
+            return
+        end_s = self._world.loop.time() + self._scenario.safety_s
+        while True:
+            await asyncio.sleep(self._source.expovariate(1 / self._scenario.fault_interval_s))
+            if self._world.loop.time() >= end_s:
+                return
+            self._do(self._source.choice(self._scenario.model.faults))
+
+    async def heal(self) -> None:
+        """End everything that lasts; what follows must succeed."""
+        for ending in self._endings:
+            ending.cancel()
+        await asyncio.gather(*self._endings, return_exceptions=True)
+        self._world.network.heal()
+        self._world.network.weather.refuse = 0.0
+        self._broker.node.disk.faults = replace(self._calm)
+        self._broker.down_s = (0.05, 0.5)
+        for node in self._world.nodes.values():
+            if node.process is not None:
+                node.process.writes_left = None
+        self._world.story.tell("nemesis", "heals everything")
+
+    def _do(self, fault: Fault) -> None:
+        broker, client = self._broker.node, self._client()
+        match fault:
+            case Fault.KILL:
+                broker.kill()
+            case Fault.KILL_IN_WRITE:
+                broker.kill_in_write(self._source.randrange(20))
+            case Fault.STOP:
+                self._broker.stop()
+            case Fault.PAUSE:
+                self._pause(broker)
+            case Fault.LOSE_POWER:
+                broker.lose_power()
+                self._checker.observe(PowerLost(broker.name))
+            case Fault.KILL_CLIENT if client is not None:
+                client.kill()
+            case Fault.PAUSE_CLIENT if client is not None:
+                self._pause(client)
+            case Fault.RESET:
+                count = self._world.network.break_connections(
+                    self._source.uniform(0.3, 1), self._source
+                )
+                self._tell(f"breaks {count} connections")
+            case Fault.CUT | Fault.CUT_ONE_WAY | Fault.SLOW_LINK if client is not None:
+                self._harm_link(fault, broker, client)
+            case Fault.SLOW_DISK:
+                self._slow_disk(broker)
+            case Fault.COLD:
+                self._tell("empties the page cache of the broker's host")
+                broker.disk.cool()
+            case Fault.JUMP_CLOCK:
+                (client or broker).jump_clock(self._source.choice([-60_000, -1_000, 1_000, 60_000]))
+            case _:
+                pass  # there is no client to harm
+
+    def _client(self) -> Node | None:
+        running = [
+            node
+            for node in self._world.nodes.values()
+            if node is not self._broker.node and node.is_running
+        ]
+        return self._source.choice(running) if running else None
+
+    def _pause(self, node: Node) -> None:
+        process = node.process
+        if process is None or not process.alive:
+            return
+        node.pause()
+
+        def go_on() -> None:
+            if node.process is process:
+                node.resume()
+
+        self._later(go_on)
+
+    def _harm_link(self, fault: Fault, broker: Node, client: Node) -> None:
+        network, ends = self._world.network, [broker.name, client.name]
+        self._source.shuffle(ends)
+        source, target = ends
+        link = network.link(source, target)
+        if fault is Fault.SLOW_LINK:
+            link.slowness = self._source.choice([10.0, 100.0])
+            self._tell(f"makes {link.name} {link.slowness:g} times slower")
+            self._later(lambda: setattr(link, "slowness", 1.0))
+            return
+        both_ways = fault is Fault.CUT
+        self._tell(f"cuts {link.name}{' both ways' if both_ways else ''}")
+        network.cut(source, target, both_ways=both_ways)
+
+        def heal() -> None:
+            self._tell(f"heals {link.name}")
+            link.heal()
+            if both_ways:
+                network.link(target, source).heal()
+
+        self._later(heal)
+
+    def _slow_disk(self, broker: Node) -> None:
+        self._tell("makes the broker's disk slow")
+        broker.disk.faults = replace(self._calm, delay_s=0.1, stall=0.2, stall_s=0.1)
+
+        def heal() -> None:
+            self._tell("makes the broker's disk fast again")
+            broker.disk.faults = replace(self._calm)
+
+        self._later(heal)
+
+    def _later(self, action: object) -> None:
+        """Call `action` after a while, or when everything is healed."""
+        seconds = self._source.uniform(*_LASTING_S)
+
+        async def wait() -> None:
+            try:
+                await asyncio.sleep(seconds)
+            finally:
+                assert callable(action)
+                action()
+
+        self._endings.append(asyncio.ensure_future(wait()))
+
+    def _tell(self, event: str) -> None:
+        self._world.story.tell("nemesis", event)
