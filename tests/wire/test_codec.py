@@ -31,7 +31,7 @@ from kavka.wire.source import source_of
 
 Values = Callable[[type, int], st.SearchStrategy[Any]]
 QUICK = settings(
-    max_examples=8,
+    max_examples=4,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

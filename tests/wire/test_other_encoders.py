@@ -20,7 +20,7 @@ from kavka.wire.schema import Kind, ListOf, fields_of, schema_of, version_range
 
 Values = Callable[[type, int], st.SearchStrategy[Any]]
 QUICK = settings(
-    max_examples=8,
+    max_examples=4,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate],

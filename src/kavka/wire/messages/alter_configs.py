@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33)."""
+"""Replace all settings of a resource (KIP-133); IncrementalAlterConfigs is the better choice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kavka.wire.schema import boolean, field, i8, i16, i32, message, string, str
 
 @struct
 class AlterConfigsRequestConfig:
-    """Part of AlterConfigsRequest."""
+    """A setting."""
 
     name: string = field()
     value: string | None = field(nullable="0+", default=None)
@@ -15,26 +15,31 @@ class AlterConfigsRequestConfig:
 
 @struct
 class AlterConfigsRequestResource:
-    """Part of AlterConfigsRequest."""
+    """The settings of one resource."""
 
     resource_type: i8 = field()
+    """As in DescribeConfigs."""
     resource_name: string = field()
     configs: list[AlterConfigsRequestConfig] = field()
 
 
 @message(api_key=33, versions="0-2", flexible="2+")
 class AlterConfigsRequest:
-    """The request of AlterConfigs."""
+    """The settings that resources shall have; what is not named goes back to its default."""
 
     resources: list[AlterConfigsRequestResource] = field()
     validate_only: boolean = field()
+    """Check everything, change nothing."""
 
 
 @struct
 class AlterConfigsResponseResource:
-    """Part of AlterConfigsResponse."""
+    """What became of one resource."""
 
     error_code: i16 = field()
+    """INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, POLICY_VIOLATION,
+    TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED.
+    """
     error_message: string | None = field(nullable="0+", default=None)
     resource_type: i8 = field()
     resource_name: string = field()
@@ -42,8 +47,8 @@ class AlterConfigsResponseResource:
 
 @message(api_key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse:
-    """The response of AlterConfigs."""
+    """What became of each resource."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     responses: list[AlterConfigsResponseResource] = field()

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (key 45)."""
+"""Move partitions to other brokers, or stop moving them (KIP-455)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from kavka.wire.schema import field, i16, i32, message, string, struct
 
 @struct
 class AlterPartitionReassignmentsRequestPartition:
-    """Part of AlterPartitionReassignmentsRequest."""
+    """A partition to move."""
 
     partition_index: i32 = field()
     replicas: list[i32] | None = field(nullable="0+", default=None)
+    """The brokers that it shall have; None stops a move that is under way."""
 
 
 @struct
 class AlterPartitionReassignmentsRequestTopic:
-    """Part of AlterPartitionReassignmentsRequest."""
+    """Partitions of one topic."""
 
     name: string = field()
     partitions: list[AlterPartitionReassignmentsRequestPartition] = field()
@@ -23,24 +24,28 @@ class AlterPartitionReassignmentsRequestTopic:
 
 @message(api_key=45, versions="0", flexible="0+")
 class AlterPartitionReassignmentsRequest:
-    """The request of AlterPartitionReassignments."""
+    """Partitions to move. The controller takes it."""
 
     timeout_ms: i32 = field(default=60000)
+    """How long to wait until the moves have begun, milliseconds."""
     topics: list[AlterPartitionReassignmentsRequestTopic] = field()
 
 
 @struct
 class AlterPartitionReassignmentsResponsePartition:
-    """Part of AlterPartitionReassignmentsResponse."""
+    """Whether one move has begun."""
 
     partition_index: i32 = field()
     error_code: i16 = field()
+    """INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS
+    (nothing to stop).
+    """
     error_message: string | None = field(nullable="0+", default=None)
 
 
 @struct
 class AlterPartitionReassignmentsResponseTopic:
-    """Part of AlterPartitionReassignmentsResponse."""
+    """Partitions of one topic."""
 
     name: string = field()
     partitions: list[AlterPartitionReassignmentsResponsePartition] = field()
@@ -48,10 +53,11 @@ class AlterPartitionReassignmentsResponseTopic:
 
 @message(api_key=45, versions="0", flexible="0+")
 class AlterPartitionReassignmentsResponse:
-    """The response of AlterPartitionReassignments."""
+    """What became of each move."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     error_code: i16 = field()
+    """NOT_CONTROLLER, CLUSTER_AUTHORIZATION_FAILED, REQUEST_TIMED_OUT."""
     error_message: string | None = field(nullable="0+", default=None)
     responses: list[AlterPartitionReassignmentsResponseTopic] = field()

@@ -1,4 +1,6 @@
-"""ApiVersions (key 18)."""
+"""Which versions of which APIs a broker speaks: the first request on a connection (KIP-35,
+KIP-482, KIP-511, KIP-584).
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,19 @@ from kavka.wire.schema import boolean, field, i16, i32, i64, message, string, st
 
 @message(api_key=18, versions="0-4", flexible="3+")
 class ApiVersionsRequest:
-    """The request of ApiVersions."""
+    """Asks for the broker's versions. Answered before authentication, and whatever its version
+    is.
+    """
 
     client_software_name: string = field("3+", ignorable=True)
+    """Letters, digits, `-` and `.`, not at the ends; anything else is INVALID_REQUEST."""
     client_software_version: string = field("3+", ignorable=True)
+    """As the name."""
 
 
 @struct
 class ApiVersionsResponseApi:
-    """Part of ApiVersionsResponse."""
+    """The versions of one API, both ends included."""
 
     api_key: i16 = field()
     min_version: i16 = field()
@@ -24,7 +30,7 @@ class ApiVersionsResponseApi:
 
 @struct
 class ApiVersionsResponseSupportedFeature:
-    """Part of ApiVersionsResponse."""
+    """The levels of a feature that this broker can take part in."""
 
     name: string = field()
     min_version: i16 = field()
@@ -33,7 +39,7 @@ class ApiVersionsResponseSupportedFeature:
 
 @struct
 class ApiVersionsResponseFinalizedFeature:
-    """Part of ApiVersionsResponse."""
+    """The levels of a feature that the cluster uses."""
 
     name: string = field()
     max_version_level: i16 = field()
@@ -42,17 +48,27 @@ class ApiVersionsResponseFinalizedFeature:
 
 @message(api_key=18, versions="0-4", flexible="3+")
 class ApiVersionsResponse:
-    """The response of ApiVersions."""
+    """The broker's versions. Its header never has tagged fields, because its reader does not
+    know the broker yet.
+    """
 
     error_code: i16 = field()
+    """UNSUPPORTED_VERSION when the version of the request is not known: then the body is in
+    version 0 and names the range of ApiVersions only. INVALID_REQUEST for a malformed client
+    software name or version.
+    """
     api_keys: list[ApiVersionsResponseApi] = field()
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     supported_features: list[ApiVersionsResponseSupportedFeature] = field(
         "3+", tag=0, ignorable=True
     )
+    """What this broker could do. Below version 4 features from level 0 on are left out."""
     finalized_features_epoch: i64 = field("3+", default=-1, tag=1, ignorable=True)
+    """Grows with every change of the finalized features; -1 where the cluster has none."""
     finalized_features: list[ApiVersionsResponseFinalizedFeature] = field(
         "3+", tag=2, ignorable=True
     )
+    """What the cluster has agreed on; all brokers act by it."""
     zk_migration_ready: boolean = field("3+", tag=3, ignorable=True)
+    """Whether a KRaft controller may migrate the cluster from ZooKeeper; always false here."""

@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37)."""
+"""Give topics more partitions (KIP-195)."""
 
 from __future__ import annotations
 
@@ -7,42 +7,50 @@ from kavka.wire.schema import boolean, field, i16, i32, message, string, struct
 
 @struct
 class CreatePartitionsRequestAssignment:
-    """Part of CreatePartitionsRequest."""
+    """The brokers of one new partition, the preferred leader first."""
 
     broker_ids: list[i32] = field()
 
 
 @struct
 class CreatePartitionsRequestTopic:
-    """Part of CreatePartitionsRequest."""
+    """A topic to extend."""
 
     name: string = field()
     count: i32 = field()
+    """How many it shall have in all."""
     assignments: list[CreatePartitionsRequestAssignment] | None = field(nullable="0+")
+    """The brokers of every new partition; None lets the controller choose."""
 
 
 @message(api_key=37, versions="0-3", flexible="2+")
 class CreatePartitionsRequest:
-    """The request of CreatePartitions."""
+    """How many partitions topics shall have. The controller takes it."""
 
     topics: list[CreatePartitionsRequestTopic] = field()
     timeout_ms: i32 = field()
+    """How long to wait until the partitions are made, milliseconds."""
     validate_only: boolean = field()
+    """Check everything, create nothing."""
 
 
 @struct
 class CreatePartitionsResponseTopic:
-    """Part of CreatePartitionsResponse."""
+    """What became of one topic."""
 
     name: string = field()
     error_code: i16 = field()
+    """INVALID_PARTITIONS (not more than before), INVALID_REPLICA_ASSIGNMENT,
+    REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST (named twice).
+    NOT_CONTROLLER: ask the controller. REQUEST_TIMED_OUT, TOPIC_AUTHORIZATION_FAILED.
+    """
     error_message: string | None = field(nullable="0+", default=None)
 
 
 @message(api_key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse:
-    """The response of CreatePartitions."""
+    """What became of each topic."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     results: list[CreatePartitionsResponseTopic] = field()

@@ -1,4 +1,4 @@
-"""DeleteGroups (key 42)."""
+"""Delete groups with their offsets (KIP-229)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from kavka.wire.schema import field, i16, i32, message, string, struct
 
 @message(api_key=42, versions="0-2", flexible="2+")
 class DeleteGroupsRequest:
-    """The request of DeleteGroups."""
+    """Groups to delete; they must be empty."""
 
     groups_names: list[string] = field()
 
 
 @struct
 class DeleteGroupsResponseGroup:
-    """Part of DeleteGroupsResponse."""
+    """What became of one group."""
 
     group_id: string = field()
     error_code: i16 = field()
+    """NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
+    COORDINATOR_LOAD_IN_PROGRESS, INVALID_GROUP_ID, GROUP_AUTHORIZATION_FAILED.
+    """
 
 
 @message(api_key=42, versions="0-2", flexible="2+")
 class DeleteGroupsResponse:
-    """The response of DeleteGroups."""
+    """What became of each group."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     results: list[DeleteGroupsResponseGroup] = field()

@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21)."""
+"""Move the start of partitions forward (KIP-107)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from kavka.wire.schema import field, i16, i32, i64, message, string, struct
 
 @struct
 class DeleteRecordsRequestPartition:
-    """Part of DeleteRecordsRequest."""
+    """Where a partition shall begin."""
 
     partition_index: i32 = field()
     offset: i64 = field()
+    """The new first offset; -1 is the high watermark."""
 
 
 @struct
 class DeleteRecordsRequestTopic:
-    """Part of DeleteRecordsRequest."""
+    """Partitions of one topic."""
 
     name: string = field()
     partitions: list[DeleteRecordsRequestPartition] = field()
@@ -23,24 +24,30 @@ class DeleteRecordsRequestTopic:
 
 @message(api_key=21, versions="0-2", flexible="2+")
 class DeleteRecordsRequest:
-    """The request of DeleteRecords."""
+    """Asks leaders to forget what is before an offset."""
 
     topics: list[DeleteRecordsRequestTopic] = field()
     timeout_ms: i32 = field()
+    """How long to wait until all replicas have followed, milliseconds."""
 
 
 @struct
 class DeleteRecordsResponsePartition:
-    """Part of DeleteRecordsResponse."""
+    """Where one partition begins now."""
 
     partition_index: i32 = field()
     low_watermark: i64 = field()
+    """The lowest first offset of all live replicas; -1 on error."""
     error_code: i16 = field()
+    """OFFSET_OUT_OF_RANGE (above the high watermark), NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_TOPIC_OR_PARTITION, REQUEST_TIMED_OUT. POLICY_VIOLATION: the topic is compacted
+    only. INVALID_TOPIC_EXCEPTION: an internal topic. TOPIC_AUTHORIZATION_FAILED.
+    """
 
 
 @struct
 class DeleteRecordsResponseTopic:
-    """Part of DeleteRecordsResponse."""
+    """Partitions of one topic."""
 
     name: string = field()
     partitions: list[DeleteRecordsResponsePartition] = field()
@@ -48,8 +55,8 @@ class DeleteRecordsResponseTopic:
 
 @message(api_key=21, versions="0-2", flexible="2+")
 class DeleteRecordsResponse:
-    """The response of DeleteRecords."""
+    """Where the partitions begin now."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     topics: list[DeleteRecordsResponseTopic] = field()

@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29)."""
+"""Which access rules there are (KIP-140, KIP-290)."""
 
 from __future__ import annotations
 
@@ -7,30 +7,39 @@ from kavka.wire.schema import field, i8, i16, i32, message, string, struct
 
 @message(api_key=29, versions="0-3", flexible="2+")
 class DescribeAclsRequest:
-    """The request of DescribeAcls."""
+    """A filter; what is None or 1 (any) fits everything."""
 
     resource_type_filter: i8 = field()
+    """1: any. 2: topic. 3: group. 4: cluster. 5: transactional id. 6: delegation token. 7: user."""
     resource_name_filter: string | None = field(nullable="0+", default=None)
     pattern_type_filter: i8 = field("1+", default=3)
+    """1: any. 2: those that would match the name. 3: literal. 4: prefixed."""
     principal_filter: string | None = field(nullable="0+", default=None)
     host_filter: string | None = field(nullable="0+", default=None)
     operation: i8 = field()
+    """1: any. 2: all. 3: read. 4: write. 5: create. 6: delete. 7: alter. 8: describe. 9: cluster
+    action. 10: describe configs. 11: alter configs. 12: idempotent write. 13: create tokens.
+    14: describe tokens. 15: two-phase commit.
+    """
     permission_type: i8 = field()
+    """1: any. 2: deny. 3: allow."""
 
 
 @struct
 class DescribeAclsResponseAcl:
-    """Part of DescribeAclsResponse."""
+    """Who may, or may not, do what, and from where."""
 
     principal: string = field()
+    """Such as `User:alice`, or `User:*` for everybody."""
     host: string = field()
+    """An address, or `*` for all."""
     operation: i8 = field()
     permission_type: i8 = field()
 
 
 @struct
 class DescribeAclsResponseResource:
-    """Part of DescribeAclsResponse."""
+    """A resource, or a prefix of names, and its rules."""
 
     resource_type: i8 = field()
     resource_name: string = field()
@@ -40,10 +49,13 @@ class DescribeAclsResponseResource:
 
 @message(api_key=29, versions="0-3", flexible="2+")
 class DescribeAclsResponse:
-    """The response of DescribeAcls."""
+    """The rules that fit."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     error_code: i16 = field()
+    """SECURITY_DISABLED: the broker has no authorizer. INVALID_REQUEST,
+    CLUSTER_AUTHORIZATION_FAILED.
+    """
     error_message: string | None = field(nullable="0+", default=None)
     resources: list[DescribeAclsResponseResource] = field()

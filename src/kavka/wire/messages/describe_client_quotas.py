@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (key 48)."""
+"""The quotas of users, clients and addresses (KIP-546)."""
 
 from __future__ import annotations
 
@@ -7,32 +7,37 @@ from kavka.wire.schema import boolean, f64, field, i8, i16, i32, message, string
 
 @struct
 class DescribeClientQuotasRequestComponent:
-    """Part of DescribeClientQuotasRequest."""
+    """What one component of an entity must be."""
 
     entity_type: string = field()
+    """user, client-id or ip."""
     match_type: i8 = field()
+    """0: the name `match`. 1: the default. 2: any name."""
     match: string | None = field(nullable="0+", default=None)
 
 
 @message(api_key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest:
-    """The request of DescribeClientQuotas."""
+    """Which quotas are wanted."""
 
     components: list[DescribeClientQuotasRequestComponent] = field()
+    """All must fit."""
     strict: boolean = field()
+    """Whether an entity may have no other components than those named."""
 
 
 @struct
 class DescribeClientQuotasResponseEntity:
-    """Part of DescribeClientQuotasResponse."""
+    """A component of an entity."""
 
     entity_type: string = field()
     entity_name: string | None = field(nullable="0+", default=None)
+    """None is the default."""
 
 
 @struct
 class DescribeClientQuotasResponseValue:
-    """Part of DescribeClientQuotasResponse."""
+    """A quota, such as producer_byte_rate."""
 
     key: string = field()
     value: f64 = field()
@@ -40,7 +45,7 @@ class DescribeClientQuotasResponseValue:
 
 @struct
 class DescribeClientQuotasResponseEntry:
-    """Part of DescribeClientQuotasResponse."""
+    """The quotas of one entity."""
 
     entity: list[DescribeClientQuotasResponseEntity] = field()
     values: list[DescribeClientQuotasResponseValue] = field()
@@ -48,10 +53,12 @@ class DescribeClientQuotasResponseEntry:
 
 @message(api_key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasResponse:
-    """The response of DescribeClientQuotas."""
+    """Quotas."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     error_code: i16 = field()
+    """INVALID_REQUEST, CLUSTER_AUTHORIZATION_FAILED."""
     error_message: string | None = field(nullable="0+", default=None)
     entries: list[DescribeClientQuotasResponseEntry] | None = field(nullable="0+")
+    """None on error."""

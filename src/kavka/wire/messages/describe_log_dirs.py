@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35)."""
+"""The log directories of a broker and what lies in them (KIP-113, KIP-827)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kavka.wire.schema import boolean, field, i16, i32, i64, message, string, st
 
 @struct
 class DescribeLogDirsRequestTopic:
-    """Part of DescribeLogDirsRequest."""
+    """Partitions of one topic."""
 
     topic: string = field()
     partitions: list[i32] = field()
@@ -15,24 +15,30 @@ class DescribeLogDirsRequestTopic:
 
 @message(api_key=35, versions="0-4", flexible="2+")
 class DescribeLogDirsRequest:
-    """The request of DescribeLogDirs."""
+    """Asks a broker for its log directories."""
 
     topics: list[DescribeLogDirsRequestTopic] | None = field(nullable="0+")
+    """None asks for all partitions."""
 
 
 @struct
 class DescribeLogDirsResponsePartition:
-    """Part of DescribeLogDirsResponse."""
+    """A replica in the directory."""
 
     partition_index: i32 = field()
     partition_size: i64 = field()
+    """Bytes of all segments."""
     offset_lag: i64 = field()
+    """How far the end of the log is behind the high watermark, or behind the current replica for
+    a future one.
+    """
     is_future_key: boolean = field()
+    """Whether the replica is being moved here and will replace the one in another directory."""
 
 
 @struct
 class DescribeLogDirsResponseTopic:
-    """Part of DescribeLogDirsResponse."""
+    """Partitions of one topic."""
 
     name: string = field()
     partitions: list[DescribeLogDirsResponsePartition] = field()
@@ -40,20 +46,25 @@ class DescribeLogDirsResponseTopic:
 
 @struct
 class DescribeLogDirsResponseLogDir:
-    """Part of DescribeLogDirsResponse."""
+    """A log directory."""
 
     error_code: i16 = field()
+    """KAFKA_STORAGE_ERROR: the directory is offline."""
     log_dir: string = field()
+    """Its absolute path."""
     topics: list[DescribeLogDirsResponseTopic] = field()
     total_bytes: i64 = field("4+", default=-1, ignorable=True)
+    """Of the file system; -1 is unknown."""
     usable_bytes: i64 = field("4+", default=-1, ignorable=True)
+    """Free in the file system for this process; -1 is unknown."""
 
 
 @message(api_key=35, versions="0-4", flexible="2+")
 class DescribeLogDirsResponse:
-    """The response of DescribeLogDirs."""
+    """The log directories of the broker asked."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     error_code: i16 = field("3+", ignorable=True)
+    """CLUSTER_AUTHORIZATION_FAILED."""
     results: list[DescribeLogDirsResponseLogDir] = field()

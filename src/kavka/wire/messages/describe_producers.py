@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61)."""
+"""The producers that partitions remember (KIP-664)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kavka.wire.schema import field, i16, i32, i64, message, string, struct
 
 @struct
 class DescribeProducersRequestTopic:
-    """Part of DescribeProducersRequest."""
+    """Partitions of one topic."""
 
     name: string = field()
     partition_indexes: list[i32] = field()
@@ -15,36 +15,43 @@ class DescribeProducersRequestTopic:
 
 @message(api_key=61, versions="0", flexible="0+")
 class DescribeProducersRequest:
-    """The request of DescribeProducers."""
+    """Asks leaders for the producers of partitions."""
 
     topics: list[DescribeProducersRequestTopic] = field()
 
 
 @struct
 class DescribeProducersResponseActiveProducer:
-    """Part of DescribeProducersResponse."""
+    """What a partition remembers of a producer."""
 
     producer_id: i64 = field()
     producer_epoch: i32 = field()
     last_sequence: i32 = field(default=-1)
+    """-1 for none."""
     last_timestamp: i64 = field(default=-1)
+    """Of its last batch, milliseconds since 1970; -1 for none."""
     coordinator_epoch: i32 = field()
+    """Of the coordinator that wrote its last marker; -1 for none."""
     current_txn_start_offset: i64 = field(default=-1)
+    """The first offset of its open transaction; -1 when none is open."""
 
 
 @struct
 class DescribeProducersResponsePartition:
-    """Part of DescribeProducersResponse."""
+    """The producers of one partition."""
 
     partition_index: i32 = field()
     error_code: i16 = field()
+    """NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
+    TOPIC_AUTHORIZATION_FAILED.
+    """
     error_message: string | None = field(nullable="0+", default=None)
     active_producers: list[DescribeProducersResponseActiveProducer] = field()
 
 
 @struct
 class DescribeProducersResponseTopic:
-    """Part of DescribeProducersResponse."""
+    """Partitions of one topic."""
 
     name: string = field()
     partitions: list[DescribeProducersResponsePartition] = field()
@@ -52,8 +59,8 @@ class DescribeProducersResponseTopic:
 
 @message(api_key=61, versions="0", flexible="0+")
 class DescribeProducersResponse:
-    """The response of DescribeProducers."""
+    """The producers."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     topics: list[DescribeProducersResponseTopic] = field()

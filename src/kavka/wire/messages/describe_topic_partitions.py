@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75)."""
+"""Topics and their partitions, page by page (KIP-966)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from kavka.wire.schema import boolean, field, i16, i32, message, string, struct,
 
 @struct
 class DescribeTopicPartitionsRequestTopic:
-    """Part of DescribeTopicPartitionsRequest."""
+    """A topic to describe."""
 
     name: string = field()
 
 
 @struct
 class DescribeTopicPartitionsRequestCursor:
-    """Part of DescribeTopicPartitionsRequest."""
+    """The first topic and partition of a page."""
 
     topic_name: string = field()
     partition_index: i32 = field()
@@ -22,43 +22,52 @@ class DescribeTopicPartitionsRequestCursor:
 
 @message(api_key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsRequest:
-    """The request of DescribeTopicPartitions."""
+    """Asks for topics in the order of their names."""
 
     topics: list[DescribeTopicPartitionsRequestTopic] = field()
+    """Empty asks for all."""
     response_partition_limit: i32 = field(default=2000)
+    """The most partitions of a page; the broker has a limit of its own."""
     cursor: DescribeTopicPartitionsRequestCursor | None = field(nullable="0+", default=None)
+    """Where the page begins; None for the first one."""
 
 
 @struct
 class DescribeTopicPartitionsResponsePartition:
-    """Part of DescribeTopicPartitionsResponse."""
+    """A partition and its replicas."""
 
     error_code: i16 = field()
+    """LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND."""
     partition_index: i32 = field()
     leader_id: i32 = field()
+    """-1 while there is none."""
     leader_epoch: i32 = field(default=-1)
     replica_nodes: list[i32] = field()
     isr_nodes: list[i32] = field()
     eligible_leader_replicas: list[i32] | None = field(nullable="0+", default=None)
+    """Out of the in-sync set, yet complete; None where the cluster does not keep them."""
     last_known_elr: list[i32] | None = field(nullable="0+", default=None)
+    """The last known ones; None where the cluster does not keep them."""
     offline_replicas: list[i32] = field()
 
 
 @struct
 class DescribeTopicPartitionsResponseTopic:
-    """Part of DescribeTopicPartitionsResponse."""
+    """A topic, or why there is none."""
 
     error_code: i16 = field()
+    """UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED."""
     name: string | None = field(nullable="0+", default=None)
     topic_id: uuid = field()
     is_internal: boolean = field()
     partitions: list[DescribeTopicPartitionsResponsePartition] = field()
     topic_authorized_operations: i32 = field(default=-2147483648)
+    """A set of bits by AclOperation."""
 
 
 @struct
 class DescribeTopicPartitionsResponseCursor:
-    """Part of DescribeTopicPartitionsResponse."""
+    """The first topic and partition of the next page."""
 
     topic_name: string = field()
     partition_index: i32 = field()
@@ -66,9 +75,10 @@ class DescribeTopicPartitionsResponseCursor:
 
 @message(api_key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse:
-    """The response of DescribeTopicPartitions."""
+    """A page of topics."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     topics: list[DescribeTopicPartitionsResponseTopic] = field()
     next_cursor: DescribeTopicPartitionsResponseCursor | None = field(nullable="0+", default=None)
+    """Where the next page begins; None when this is the last one."""

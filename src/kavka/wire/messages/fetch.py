@@ -1,4 +1,6 @@
-"""Fetch (key 1)."""
+"""Read batches of records: consumers, and followers of a partition (KIP-227, KIP-320, KIP-392,
+KIP-595, KIP-951).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from kavka.wire.schema import field, i8, i16, i32, i64, message, records, string
 
 @struct
 class FetchRequestReplicaState:
-    """Part of FetchRequest."""
+    """A broker that follows, with the epoch that fences its former lives (KIP-903)."""
 
     replica_id: i32 = field(default=-1)
     replica_epoch: i64 = field(default=-1)
@@ -15,20 +17,27 @@ class FetchRequestReplicaState:
 
 @struct
 class FetchRequestPartition:
-    """Part of FetchRequest."""
+    """From where to read a partition."""
 
     partition: i32 = field()
     current_leader_epoch: i32 = field("9+", default=-1, ignorable=True)
+    """What the reader believes to be the leader epoch; -1 does not check it."""
     fetch_offset: i64 = field()
     last_fetched_epoch: i32 = field("12+", default=-1)
+    """The leader epoch of the last record that a follower has; the leader answers with
+    `diverging_epoch` where its log differs.
+    """
     log_start_offset: i64 = field("5+", default=-1, ignorable=True)
+    """A follower's first offset, so that the leader knows the lowest one; -1 from a consumer."""
     partition_max_bytes: i32 = field()
+    """The most bytes of this partition; the first batch may be larger."""
     replica_directory_id: uuid = field("17+", tag=0, ignorable=True)
+    """The follower's directory; KRaft only."""
 
 
 @struct
 class FetchRequestTopic:
-    """Part of FetchRequest."""
+    """Partitions of one topic."""
 
     topic: string = field("0-12", ignorable=True)
     topic_id: uuid = field("13+", ignorable=True)
@@ -37,7 +46,7 @@ class FetchRequestTopic:
 
 @struct
 class FetchRequestForgottenTopic:
-    """Part of FetchRequest."""
+    """Partitions that leave the session."""
 
     topic: string = field("7-12", ignorable=True)
     topic_id: uuid = field("13+", ignorable=True)
@@ -46,25 +55,41 @@ class FetchRequestForgottenTopic:
 
 @message(api_key=1, versions="0-17", flexible="12+")
 class FetchRequest:
-    """The request of Fetch."""
+    """Asks for records from offsets on, all at once or, in a session, what changed since the
+    last request.
+    """
 
     cluster_id: string | None = field("12+", nullable="12+", default=None, tag=0, ignorable=True)
+    """Checked by KRaft quorums only."""
     replica_id: i32 = field("0-14", default=-1)
+    """The broker that follows; -1 for a consumer, -2 for a debugging one."""
     replica_state: FetchRequestReplicaState = field("15+", tag=1)
+    """Who follows, since version 15."""
     max_wait_ms: i32 = field()
+    """How long the broker may wait for `min_bytes`, milliseconds."""
     min_bytes: i32 = field()
+    """The broker waits until so many bytes are there over all partitions."""
     max_bytes: i32 = field("3+", default=2147483647, ignorable=True)
+    """The most bytes to send; the first batch is sent even when it is larger."""
     isolation_level: i8 = field("4+", ignorable=True)
+    """0 reads to the high watermark, 1 (read_committed) to the last stable offset."""
     session_id: i32 = field("7+", ignorable=True)
+    """0 outside of a session."""
     session_epoch: i32 = field("7+", default=-1, ignorable=True)
+    """-1: no session, send everything. 0: a new session, please. Above: the next epoch of the
+    session.
+    """
     topics: list[FetchRequestTopic] = field()
+    """What to read; in a session, what was added or changed."""
     forgotten_topics_data: list[FetchRequestForgottenTopic] = field("7+")
+    """What to drop from the session."""
     rack_id: string = field("11+", ignorable=True)
+    """The consumer's rack, so that a replica near to it can be preferred (KIP-392)."""
 
 
 @struct
 class FetchResponseDivergingEpoch:
-    """Part of FetchResponse."""
+    """The end of a leader epoch in the leader's log; -1 and -1 when it was not said."""
 
     epoch: i32 = field(default=-1)
     end_offset: i64 = field(default=-1)
@@ -72,7 +97,7 @@ class FetchResponseDivergingEpoch:
 
 @struct
 class FetchResponseCurrentLeader:
-    """Part of FetchResponse."""
+    """Who leads a partition; -1 and -1 when it was not said."""
 
     leader_id: i32 = field(default=-1)
     leader_epoch: i32 = field(default=-1)
@@ -80,7 +105,7 @@ class FetchResponseCurrentLeader:
 
 @struct
 class FetchResponseSnapshotId:
-    """Part of FetchResponse."""
+    """A snapshot of KRaft's metadata log."""
 
     end_offset: i64 = field(default=-1)
     epoch: i32 = field(default=-1)
@@ -88,7 +113,7 @@ class FetchResponseSnapshotId:
 
 @struct
 class FetchResponseAbortedTransaction:
-    """Part of FetchResponse."""
+    """The records of this producer from this offset to its next abort marker do not count."""
 
     producer_id: i64 = field()
     first_offset: i64 = field()
@@ -96,26 +121,46 @@ class FetchResponseAbortedTransaction:
 
 @struct
 class FetchResponsePartition:
-    """Part of FetchResponse."""
+    """Records of one partition."""
 
     partition_index: i32 = field()
     error_code: i16 = field()
+    """OFFSET_OUT_OF_RANGE: below the log's start or above its end. NOT_LEADER_OR_FOLLOWER,
+    FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR:
+    leadership moved, or the reader is ahead. UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID,
+    INCONSISTENT_TOPIC_ID: no such topic. TOPIC_AUTHORIZATION_FAILED.
+    UNSUPPORTED_COMPRESSION_TYPE: zstd for a reader below version 10. CORRUPT_MESSAGE: the log
+    is damaged there.
+    """
     high_watermark: i64 = field()
+    """The offset after the last record that all in-sync replicas have; -1 on error."""
     last_stable_offset: i64 = field("4+", default=-1, ignorable=True)
+    """The offset below which all transactions are decided; readers with isolation level 1 get
+    nothing above it.
+    """
     log_start_offset: i64 = field("5+", default=-1, ignorable=True)
+    """The first offset that the partition still has; -1 on error."""
     diverging_epoch: FetchResponseDivergingEpoch = field("12+", tag=0)
+    """Where the follower must truncate to: the end of the last epoch that both logs have."""
     current_leader: FetchResponseCurrentLeader = field("12+", tag=1)
+    """The leader, where the error is about leadership."""
     snapshot_id: FetchResponseSnapshotId = field("12+", tag=2)
+    """The snapshot to fetch instead; KRaft's metadata log only."""
     aborted_transactions: list[FetchResponseAbortedTransaction] | None = field(
         "4+", nullable="4+", ignorable=True
     )
+    """For isolation level 1: aborted transactions in the range, ordered by first offset. None
+    otherwise.
+    """
     preferred_read_replica: i32 = field("11+", default=-1)
+    """A replica that the consumer should read from; -1 for none."""
     records: records | None = field(nullable="0+", default=None)
+    """Whole batches, the first of which holds the offset asked for; the last may be cut off."""
 
 
 @struct
 class FetchResponseTopic:
-    """Part of FetchResponse."""
+    """Partitions of one topic."""
 
     topic: string = field("0-12", ignorable=True)
     topic_id: uuid = field("13+", ignorable=True)
@@ -124,21 +169,28 @@ class FetchResponseTopic:
 
 @struct
 class FetchResponseNodeEndpoint:
-    """Part of FetchResponse."""
+    """Where a broker listens."""
 
     node_id: i32 = field()
     host: string = field()
     port: i32 = field()
     rack: string | None = field(nullable="0+", default=None)
+    """None where the broker has no broker.rack."""
 
 
 @message(api_key=1, versions="0-17", flexible="12+")
 class FetchResponse:
-    """The response of Fetch."""
+    """Records, and how far the partitions reach."""
 
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     error_code: i16 = field("7+", ignorable=True)
+    """FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR:
+    begin a new session.
+    """
     session_id: i32 = field("7+")
+    """0 when the broker keeps no session."""
     responses: list[FetchResponseTopic] = field()
+    """In a session only partitions that have records, an error or moved marks."""
     node_endpoints: list[FetchResponseNodeEndpoint] = field("16+", tag=0)
+    """Where the leaders named in `current_leader` listen (KIP-951)."""

@@ -1,4 +1,4 @@
-"""InitProducerId (key 22)."""
+"""Gives a producer its id and epoch, and fences its former life (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,33 @@ from kavka.wire.schema import field, i16, i32, i64, message, string
 
 @message(api_key=22, versions="0-5", flexible="2+")
 class InitProducerIdRequest:
-    """The request of InitProducerId."""
+    """Asks for a producer id: any broker if there is no transactional id, else its coordinator."""
 
     transactional_id: string | None = field(nullable="0+", default=None)
+    """None for a producer that is idempotent only."""
     transaction_timeout_ms: i32 = field()
+    """After which the coordinator aborts a transaction, milliseconds; for transactional
+    producers.
+    """
     producer_id: i64 = field("3+", default=-1)
+    """The id that the producer has and wants a new epoch for; -1 for none (KIP-360)."""
     producer_epoch: i16 = field("3+", default=-1)
+    """The epoch that it has; -1 for none."""
 
 
 @message(api_key=22, versions="0-5", flexible="2+")
 class InitProducerIdResponse:
-    """The response of InitProducerId."""
+    """A producer's id and epoch."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     error_code: i16 = field()
+    """NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS: find the
+    coordinator, try again. CONCURRENT_TRANSACTIONS: an unfinished transaction is being
+    aborted first, try again. INVALID_TRANSACTION_TIMEOUT. PRODUCER_FENCED
+    (INVALID_PRODUCER_EPOCH below version 4): a newer producer has taken the id.
+    INVALID_REQUEST: an empty transactional id. TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    CLUSTER_AUTHORIZATION_FAILED.
+    """
     producer_id: i64 = field(default=-1)
     producer_epoch: i16 = field()

@@ -1,4 +1,6 @@
-"""JoinGroup (key 11)."""
+"""Become or stay a member of a group; answered when the rebalance is complete (KIP-62, KIP-345,
+KIP-394, KIP-814).
+"""
 
 from __future__ import annotations
 
@@ -7,46 +9,71 @@ from kavka.wire.schema import binary, boolean, field, i16, i32, message, string,
 
 @struct
 class JoinGroupRequestProtocol:
-    """Part of JoinGroupRequest."""
+    """An assignor that a member supports."""
 
     name: string = field()
     metadata: binary = field()
+    """What the assignor must know of the member: for consumers a `Subscription`."""
 
 
 @message(api_key=11, versions="0-9", flexible="6+")
 class JoinGroupRequest:
-    """The request of JoinGroup."""
+    """Joins with what the member supports."""
 
     group_id: string = field()
     session_timeout_ms: i32 = field()
+    """How long the member lives without a heartbeat, milliseconds."""
     rebalance_timeout_ms: i32 = field("1+", default=-1, ignorable=True)
+    """How long a rebalance waits for the member, milliseconds; -1 (version 0) means the session
+    timeout.
+    """
     member_id: string = field()
+    """Empty on the first join; afterwards as the coordinator gave it."""
     group_instance_id: string | None = field("5+", nullable="5+", default=None)
+    """The name of a static member (KIP-345); None for a dynamic one."""
     protocol_type: string = field()
+    """`consumer` for consumers; all members must agree."""
     protocols: list[JoinGroupRequestProtocol] = field()
+    """The assignors that the member supports, its favourite first."""
     reason: string | None = field("8+", nullable="8+", default=None, ignorable=True)
+    """Why it joins, for the broker's log (KIP-800)."""
 
 
 @struct
 class JoinGroupResponseMember:
-    """Part of JoinGroupResponse."""
+    """A member, as the leader sees it."""
 
     member_id: string = field()
     group_instance_id: string | None = field("5+", nullable="5+", default=None, ignorable=True)
+    """The name of a static member (KIP-345); None for a dynamic one."""
     metadata: binary = field()
+    """What it sent for the chosen assignor."""
 
 
 @message(api_key=11, versions="0-9", flexible="6+")
 class JoinGroupResponse:
-    """The response of JoinGroup."""
+    """The new generation, with all members if the receiver is the leader."""
 
     throttle_time_ms: i32 = field("2+", ignorable=True)
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     error_code: i16 = field()
+    """MEMBER_ID_REQUIRED: join again with the `member_id` of this answer. UNKNOWN_MEMBER_ID,
+    FENCED_INSTANCE_ID. INCONSISTENT_GROUP_PROTOCOL, INVALID_SESSION_TIMEOUT,
+    INVALID_GROUP_ID, GROUP_MAX_SIZE_REACHED: it cannot join this way. NOT_COORDINATOR,
+    COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS: find the coordinator, try again.
+    REBALANCE_IN_PROGRESS: join again. GROUP_AUTHORIZATION_FAILED.
+    """
     generation_id: i32 = field(default=-1)
+    """-1 on error."""
     protocol_type: string | None = field("7+", nullable="7+", default=None, ignorable=True)
     protocol_name: string | None = field(nullable="7+")
+    """The assignor that all members support; None on error, empty below version 7."""
     leader: string = field()
+    """The member that assigns; empty on error."""
     skip_assignment: boolean = field("9+")
+    """Whether the leader shall keep the assignment that the group has: a static leader came back
+    (KIP-814).
+    """
     member_id: string = field()
     members: list[JoinGroupResponseMember] = field()
+    """Everybody, to the leader; empty to the others."""

@@ -1,4 +1,6 @@
-"""LeaveGroup (key 13)."""
+"""Leave a group at once instead of by timeout; since version 3 also for several members
+(KIP-345, KIP-800).
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,18 @@ from kavka.wire.schema import field, i16, i32, message, string, struct
 
 @struct
 class LeaveGroupRequestMember:
-    """Part of LeaveGroupRequest."""
+    """A member to take out: by id, or a static one by its instance id with an empty member id."""
 
     member_id: string = field()
     group_instance_id: string | None = field(nullable="0+", default=None)
+    """The name of a static member (KIP-345); None for a dynamic one."""
     reason: string | None = field("5+", nullable="5+", default=None, ignorable=True)
+    """Why it leaves, for the broker's log (KIP-800)."""
 
 
 @message(api_key=13, versions="0-5", flexible="4+")
 class LeaveGroupRequest:
-    """The request of LeaveGroup."""
+    """Takes members out."""
 
     group_id: string = field()
     member_id: string = field("0-2")
@@ -25,18 +29,24 @@ class LeaveGroupRequest:
 
 @struct
 class LeaveGroupResponseMember:
-    """Part of LeaveGroupResponse."""
+    """What became of one member."""
 
     member_id: string = field()
     group_instance_id: string | None = field(nullable="0+", default=None)
+    """The name of a static member (KIP-345); None for a dynamic one."""
     error_code: i16 = field()
+    """UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
 
 
 @message(api_key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse:
-    """The response of LeaveGroup."""
+    """What became of each member."""
 
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     error_code: i16 = field()
+    """Of the group: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS,
+    INVALID_GROUP_ID, GROUP_AUTHORIZATION_FAILED. Below version 3 also the error of the one
+    member.
+    """
     members: list[LeaveGroupResponseMember] = field("3+")

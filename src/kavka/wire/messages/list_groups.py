@@ -1,4 +1,4 @@
-"""ListGroups (key 16)."""
+"""The groups that a broker coordinates (KIP-518, KIP-848)."""
 
 from __future__ import annotations
 
@@ -7,27 +7,32 @@ from kavka.wire.schema import field, i16, i32, message, string, struct
 
 @message(api_key=16, versions="0-5", flexible="3+")
 class ListGroupsRequest:
-    """The request of ListGroups."""
+    """Asks one coordinator for its groups."""
 
     states_filter: list[string] = field("4+")
+    """Names of states, in any case; empty takes all."""
     types_filter: list[string] = field("5+")
+    """`classic` or `consumer`, in any case; empty takes both."""
 
 
 @struct
 class ListGroupsResponseGroup:
-    """Part of ListGroupsResponse."""
+    """A group."""
 
     group_id: string = field()
     protocol_type: string = field()
+    """`consumer` for consumers; empty for a group that only keeps offsets."""
     group_state: string = field("4+", ignorable=True)
+    """Empty, PreparingRebalance, CompletingRebalance, Stable or Dead."""
     group_type: string = field("5+", ignorable=True)
 
 
 @message(api_key=16, versions="0-5", flexible="3+")
 class ListGroupsResponse:
-    """The response of ListGroups."""
+    """The groups of this coordinator."""
 
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     error_code: i16 = field()
+    """COORDINATOR_NOT_AVAILABLE. COORDINATOR_LOAD_IN_PROGRESS: the list may lack groups."""
     groups: list[ListGroupsResponseGroup] = field()

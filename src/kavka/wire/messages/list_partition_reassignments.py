@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46)."""
+"""Which partitions are being moved (KIP-455)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kavka.wire.schema import field, i16, i32, message, string, struct
 
 @struct
 class ListPartitionReassignmentsRequestTopic:
-    """Part of ListPartitionReassignmentsRequest."""
+    """Partitions of one topic."""
 
     name: string = field()
     partition_indexes: list[i32] = field()
@@ -15,25 +15,27 @@ class ListPartitionReassignmentsRequestTopic:
 
 @message(api_key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest:
-    """The request of ListPartitionReassignments."""
+    """Asks the controller for moves under way."""
 
     timeout_ms: i32 = field(default=60000)
     topics: list[ListPartitionReassignmentsRequestTopic] | None = field(nullable="0+", default=None)
+    """None asks for all."""
 
 
 @struct
 class ListPartitionReassignmentsResponsePartition:
-    """Part of ListPartitionReassignmentsResponse."""
+    """A partition that moves."""
 
     partition_index: i32 = field()
     replicas: list[i32] = field()
+    """All, with those being added and those being removed."""
     adding_replicas: list[i32] = field()
     removing_replicas: list[i32] = field()
 
 
 @struct
 class ListPartitionReassignmentsResponseTopic:
-    """Part of ListPartitionReassignmentsResponse."""
+    """Partitions of one topic."""
 
     name: string = field()
     partitions: list[ListPartitionReassignmentsResponsePartition] = field()
@@ -41,10 +43,11 @@ class ListPartitionReassignmentsResponseTopic:
 
 @message(api_key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse:
-    """The response of ListPartitionReassignments."""
+    """Moves under way; partitions that do not move are left out."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     error_code: i16 = field()
+    """NOT_CONTROLLER, CLUSTER_AUTHORIZATION_FAILED."""
     error_message: string | None = field(nullable="0+", default=None)
     topics: list[ListPartitionReassignmentsResponseTopic] = field()

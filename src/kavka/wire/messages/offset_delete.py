@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47)."""
+"""Delete committed offsets of a group (KIP-496)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from kavka.wire.schema import field, i16, i32, message, string, struct
 
 @struct
 class OffsetDeleteRequestPartition:
-    """Part of OffsetDeleteRequest."""
+    """A partition whose offset is to go."""
 
     partition_index: i32 = field()
 
 
 @struct
 class OffsetDeleteRequestTopic:
-    """Part of OffsetDeleteRequest."""
+    """Partitions of one topic."""
 
     name: string = field()
     partitions: list[OffsetDeleteRequestPartition] = field()
@@ -22,7 +22,7 @@ class OffsetDeleteRequestTopic:
 
 @message(api_key=47, versions="0")
 class OffsetDeleteRequest:
-    """The request of OffsetDelete."""
+    """Offsets to delete; topics that members are subscribed to are refused."""
 
     group_id: string = field()
     topics: list[OffsetDeleteRequestTopic] = field()
@@ -30,15 +30,16 @@ class OffsetDeleteRequest:
 
 @struct
 class OffsetDeleteResponsePartition:
-    """Part of OffsetDeleteResponse."""
+    """What became of one offset."""
 
     partition_index: i32 = field()
     error_code: i16 = field()
+    """GROUP_SUBSCRIBED_TO_TOPIC, UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED."""
 
 
 @struct
 class OffsetDeleteResponseTopic:
-    """Part of OffsetDeleteResponse."""
+    """Partitions of one topic."""
 
     name: string = field()
     partitions: list[OffsetDeleteResponsePartition] = field()
@@ -46,9 +47,13 @@ class OffsetDeleteResponseTopic:
 
 @message(api_key=47, versions="0")
 class OffsetDeleteResponse:
-    """The response of OffsetDelete."""
+    """What became of each offset."""
 
     error_code: i16 = field()
+    """GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (not of consumers), NOT_COORDINATOR,
+    COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, INVALID_GROUP_ID,
+    GROUP_AUTHORIZATION_FAILED.
+    """
     throttle_time_ms: i32 = field()
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     topics: list[OffsetDeleteResponseTopic] = field()

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (key 23)."""
+"""Where a leader epoch ends: how logs that differ find their common part (KIP-101, KIP-320)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from kavka.wire.schema import field, i16, i32, i64, message, string, struct
 
 @struct
 class OffsetForLeaderEpochRequestPartition:
-    """Part of OffsetForLeaderEpochRequest."""
+    """The epoch whose end is wanted."""
 
     partition: i32 = field()
     current_leader_epoch: i32 = field("2+", default=-1, ignorable=True)
+    """What the asker believes to be the leader epoch; -1 does not check it."""
     leader_epoch: i32 = field()
 
 
 @struct
 class OffsetForLeaderEpochRequestTopic:
-    """Part of OffsetForLeaderEpochRequest."""
+    """Partitions of one topic."""
 
     topic: string = field()
     partitions: list[OffsetForLeaderEpochRequestPartition] = field()
@@ -24,25 +25,31 @@ class OffsetForLeaderEpochRequestTopic:
 
 @message(api_key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochRequest:
-    """The request of OffsetForLeaderEpoch."""
+    """Asks a leader for the ends of epochs."""
 
     replica_id: i32 = field("3+", default=-2, ignorable=True)
+    """The follower that asks; -1 for a consumer, -2 for a debugging one."""
     topics: list[OffsetForLeaderEpochRequestTopic] = field()
 
 
 @struct
 class OffsetForLeaderEpochResponsePartition:
-    """Part of OffsetForLeaderEpochResponse."""
+    """The end of the largest epoch that is not above the one asked for."""
 
     error_code: i16 = field()
+    """NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR, TOPIC_AUTHORIZATION_FAILED.
+    """
     partition: i32 = field()
     leader_epoch: i32 = field("1+", default=-1, ignorable=True)
+    """-1 when the log has no such epoch."""
     end_offset: i64 = field(default=-1)
+    """The offset after the epoch's last record; -1 when the log has no such epoch."""
 
 
 @struct
 class OffsetForLeaderEpochResponseTopic:
-    """Part of OffsetForLeaderEpochResponse."""
+    """Partitions of one topic."""
 
     topic: string = field()
     partitions: list[OffsetForLeaderEpochResponsePartition] = field()
@@ -50,8 +57,8 @@ class OffsetForLeaderEpochResponseTopic:
 
 @message(api_key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse:
-    """The response of OffsetForLeaderEpoch."""
+    """Ends of epochs."""
 
     throttle_time_ms: i32 = field("2+", ignorable=True)
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     topics: list[OffsetForLeaderEpochResponseTopic] = field()

@@ -1,4 +1,4 @@
-"""Produce (key 0)."""
+"""Append batches of records to partitions (KIP-98, KIP-467, KIP-951)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from kavka.wire.schema import field, i16, i32, i64, message, records, string, st
 
 @struct
 class ProduceRequestPartition:
-    """Part of ProduceRequest."""
+    """What goes to one partition."""
 
     index: i32 = field()
     records: records | None = field(nullable="0+", default=None)
+    """Exactly one batch of magic 2 from version 3 on; a set of messages of magic 0 or 1 before."""
 
 
 @struct
 class ProduceRequestTopic:
-    """Part of ProduceRequest."""
+    """Partitions of one topic."""
 
     name: string = field()
     partition_data: list[ProduceRequestPartition] = field()
@@ -23,25 +24,31 @@ class ProduceRequestTopic:
 
 @message(api_key=0, versions="0-11", flexible="9+")
 class ProduceRequest:
-    """The request of Produce."""
+    """Batches for partitions that the broker leads."""
 
     transactional_id: string | None = field("3+", nullable="3+", default=None)
+    """Set when the batches belong to a transaction, which the coordinator must know."""
     acks: i16 = field()
+    """0: no answer at all. 1: the leader has written. -1: all in-sync replicas have. Others are
+    INVALID_REQUIRED_ACKS.
+    """
     timeout_ms: i32 = field()
+    """How long to wait for the replicas when `acks` is -1, milliseconds."""
     topic_data: list[ProduceRequestTopic] = field()
 
 
 @struct
 class ProduceResponseRecordError:
-    """Part of ProduceResponse."""
+    """A record that made its batch fail."""
 
     batch_index: i32 = field()
+    """Its place in the batch, counted from 0."""
     batch_index_error_message: string | None = field(nullable="0+", default=None)
 
 
 @struct
 class ProduceResponseCurrentLeader:
-    """Part of ProduceResponse."""
+    """Who leads a partition; -1 and -1 when it was not said."""
 
     leader_id: i32 = field(default=-1)
     leader_epoch: i32 = field(default=-1)
@@ -49,21 +56,40 @@ class ProduceResponseCurrentLeader:
 
 @struct
 class ProduceResponsePartition:
-    """Part of ProduceResponse."""
+    """What became of one batch."""
 
     index: i32 = field()
     error_code: i16 = field()
+    """NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION: ask for metadata and send again.
+    CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE,
+    UNSUPPORTED_FOR_MESSAGE_FORMAT: the batch breaks a rule. MESSAGE_TOO_LARGE: above
+    max.message.bytes. RECORD_LIST_TOO_LARGE: above segment.bytes. NOT_ENOUGH_REPLICAS:
+    nothing was written. NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT: written here,
+    perhaps not elsewhere. OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID,
+    INVALID_PRODUCER_EPOCH: by the sequence of an idempotent producer. INVALID_REQUIRED_ACKS,
+    INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR, TOPIC_AUTHORIZATION_FAILED.
+    """
     base_offset: i64 = field()
+    """The offset of the first record, also when the batch is a duplicate of one written before;
+    -1 on error.
+    """
     log_append_time_ms: i64 = field("2+", default=-1, ignorable=True)
+    """When the broker took the batch, milliseconds since 1970, for topics with LogAppendTime;
+    else -1.
+    """
     log_start_offset: i64 = field("5+", default=-1, ignorable=True)
+    """The first offset that the partition still has; -1 on error."""
     record_errors: list[ProduceResponseRecordError] = field("8+", ignorable=True)
+    """Which records made the batch fail (KIP-467)."""
     error_message: string | None = field("8+", nullable="8+", default=None, ignorable=True)
+    """What they have in common, in words."""
     current_leader: ProduceResponseCurrentLeader = field("10+", tag=0)
+    """The leader, where the error is NOT_LEADER_OR_FOLLOWER (KIP-951)."""
 
 
 @struct
 class ProduceResponseTopic:
-    """Part of ProduceResponse."""
+    """Partitions of one topic."""
 
     name: string = field()
     partition_responses: list[ProduceResponsePartition] = field()
@@ -71,19 +97,21 @@ class ProduceResponseTopic:
 
 @struct
 class ProduceResponseNodeEndpoint:
-    """Part of ProduceResponse."""
+    """Where a broker listens."""
 
     node_id: i32 = field()
     host: string = field()
     port: i32 = field()
     rack: string | None = field(nullable="0+", default=None)
+    """None where the broker has no broker.rack."""
 
 
 @message(api_key=0, versions="0-11", flexible="9+")
 class ProduceResponse:
-    """The response of Produce."""
+    """What became of every partition's batch. None is sent for `acks` 0."""
 
     responses: list[ProduceResponseTopic] = field()
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the broker held the answer or will ignore the connection because of a quota, milliseconds."""
+    """How long the client is held back because of a quota, milliseconds."""
     node_endpoints: list[ProduceResponseNodeEndpoint] = field("10+", tag=0)
+    """Where the leaders named in `current_leader` listen (KIP-951)."""

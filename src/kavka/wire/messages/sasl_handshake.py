@@ -1,4 +1,4 @@
-"""SaslHandshake (key 17)."""
+"""Choose a SASL mechanism (KIP-43, KIP-152)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from kavka.wire.schema import field, i16, message, string
 
 @message(api_key=17, versions="0-1")
 class SaslHandshakeRequest:
-    """The request of SaslHandshake."""
+    """Names the mechanism. After version 0 raw tokens follow, after version 1 SaslAuthenticate
+    requests.
+    """
 
     mechanism: string = field()
+    """Such as PLAIN or SCRAM-SHA-256."""
 
 
 @message(api_key=17, versions="0-1")
 class SaslHandshakeResponse:
-    """The response of SaslHandshake."""
+    """Whether the mechanism can be used."""
 
     error_code: i16 = field()
+    """UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE."""
     mechanisms: list[string] = field()
+    """Those that the broker offers."""
