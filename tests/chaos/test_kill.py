@@ -1,7 +1,8 @@
 """kill -9 under load: what was acknowledged is there, once and in order, and the indexes are those of a rebuild.
 
 A killed process leaves the page cache behind, so nothing that it wrote is lost; what must hold is that recovery
-finds the end of the log, the producers' sequences and the indexes again. `KAVKA_KILLS` says how often (`make chaos`: 100).
+finds the end of the log, the producers' sequences and the indexes again. `KAVKA_KILLS` says how often; `make chaos`
+means 100.
 """
 
 from __future__ import annotations

@@ -78,10 +78,14 @@ class Running:
         self._process.kill()
         self._process.wait()
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
     def stop(self, seconds: float = 30) -> int:
         """Ask it to end (SIGTERM) and return its exit code; one that does not obey is killed."""
         if self.alive():
-            self._process.send_signal(signal.SIGTERM)
+            self.signal(signal.SIGTERM)
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
