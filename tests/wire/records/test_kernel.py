@@ -368,3 +368,18 @@ def test_gathering_columns_that_lie_does_no_harm(columns, data):
     both("gather", [(o, None, None, shift, 4, count) for o, shift, count in packed])
     both("gather", [(o, data, None, shift, 4, count) for o, shift, count in packed])
     both("gather", [(o, data, data, shift, 4, count) for o, shift, count in packed])
+
+
+def test_more_headers_than_fit_are_corrupt_for_every_call():
+    body = bytearray(both("encode", 1, None, [b"k"], [b"v" * 20], None, 0, 0))
+    body[6] = 0  # the value is empty now, and its text stands where the headers are
+    for claimed in (1, 15, 20, 63):
+        body[7] = 2 * claimed
+        for name, arguments in {
+            "check": (body, 0, len(body), 0, 1, True, False, 0, -FAR, FAR),
+            "records": (body, 0, len(body), 1, 0, 0, 0, -1, Made),
+            "decode": ([(body, 0, len(body), 1, 0, 0, 0, -1)], 0),
+            "keys": (body, 0, len(body), 1, 0),
+            "keep": (body, 0, len(body), 1, 0, b"\1"),
+        }.items():
+            assert both(name, *arguments)[:2] == ("corrupt", corrupt.FAULTS[corrupt.FIELDS])

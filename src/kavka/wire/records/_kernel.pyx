@@ -94,7 +94,8 @@ cdef inline int parse(Bytes p, Py_ssize_t position, Py_ssize_t end, Record* r) n
         at += r.value_length
     if not varint(p, &at, r.end, 5, &r.header_count):
         return FIELDS
-    if r.header_count < 0 or r.header_count > r.end - at or (r.header_count == 0 and at != r.end):
+    # A header takes two bytes at least; `decode` counts on that for its room.
+    if r.header_count < 0 or 2 * r.header_count > r.end - at or (r.header_count == 0 and at != r.end):
         return FIELDS
     r.headers_at = at
     return SOUND
@@ -444,7 +445,10 @@ def decode(parts, int64_t from_offset):
         raise OverflowError("more than 2 GiB of records for one set of columns")
     # Few topics have headers; their room, of a header for each two bytes, is taken when the first is met.
     columns = put_bodies(views, rows, room, 0, from_offset)
-    return put_bodies(views, rows, room, room // 2, from_offset) if columns is None else columns
+    if columns is None:
+        columns = put_bodies(views, rows, room, room // 2, from_offset)
+        assert columns is not None, "parse lets no record claim more headers than fit"
+    return columns
 
 
 cdef object put_bodies(

@@ -420,7 +420,7 @@ def _parse(data: bytes, position: int) -> _Record:
     value_length, value_at = _varint(data, at, end, 5, corrupt.FIELDS)
     at = value_at if value_length < 0 else value_at + value_length
     header_count, at = _varint(data, at, end, 5, corrupt.FIELDS)
-    if header_count < 0 or header_count > end - at or (header_count == 0 and at != end):
+    if header_count < 0 or 2 * header_count > end - at or (header_count == 0 and at != end):
         raise _Fault(corrupt.FIELDS)
     return end, delta, offset, key_at, key_length, value_at, value_length, at, header_count
 
