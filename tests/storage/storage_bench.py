@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from kavka.doors import Buffer
 from kavka.ids import TopicPartition
-from kavka.storage.disk import OsDisk
+from kavka.storage.disk import OsDisk, OsFile
 from kavka.storage.log import Appended, Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
@@ -82,9 +84,9 @@ def make_batch(
 class LogBench:
     """A directory with one log in it, and what tests do to it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, disk: OsDisk | None = None) -> None:
         self.path = path
-        self.disk = OsDisk(threads=2)
+        self.disk = disk or OsDisk(threads=2)
         self.clock = TurnedClock()
         self.chance = SeededChance()
         self.directory = self.new_directory()
@@ -147,3 +149,50 @@ def read_offsets(log: Log) -> list[tuple[int, int]]:
             found.append((header.base_offset, header.last_offset))
             offset = header.last_offset + 1
     return found
+
+
+class BadDisk(OsDisk):
+    """The real disk, until a test says otherwise; only paths that end with one of `suffixes` are bad."""
+
+    def __init__(self) -> None:
+        super().__init__(threads=2)
+        self.suffixes: tuple[str, ...] = (".log",)
+        self.write_error: OSError | None = None
+        self.sync_error: OSError | None = None
+        self.syncs: list[str] = []
+        self.is_cold = False
+        self.pooled: list[str] = []
+
+    def open(self, path: str, *, create: bool = False) -> BadFile:
+        fd = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
+        return BadFile(fd, path, self)
+
+    async def run(self, work: Callable[..., Any], *args: Any) -> Any:
+        self.pooled.append(getattr(work, "__name__", "partial"))
+        return await super().run(work, *args)
+
+
+class BadFile(OsFile):
+    """A file of `BadDisk`."""
+
+    def __init__(self, fd: int, path: str, disk: BadDisk) -> None:
+        super().__init__(fd)
+        self._path = path
+        self._disk = disk
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        error = self._disk.write_error
+        if error is not None and self._path.endswith(self._disk.suffixes):
+            super().write_at(memoryview(data)[: len(data) // 2], position)
+            raise error
+        super().write_at(data, position)
+
+    def sync(self) -> None:
+        error = self._disk.sync_error
+        if error is not None and self._path.endswith(self._disk.suffixes):
+            raise error
+        self._disk.syncs.append(self._path.rpartition("/")[2])
+        super().sync()
+
+    def is_cached(self, length: int, position: int) -> bool:
+        return not self._disk.is_cold
