@@ -10,7 +10,7 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.net.connection import Connection, Slot
 from kavka.wire.apis import APIS, ApiKey
@@ -83,13 +83,23 @@ class RequestContext:
         return self.connection.listener_name
 
 
+class _Served(NamedTuple):
+    """An API whose handler is imported."""
+
+    min_version: int
+    max_version: int
+    request: type
+    response: type
+    handle: Handler
+
+
 class Dispatcher:
     """Implements `net.connection.FrameHandler` for a broker."""
 
     def __init__(self, broker: Broker) -> None:
         """Load no handler yet: each is imported when it is first asked for."""
         self._broker = broker
-        self._handlers: dict[int, Handler] = {}
+        self._served: dict[int, _Served] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self.connections: dict[Connection, None] = {}
         self._held: list[tuple[Connection, Slot, memoryview]] | None = []
@@ -133,45 +143,52 @@ class Dispatcher:
         connection.last_active_ms = now
         try:
             header = decode_request_header(frame)
-            if not self._is_served(connection, slot, header):
+            served = self._served.get(header.api_key) or self._load(header.api_key)
+            version = header.api_version
+            if served is None or not served.min_version <= version <= served.max_version:
+                self._not_served(connection, slot, header)
                 return
-            api = APIS[ApiKey(header.api_key)]
-            request = decode(api.request(), header.api_version, frame[header.body_position :])
+            request: Any = decode(served.request, version, frame[header.body_position :])
         except CorruptFrame as error:
             self._refuse(connection, str(error))
             return
-        handler = self._handlers.get(header.api_key) or self._load(header.api_key)
         context = RequestContext(connection, header, now)
         try:
-            result = handler(self._broker, context, request)
+            result = served.handle(self._broker, context, request)
         except Exception:  # noqa: BLE001 - a fault in one handler must not end the broker
             self._broken(connection, header)
             return
-        if result is None:
-            connection.answer(slot, ())
-        elif isinstance(result, Awaitable):
-            self._await(context, slot, result)
-        else:
+        if type(result) is served.response:
             self._answer(context, slot, result)
+        elif result is None:
+            connection.answer(slot, ())
+        else:
+            self._await(context, slot, result)
 
     # -- inside
 
-    def _is_served(self, connection: Connection, slot: Slot, header: RequestHeader) -> bool:
-        try:
-            key = ApiKey(header.api_key)
-        except ValueError:
-            self._refuse(connection, f"unknown API key {header.api_key}")
-            return False
-        api = APIS[key]
-        if key in SERVED and api.min_version <= header.api_version <= api.max_version:
-            return True
-        if key is ApiKey.API_VERSIONS:
+    def _load(self, key: int) -> _Served | None:
+        """Import the handler of an API at its first request; None when this broker does not serve it."""
+        if key not in SERVED:
+            return None
+        api_key = ApiKey(key)
+        api = APIS[api_key]
+        module = importlib.import_module(f"kavka.broker.api.{SERVED[api_key]}")
+        served = _Served(
+            api.min_version, api.max_version, api.request(), api.response(), module.handle
+        )
+        self._served[key] = served
+        return served
+
+    def _not_served(self, connection: Connection, slot: Slot, header: RequestHeader) -> None:
+        """Close the connection; only a version of ApiVersions from the future gets an answer."""
+        if header.api_key == ApiKey.API_VERSIONS:
             from kavka.broker.api.api_versions import unsupported
 
             connection.answer(slot, encode_response(unsupported(), 0, header.correlation_id))
-            return False
-        self._refuse(connection, f"unsupported version {header.api_version} of {key.name}")
-        return False
+        else:
+            what = f"API key {header.api_key} version {header.api_version}"
+            self._refuse(connection, f"not served: {what}")
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         log.warning("connection closed peer=%s reason=%s", connection.peer_host, reason)
@@ -181,12 +198,6 @@ class Dispatcher:
         """A handler failed in a way it did not foresee: the client learns by the loss of its connection."""
         log.exception("request failed api=%d version=%d", header.api_key, header.api_version)
         connection.abort()
-
-    def _load(self, key: int) -> Handler:
-        module = importlib.import_module(f"kavka.broker.api.{SERVED[ApiKey(key)]}")
-        handler: Handler = module.handle
-        self._handlers[key] = handler
-        return handler
 
     def _await(self, context: RequestContext, slot: Slot, result: Awaitable[Any]) -> None:
         future = asyncio.ensure_future(result)
