@@ -270,7 +270,19 @@ def test_deleted_topics_take_their_offsets_with_them() -> None:
     shard = GroupShard(SETTINGS)
     shard.apply(OffsetRecord("g", "t", 3, CommittedOffset(5)))
     shard.apply(OffsetRecord("g", "u", 3, CommittedOffset(5)))
+    shard.apply(OffsetRecord("h", "t", 0, CommittedOffset(5)))
+    shard.handle(DeleteTopicsOffsets(("u",)), 0)
     shard.loaded(0)
-    assert shard.handle(DeleteTopicsOffsets(("t",)), 0).records == (
-        OffsetRecord("g", "t", 3, None),
-    )
+    shard.handle(DeleteTopicsOffsets(("t",)), 0)
+    buried = []
+    while shard.deadline_ms() != SETTINGS.retention_check_interval_ms:
+        decision = shard.tick(0)
+        for record in decision.records:
+            shard.apply(record)
+        buried.append(decision.records)
+    assert [rows for rows in buried if rows] == [
+        (OffsetRecord("g", "u", 3, None),),
+        (OffsetRecord("g", "t", 3, None),),
+        (OffsetRecord("h", "t", 0, None),),
+    ]
+    assert shard.durable() == {}

@@ -7,6 +7,7 @@ The shell that drives it works like this:
     append decision.records, all or none, in order    (nothing to append: at once committed)
     committed:  machine.apply(record) for each, in log order; then let decision.effects leave
     refused:    machine.failed(decision, error, now_ms) in place of both; let its effects leave
+    always:     ask machine.deadline_ms() again; applying, too, can make something due
 
 Decisions may overlap: a second may be made while the records of the first are on their way. They are applied, and
 their effects leave, in the order in which they were made. So hard state is always a prefix of the log, and replaying

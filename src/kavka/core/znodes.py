@@ -10,11 +10,13 @@ Source: ZooKeeper programmer's guide (data model, versions, ephemerals, sequence
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
 ANY_VERSION = -1
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 
 
 class ZnodeError(IntEnum):
@@ -173,6 +175,14 @@ class _Seen:
         self.cversion = cversion
         self.children = children
 
+    @property
+    def creations(self) -> int:
+        """How many children were ever made: what ZooKeeper numbers sequences by.
+
+        `cversion` counts creations and deletions, `children` their difference.
+        """
+        return (self.cversion + self.children) // 2
+
 
 class ZnodeTree:
     """The tree. Invariant: every node but the root has its parent in the tree, and no ephemeral node has children."""
@@ -247,10 +257,10 @@ class ZnodeTree:
     def _resolve(
         self, operation: Operation, session: int, view: dict[str, _Seen | None]
     ) -> Change | ZnodeError | None:
-        if not is_valid_path(operation.path):
-            return ZnodeError.BAD_ARGUMENTS
         if isinstance(operation, Create):
             return self._resolve_create(operation, session, view)
+        if not is_valid_path(operation.path):
+            return ZnodeError.BAD_ARGUMENTS
         seen = self._see(operation.path, view)
         if seen is None:
             return ZnodeError.NO_NODE
@@ -276,13 +286,16 @@ class ZnodeTree:
         self, operation: Create, session: int, view: dict[str, _Seen | None]
     ) -> Change | ZnodeError:
         path = operation.path
+        # The number that a sequence appends makes `/a/` a name, too.
+        if not is_valid_path(path + "0" if operation.sequence else path):
+            return ZnodeError.BAD_ARGUMENTS
         parent = self._see(parent_of(path), view)
         if parent is None:
             return ZnodeError.NO_NODE
         if parent.owner:
             return ZnodeError.NO_CHILDREN_FOR_EPHEMERALS
         if operation.sequence:
-            path = f"{path}{parent.cversion:010d}"
+            path = f"{path}{parent.creations:010d}"
         if self._see(path, view) is not None:
             return ZnodeError.NODE_EXISTS
         owner = session if operation.ephemeral else 0
@@ -383,9 +396,9 @@ def parent_of(path: str) -> str:
 
 
 def is_valid_path(path: str) -> bool:
-    """Tell whether ZooKeeper would take the path: absolute, no empty, `.` or `..` part, no NUL."""
+    """Tell whether ZooKeeper would take the path: absolute, no empty, `.` or `..` part, no unprintable character."""
     if path == "/":
         return True
-    if not path.startswith("/") or path.endswith("/") or "\0" in path:
+    if not path.startswith("/") or path.endswith("/") or _UNPRINTABLE.search(path):
         return False
     return all(part not in ("", ".", "..") for part in path[1:].split("/"))

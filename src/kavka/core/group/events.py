@@ -197,7 +197,7 @@ class DeleteOffsetsReply:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopicsOffsets:
-    """Topics are gone: forget what groups have committed for them. Nobody is answered."""
+    """Topics are gone: forget what groups have committed for them, group by group in `tick`. Nobody is answered."""
 
     topics: tuple[str, ...]
 
@@ -251,17 +251,10 @@ class ListedGroup:
     group_type: str = "classic"
 
 
-Event = (
-    Join
-    | Sync
-    | Heartbeat
-    | Leave
-    | CommitOffsets
-    | FetchOffsets
-    | DeleteOffsets
-    | DeleteTopicsOffsets
-    | DeleteGroup
+Request = (
+    Join | Sync | Heartbeat | Leave | CommitOffsets | FetchOffsets | DeleteOffsets | DeleteGroup
 )
+Event = Request | DeleteTopicsOffsets
 Reply = (
     JoinReply
     | SyncReply

@@ -34,6 +34,7 @@ from kavka.core.group.events import (
     LeaveReply,
     ListedGroup,
     Reply,
+    Request,
     Sync,
     SyncReply,
 )
@@ -76,16 +77,20 @@ class GroupShard:
         self._timers: list[tuple[int, str]] = []
         self._next_retention_check_ms: int | None = None
         self._to_check: list[str] = []
+        # Groups to look through for offsets of deleted topics, the last first.
+        self._to_bury: list[tuple[str, dict[str, None]]] = []
+        self._deleted_topics: dict[str, None] = {}  # while loading
 
     # The contract
 
     def handle(self, event: Event, now_ms: int) -> GroupDecision:
         """Decide about one event."""
         step = Step(now_ms, self.settings)
-        if self.is_loading:
-            _answer_while_loading(event, step)
-            return step.decision()
         match event:
+            case DeleteTopicsOffsets():
+                self._delete_topics_offsets(event)
+            case _ if self.is_loading:
+                _answer_while_loading(event, step)
             case Join():
                 self._join(event, step)
             case Sync():
@@ -102,8 +107,6 @@ class GroupShard:
                 self._delete_offsets(event, step)
             case DeleteGroup():
                 self._delete_group(event, step)
-            case DeleteTopicsOffsets():
-                self._delete_topics_offsets(event, step)
         return step.decision()
 
     def apply(self, record: Record) -> None:
@@ -137,12 +140,16 @@ class GroupShard:
         if group is not None:
             _do_due(group, step)
             self._settle(group, step)
+        elif self._to_bury:
+            self._bury_next(step)
         elif self._next_retention_check_ms is not None and now_ms >= self._next_retention_check_ms:
             self._check_retention(step)
         return step.decision()
 
     def deadline_ms(self) -> int | None:
         """Return when the next group is due, or the next retention check."""
+        if self._to_bury:
+            return _AT_ONCE_MS
         while self._timers and not self._is_current(self._timers[0]):
             heappop(self._timers)
         timer = self._timers[0][0] if self._timers else None
@@ -166,6 +173,9 @@ class GroupShard:
             self._settle(group, step)
             decision.records += step.records
             decision.effects += step.effects
+        if self._deleted_topics:
+            self._delete_topics_offsets(DeleteTopicsOffsets(tuple(self._deleted_topics)))
+            self._deleted_topics = {}
         return decision.decision()
 
     def resign(self, now_ms: int) -> GroupDecision:
@@ -182,6 +192,7 @@ class GroupShard:
         self._groups.clear()
         self._timers.clear()
         self._to_check.clear()
+        self._to_bury.clear()
         self._next_retention_check_ms = None
         self.is_loading = True
         return step.decision()
@@ -287,12 +298,26 @@ class GroupShard:
             return
         offsets.delete(self._groups.get(event.group_id), event, step)
 
-    def _delete_topics_offsets(self, event: DeleteTopicsOffsets, step: Step) -> None:
+    def _delete_topics_offsets(self, event: DeleteTopicsOffsets) -> None:
+        """Have every group looked through, one per tick; while loading, after it: nobody commits meanwhile."""
         topics = dict.fromkeys(event.topics)
-        for group in self._groups.values():
+        if self.is_loading:
+            self._deleted_topics.update(topics)
+        else:
+            self._to_bury += [(group_id, topics) for group_id in reversed(self._groups)]
+
+    def _bury_next(self, step: Step) -> None:
+        """Write the tombstones of the next group that has offsets of deleted topics."""
+        for _ in range(min(_GROUPS_PER_CHECK, len(self._to_bury))):
+            group_id, topics = self._to_bury.pop()
+            group = self._groups.get(group_id)
+            if group is None:
+                continue
             for key in dict.fromkeys([*group.offsets, *group.pending_commits]):
                 if key[0] in topics:
                     offsets.bury(group, key, step)
+            if step.records:
+                break
 
     def _delete_group(self, event: DeleteGroup, step: Step) -> None:
         error, may_forget = expiry.delete(self._groups.get(event.group_id), step)
@@ -459,7 +484,7 @@ def _refused_rows(
     return tuple((t, p, error if own is ErrorCode.NONE else own) for t, p, own in rows)
 
 
-def _answer_while_loading(event: Event, step: Step) -> None:
+def _answer_while_loading(event: Request, step: Step) -> None:
     loading_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     match event:
         case Join():
@@ -479,5 +504,3 @@ def _answer_while_loading(event: Event, step: Step) -> None:
             step.answer(event.token, DeleteOffsetsReply(loading_error))
         case DeleteGroup():
             step.answer(event.token, DeleteGroupReply(loading_error))
-        case DeleteTopicsOffsets():
-            pass  # the topic's deletion is repeated after loading, by the shell
