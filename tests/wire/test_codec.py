@@ -26,7 +26,19 @@ from kavka.wire.messages.produce import (
     ProduceRequestTopic,
     ProduceResponse,
 )
-from kavka.wire.schema import schema_of
+from kavka.wire.schema import (
+    binary,
+    boolean,
+    f64,
+    field,
+    message,
+    schema_of,
+    string,
+    struct,
+    u16,
+    u32,
+    uuid,
+)
 from kavka.wire.source import source_of
 
 Values = Callable[[type, int], st.SearchStrategy[Any]]
@@ -309,3 +321,45 @@ def test_a_message_can_stand_behind_a_header() -> None:
 def test_generated_code_can_be_read() -> None:
     source = source_of(decoder_of(ProduceResponse, 9)[0])
     assert "unpack_ihqqq(data, pos); pos += 30" in source
+
+
+@struct
+class Inner:
+    numbers: list[u16] = field()
+    text: string | None = field(nullable="0+", default=None)
+
+
+@message(versions="0-1", flexible="1+")
+class Everything:
+    """The types that no API of today puts where they stand here."""
+
+    ids: list[uuid] = field()
+    flags: list[boolean] = field()
+    ratios: list[f64] = field()
+    wide: u32 = field()
+    texts: list[string] | None = field(nullable="0+", default=None)
+    blobs: list[binary] = field()
+    inner: Inner = field()
+    perhaps: Inner | None = field(nullable="0+", default=None)
+    tagged_id: uuid = field("1+", tag=3, ignorable=True)
+    tagged_text: string | None = field("1+", nullable="1+", default=None, tag=1)
+    tagged_list: list[Inner] = field("1+", tag=200)
+    tagged_perhaps: Inner | None = field("1+", nullable="1+", default=None, tag=2)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_every_type_can_stand_anywhere(version: int, wire_values: Values) -> None:
+    @settings(max_examples=100, deadline=None)
+    @given(wire_values(Everything, version))
+    def check(message: Any) -> None:
+        assert decode(Everything, version, joined(message, version)) == message
+
+    check()
+
+
+def test_tagged_fields_are_written_by_ascending_tag() -> None:
+    message = Everything(tagged_id=b"\1" * 16, tagged_text="a", tagged_list=[Inner()])
+    tags = joined(message, 1)[len(joined(Everything(), 1)) - 1 :]
+    assert tags[:4] == b"\x03\x01\x02\x02"
+    assert tags[5:7] == b"\x03\x10"
+    assert tags[23:25] == b"\xc8\x01"
