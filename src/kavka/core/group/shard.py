@@ -10,6 +10,7 @@ Hard state: `stored` and `offsets` of each group, nothing else.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 from heapq import heappop, heappush
 
@@ -77,8 +78,9 @@ class GroupShard:
         self._timers: list[tuple[int, str]] = []
         self._next_retention_check_ms: int | None = None
         self._to_check: list[str] = []
-        # Groups to look through for offsets of deleted topics, the last first.
-        self._to_bury: list[tuple[str, dict[str, None]]] = []
+        self._to_bury: deque[tuple[str, dict[str, None]]] = (
+            deque()
+        )  # groups to look through for deleted topics
         self._deleted_topics: dict[str, None] = {}  # while loading
 
     # The contract
@@ -304,12 +306,12 @@ class GroupShard:
         if self.is_loading:
             self._deleted_topics.update(topics)
         else:
-            self._to_bury += [(group_id, topics) for group_id in reversed(self._groups)]
+            self._to_bury += [(group_id, topics) for group_id in self._groups]
 
     def _bury_next(self, step: Step) -> None:
         """Write the tombstones of the next group that has offsets of deleted topics."""
         for _ in range(min(_GROUPS_PER_CHECK, len(self._to_bury))):
-            group_id, topics = self._to_bury.pop()
+            group_id, topics = self._to_bury.popleft()
             group = self._groups.get(group_id)
             if group is None:
                 continue
