@@ -1,0 +1,217 @@
+"""Slow and failing disks."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+from storage_bench import BadDisk, LogBench, add, read_bytes, read_offsets
+
+from kavka.storage.failures import LogDirectoryFailed
+from kavka.storage.log_config import LogConfig
+from kavka.storage.log_directory import LogDirectory
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+BROKEN = OSError(errno.EIO, "Input/output error")
+
+
+@pytest.fixture
+def disk() -> BadDisk:
+    return BadDisk()
+
+
+@pytest.fixture
+def bad(tmp_path: Path, disk: BadDisk) -> LogBench:
+    return LogBench(tmp_path / "bad", disk)
+
+
+def test_a_full_disk_takes_the_directory_offline_and_cuts_the_batch(
+    bad: LogBench, disk: BadDisk
+) -> None:
+    failed: list[LogDirectory] = []
+    bad.directory = LogDirectory(
+        disk, bad.clock, bad.chance, str(bad.path), on_failure=failed.append
+    )
+
+    async def scenario() -> None:
+        log = await bad.open()
+        add(log, size=100)
+        disk.write_error = FULL
+        with pytest.raises(LogDirectoryFailed, match="No space left"):
+            add(log, size=100)
+        disk.write_error = None
+        assert log.log_end_offset == 1
+        assert (bad.log_path / "00000000000000000000.log").stat().st_size == 100
+        with pytest.raises(LogDirectoryFailed):
+            add(log, size=100)
+        with pytest.raises(LogDirectoryFailed):
+            log.read(0, 100, 1)
+        assert failed == [bad.directory]
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_full_disk_under_the_index_leaves_nothing_of_the_batch(
+    bad: LogBench, disk: BadDisk
+) -> None:
+    async def scenario() -> None:
+        log = await bad.open(LogConfig(index_interval_bytes=0))
+        disk.suffixes, disk.write_error = (".index",), FULL
+        for _ in range(256):
+            add(log, size=100)  # index entries are collected in memory
+        with pytest.raises(LogDirectoryFailed):
+            add(log, size=100)
+        size = (bad.log_path / "00000000000000000000.log").stat().st_size
+        assert size == log.log_end_offset * 100
+
+    asyncio.run(scenario())
+
+
+def test_a_failed_sync_takes_the_directory_offline_and_is_not_retried(
+    bad: LogBench, disk: BadDisk
+) -> None:
+    async def scenario() -> None:
+        log = await bad.open()
+        add(log)
+        disk.sync_error = BROKEN
+        with pytest.raises(LogDirectoryFailed):
+            await log.flush()
+        disk.sync_error = None
+        with pytest.raises(LogDirectoryFailed):
+            await log.flush()
+        assert log.recovery_point == 0
+
+    asyncio.run(scenario())
+
+
+async def make_slow(bad: LogBench) -> None:
+    """Let the directory believe that a write took long."""
+    bad.directory.writes.note_duration(bad.clock.tick_ms() - 1000)
+
+
+def test_a_slow_disk_queues_writes_in_order_and_becomes_fast_again(
+    bad: LogBench, disk: BadDisk
+) -> None:
+    async def scenario() -> None:
+        log = await bad.open(LogConfig(segment_bytes=500))
+        add(log, size=100)
+        await make_slow(bad)
+        waiting = [add(log, size=100).written for _ in range(20)]
+        assert log.log_end_offset == 21
+        assert log.written_offset == 1
+        assert read_bytes(log, 0, end_offset=21) == read_bytes(log, 0, end_offset=1)
+        assert bad.directory.writes.queued_bytes == 2000
+        for written in waiting:
+            assert written is not None
+            await written
+        assert log.written_offset == 21
+        assert read_offsets(log) == [(n, n) for n in range(21)]
+        await bad.directory.settle()
+        assert add(log, size=100).written is None
+        assert bad.directory.writes.queued_bytes == 0
+        await log.close()
+        async with bad.log(LogConfig(segment_bytes=500), recovery_point=22, is_clean=True) as log:
+            assert log.recovery.rebuilt_segments == []
+            assert read_offsets(log) == [(n, n) for n in range(22)]
+
+    asyncio.run(scenario())
+
+
+def test_a_queued_write_that_fails_fails_all_behind_it(bad: LogBench, disk: BadDisk) -> None:
+    async def scenario() -> None:
+        log = await bad.open()
+        add(log, size=100)
+        await make_slow(bad)
+        disk.write_error = FULL
+        waiting = [add(log, size=100).written for _ in range(3)]
+        for written in waiting:
+            assert written is not None
+            with pytest.raises(LogDirectoryFailed):
+                await written
+        assert log.written_offset == 1
+        assert (bad.log_path / "00000000000000000000.log").stat().st_size == 100
+
+    asyncio.run(scenario())
+
+
+def test_one_slow_directory_does_not_stall_another(bad: LogBench, bench: LogBench) -> None:
+    async def scenario() -> None:
+        slow, fast = await bad.open(), await bench.open()
+        await make_slow(bad)
+        assert add(slow).written is not None
+        assert add(fast).written is None
+        await bad.directory.settle()
+        await slow.close()
+        await fast.close()
+
+    asyncio.run(scenario())
+
+
+def test_flush_messages_lets_the_answer_wait_for_the_medium(bad: LogBench, disk: BadDisk) -> None:
+    async def scenario() -> None:
+        log = await bad.open(LogConfig(flush_messages=2))
+        assert add(log).written is None
+        waiting = [add(log).written for _ in range(3)]
+        disk.syncs.clear()
+        for written in waiting:
+            assert written is not None
+            await written
+        assert disk.syncs.count("00000000000000000000.log") == 1
+        assert log.recovery_point == 4
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_roll_is_flushed_in_the_background(bad: LogBench, disk: BadDisk) -> None:
+    async def scenario() -> None:
+        log = await bad.open(LogConfig(segment_bytes=250))
+        for _ in range(3):
+            add(log, size=100)
+        await bad.directory.settle()
+        assert log.recovery_point == 3
+        assert {"00000000000000000000.log", "00000000000000000000.index"} <= set(disk.syncs)
+        assert (bad.log_path / "00000000000000000002.snapshot").exists()
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_cold_bytes_are_loaded_in_the_pool(bad: LogBench, disk: BadDisk) -> None:
+    async def scenario() -> None:
+        log = await bad.open(LogConfig(segment_bytes=20_000, index_interval_bytes=300))
+        for _ in range(1000):
+            add(log, size=100)
+        await bad.directory.settle()
+        disk.is_cold = True
+        read = log.read(77, 1000, 1000)
+        assert not read.is_cached
+        assert read.range is None
+        disk.pooled.clear()
+        found = (await read.load(disk)).range
+        assert found is not None
+        assert (found.position, found.length) == (7700, 1000)
+        assert "read_at" in disk.pooled
+        found.release()
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_cold_read_of_a_removed_segment_is_out_of_range(bad: LogBench, disk: BadDisk) -> None:
+    async def scenario() -> None:
+        log = await bad.open(LogConfig(segment_bytes=500, retention_bytes=0))
+        for _ in range(1000):
+            add(log, size=100)
+        disk.is_cold = True
+        read = log.read(7, 1000, 1000)
+        log.delete_old_segments(1000)
+        with pytest.raises(Exception, match="OFFSET_OUT_OF_RANGE"):
+            await read.load(disk)
+        await bad.directory.settle()
+        await log.close()
+
+    asyncio.run(scenario())

@@ -1,0 +1,330 @@
+"""What opening a log does after a crash or damage."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from pathlib import Path
+
+import pytest
+from storage_bench import LogBench, add, make_batch, read_offsets
+
+from kavka.storage.failures import CorruptFile
+from kavka.storage.log import Log
+from kavka.storage.log_config import LogConfig
+from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
+from kavka.wire.records.header import assign, read_header, walk
+
+SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=250)
+FIRST, SECOND = "00000000000000000000", "00000000000000000010"
+
+
+async def fill(bench: LogBench, batches: int, config: LogConfig = SMALL) -> None:
+    """Append one-record batches of 100 bytes and die."""
+    log = await bench.open(config)
+    for number in range(batches):
+        add(log, size=100, timestamp=1000 + number)
+    await bench.crash(log)
+
+
+def index_files(path: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in path.iterdir() if p.suffix in (".index", ".timeindex")}
+
+
+def flip(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0x10
+    path.write_bytes(content)
+
+
+def test_a_killed_broker_loses_nothing_that_was_written(bench: LogBench) -> None:
+    async def scenario() -> None:
+        await fill(bench, 35)
+        async with bench.log(SMALL) as log:
+            assert read_offsets(log) == [(n, n) for n in range(35)]
+            assert log.recovery.cut_bytes == 0
+            assert log.recovery.checked_segments == [0, 10, 20, 30]
+
+    asyncio.run(scenario())
+
+
+def test_rebuilt_indexes_equal_those_that_were_written(bench: LogBench) -> None:
+    async def scenario() -> None:
+        log = await bench.open(SMALL)
+        for number in range(35):
+            add(log, 2, size=60 + number * 7, timestamp=1000 + number * 7 % 50)
+        await log.close()
+        written = index_files(bench.log_path)
+        assert len(written) >= 8
+        for name in written:
+            (bench.log_path / name).write_bytes(b"garbage that is no index")
+        await bench.crash(log)
+        log = await bench.open(SMALL)
+        await log.close()
+        assert index_files(bench.log_path) == written
+
+    asyncio.run(scenario())
+
+
+def test_segments_below_the_recovery_point_are_not_checked(bench: LogBench) -> None:
+    async def scenario() -> None:
+        await fill(bench, 35)
+        flip(bench.log_path / f"{FIRST}.log", 90)
+        async with bench.log(SMALL, recovery_point=25) as log:
+            assert log.recovery.checked_segments == [20, 30]
+            assert log.log_end_offset == 35
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("left", [1, 12, 60, 61, 99])
+def test_a_torn_tail_is_cut(bench: LogBench, left: int, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        await fill(bench, 5)
+        path = bench.log_path / f"{FIRST}.log"
+        path.write_bytes(path.read_bytes()[: 400 + left])
+        with caplog.at_level(logging.WARNING):
+            async with bench.log(SMALL) as log:
+                assert log.log_end_offset == log.recovery.end_offset == 4
+                assert log.recovery.cut_bytes == left
+                assert log.recovery.damage is not None
+                assert "position 400" in log.recovery.damage
+        assert path.stat().st_size == 400
+        assert "log was cut by recovery" in caplog.text
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("garbage", [bytes(4096), b"\xff" * 500, bytes(range(256)) * 3])
+def test_a_garbage_block_at_the_end_is_cut(bench: LogBench, garbage: bytes) -> None:
+    async def scenario() -> None:
+        await fill(bench, 5)
+        path = bench.log_path / f"{FIRST}.log"
+        path.write_bytes(path.read_bytes() + garbage)
+        async with bench.log(SMALL) as log:
+            assert read_offsets(log) == [(n, n) for n in range(5)]
+            assert log.recovery.cut_bytes == len(garbage)
+
+    asyncio.run(scenario())
+
+
+def test_everything_behind_a_flipped_bit_goes(bench: LogBench) -> None:
+    async def scenario() -> None:
+        await fill(bench, 35)
+        flip(bench.log_path / f"{SECOND}.log", 570)
+        async with bench.log(SMALL) as log:
+            assert read_offsets(log) == [(n, n) for n in range(15)]
+            assert log.recovery.dropped_segments == [20, 30]
+            assert log.recovery.cut_bytes == 500 + 1000 + 500
+            add(log, size=100)
+            assert read_offsets(log)[-1] == (15, 15)
+
+    asyncio.run(scenario())
+
+
+def test_a_flipped_base_offset_is_found_although_no_checksum_covers_it(bench: LogBench) -> None:
+    async def scenario() -> None:
+        await fill(bench, 8)
+        flip(bench.log_path / f"{FIRST}.log", 306)  # offset 3 becomes 3 + 0x1000
+        async with bench.log(SMALL) as log:
+            assert read_offsets(log) == [(0, 0), (1, 1), (2, 2)]
+
+    asyncio.run(scenario())
+
+
+def test_a_lost_index_of_a_flushed_segment_is_rebuilt_after_a_clean_stop(bench: LogBench) -> None:
+    async def scenario() -> None:
+        log = await bench.open(SMALL)
+        for _ in range(35):
+            add(log, size=100)
+        await log.close()
+        before = index_files(bench.log_path)
+        (bench.log_path / f"{SECOND}.index").unlink()
+        (bench.log_path / f"{FIRST}.timeindex").write_bytes(bytes(13))
+        async with bench.log(SMALL, recovery_point=35, is_clean=True) as log:
+            assert log.recovery.rebuilt_segments == [0, 10]
+            assert log.recovery.checked_segments == []
+            assert read_offsets(log) == [(n, n) for n in range(35)]
+        assert index_files(bench.log_path) == before
+
+    asyncio.run(scenario())
+
+
+def test_a_clean_stop_needs_no_recovery(bench: LogBench) -> None:
+    async def scenario() -> None:
+        log = await bench.open(SMALL)
+        for _ in range(25):
+            add(log, size=100, timestamp=5000)
+        await log.close()
+        async with bench.log(SMALL, recovery_point=25, is_clean=True) as log:
+            assert log.recovery.checked_segments == log.recovery.rebuilt_segments == []
+            assert log.log_end_offset == log.recovery_point == 25
+            assert log.segments[-1].max_timestamp == 5000
+            add(log, size=100)
+            assert read_offsets(log)[-1] == (25, 25)
+
+    asyncio.run(scenario())
+
+
+def test_producers_are_replayed_from_the_last_snapshot(bench: LogBench) -> None:
+    async def scenario() -> None:
+        log = await bench.open(SMALL)
+        for sequence in range(15):
+            add(log, size=100, producer_id=7, producer_epoch=1, base_sequence=sequence)
+        await bench.crash(log)
+        log = await bench.open(SMALL)
+        (entry,) = log.producers.entries()
+        assert (entry.producer_id, entry.last_sequence, entry.last_offset) == (7, 14, 14)
+        await log.close()
+        assert (bench.log_path / "00000000000000000015.snapshot").exists()
+        log = await bench.open(SMALL, recovery_point=15, is_clean=True)
+        assert log.producers.entries() == [entry]
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_damaged_snapshot_is_replaced_by_the_one_before(bench: LogBench) -> None:
+    async def scenario() -> None:
+        log = await bench.open(SMALL)
+        for sequence in range(25):
+            add(log, size=100, producer_id=7, producer_epoch=1, base_sequence=sequence)
+        await log.close()
+        flip(bench.log_path / "00000000000000000025.snapshot", 12)
+        log = await bench.open(SMALL, recovery_point=25, is_clean=True)
+        assert log.producers.entries()[0].last_sequence == 24
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def append_marker(log: Log, control_type: ControlType, producer_id: int) -> None:
+    marker = encode_end_marker(EndMarker(control_type, 0), producer_id, 0, 1000)
+    header = assign(marker, read_header(marker), log.log_end_offset, 0)
+    log.append(marker, [header])
+
+
+def test_the_transaction_index_is_rebuilt(bench: LogBench) -> None:
+    async def scenario() -> None:
+        log = await bench.open(SMALL)
+        add(log, 3, producer_id=1, producer_epoch=0, base_sequence=0, attributes=0x10)
+        add(log, 2, producer_id=2, producer_epoch=0, base_sequence=0, attributes=0x10)
+        append_marker(log, ControlType.ABORT, 1)
+        append_marker(log, ControlType.COMMIT, 2)
+        assert log.aborted_transactions(0, 7) == [(1, 0, 5, 3)]
+        path = bench.log_path / f"{FIRST}.txnindex"
+        written = path.read_bytes()
+        await bench.crash(log)
+        path.write_bytes(b"x" * 50)
+        async with bench.log(SMALL) as log:
+            assert log.aborted_transactions(0, 7) == [(1, 0, 5, 3)]
+            assert log.aborted_transactions(6, 7) == []
+            assert path.read_bytes() == written
+
+    asyncio.run(scenario())
+
+
+def test_leader_epochs_come_back_from_the_batches(bench: LogBench) -> None:
+    async def scenario() -> None:
+        log = await bench.open(SMALL)
+        for number in range(6):
+            add(log, size=100, epoch=number // 2)
+        await bench.crash(log)
+        (bench.log_path / "leader-epoch-checkpoint").write_bytes(b"0\n")
+        async with bench.log(SMALL) as log:
+            assert log.epochs.entries == [(0, 0), (1, 2), (2, 4)]
+
+    asyncio.run(scenario())
+
+
+def test_an_emptied_log_begins_at_its_start_offset(bench: LogBench) -> None:
+    async def scenario() -> None:
+        await fill(bench, 5)
+        async with bench.log(SMALL, log_start_offset=50) as log:
+            assert (log.log_start_offset, log.log_end_offset) == (50, 50)
+            add(log)
+            assert read_offsets(log) == [(50, 50)]
+
+    asyncio.run(scenario())
+
+
+def test_legacy_messages_stop_the_opening_and_are_not_cut(bench: LogBench) -> None:
+    legacy = bytes.fromhex(
+        # offset 0, size 22, crc, magic 1, attributes, timestamp, null key, empty value
+        "0000000000000000" "00000016" "c22ba3f3" "01" "00" "0000000000000064" "ffffffff" "00000000"
+    )  # fmt: skip
+    legacy = legacy[:12] + zlib.crc32(legacy[16:]).to_bytes(4, "big") + legacy[16:]
+
+    async def scenario() -> None:
+        bench.log_path.mkdir(parents=True)
+        path = bench.log_path / f"{FIRST}.log"
+        path.write_bytes(legacy * 3)
+        with pytest.raises(CorruptFile, match="format 1"):
+            await bench.open(SMALL)
+        assert path.stat().st_size == len(legacy) * 3
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_larger_than_a_block_is_checked(bench: LogBench) -> None:
+    async def scenario() -> None:
+        log = await bench.open()
+        add(log, size=400_000)
+        add(log, size=100)
+        await bench.crash(log)
+        log = await bench.open()
+        assert read_offsets(log) == [(0, 0), (1, 1)]
+        await bench.crash(log)
+        flip(bench.log_path / f"{FIRST}.log", 399_000)
+        async with bench.log() as log:
+            assert log.log_end_offset == 0
+
+    asyncio.run(scenario())
+
+
+# Names that a stop leaves
+
+
+def test_leftovers_of_deletion_and_cleaning_are_removed(bench: LogBench) -> None:
+    async def scenario() -> None:
+        await fill(bench, 5)
+        for name in (
+            f"{FIRST}.log.deleted",
+            f"{FIRST}.index.cleaned",
+            "x.tmp",
+            "00000000000000000099.index",
+        ):
+            (bench.log_path / name).write_bytes(b"1")
+        async with bench.log(SMALL) as log:
+            assert log.log_end_offset == 5
+        names = {path.name for path in bench.log_path.iterdir()}
+        assert not {n for n in names if n.endswith((".deleted", ".cleaned", ".tmp"))}
+        assert "00000000000000000099.index" not in names
+
+    asyncio.run(scenario())
+
+
+def test_finished_swap_files_replace_the_segments_they_cover(bench: LogBench) -> None:
+    async def scenario() -> None:
+        await fill(bench, 25)
+        cleaned = make_batch(3) + make_batch(17)
+        (bench.log_path / f"{FIRST}.log.swap").write_bytes(cleaned)
+        compacted = LogConfig(segment_bytes=1000, cleanup_policy=frozenset({"compact"}))
+        async with bench.log(compacted) as log:
+            assert [s.base_offset for s in log.segments] == [0, 20]
+            assert read_offsets(log) == [(3, 3), (17, 17), *((n, n) for n in range(20, 25))]
+            assert len(walk((bench.log_path / f"{FIRST}.log").read_bytes())) == 2
+
+    asyncio.run(scenario())
+
+
+def test_swap_files_of_an_unfinished_cleaning_are_removed(bench: LogBench) -> None:
+    async def scenario() -> None:
+        await fill(bench, 25)
+        (bench.log_path / f"{SECOND}.log.swap").write_bytes(make_batch(17))
+        (bench.log_path / f"{FIRST}.log.cleaned").write_bytes(make_batch(3))
+        async with bench.log(SMALL) as log:
+            assert read_offsets(log) == [(n, n) for n in range(25)]
+
+    asyncio.run(scenario())
