@@ -85,6 +85,16 @@ def test_each_of_the_last_five_batches_is_recognised_and_the_sixth_is_not() -> N
     assert state.check(batch(0, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_what_came_before_a_snapshots_batch_counts_as_written() -> None:
+    state = ProducerState()
+    state.load(written(*(batch(2 * n, 2) for n in range(3))).entries())
+    assert state.check(batch(0, 2)) is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert state.check(batch(2, 2)) is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert isinstance(state.check(batch(4, 2)), Duplicate)
+    assert state.check(batch(6, 2)) is None
+    assert state.check(batch(7, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_same_first_sequence_with_another_length_is_no_duplicate() -> None:
     assert written(batch(0, 3)).check(batch(0, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 

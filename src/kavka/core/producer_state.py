@@ -8,7 +8,12 @@ last sequence, answered from memory when it is one of the five, and refused othe
     epoch newer than the entry's           sequence 0 is taken, another is OUT_OF_ORDER_SEQUENCE_NUMBER
     same epoch, same first and last        `Duplicate`, with the offsets of the first writing
     same epoch, first = last written + 1   taken (0 follows 2147483647)
+    same epoch, before all that a snapshot remembered    DUPLICATE_SEQUENCE_NUMBER
     same epoch, anything else              OUT_OF_ORDER_SEQUENCE_NUMBER
+
+A `.snapshot` has the last batch only. A producer with five in flight whose answers a restart took sends all of
+them again, and refusing the first would make it renumber and write them twice; so it is told that they are
+written, which clients take for success without an offset. (Kafka 3.9 refuses, and duplicates.)
 
 Transactions: the entry remembers the first offset of the open one, and the state the order of all open ones, whose
 first is the first unstable offset. Sources: KIP-98, KIP-360; Kafka's `ProducerAppendInfo` and `ProducerStateManager`.
@@ -85,7 +90,14 @@ class CompletedTransaction(NamedTuple):
 class _Producer:
     """The state of one producer id."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "is_from_snapshot",
+        "last_timestamp",
+        "txn_first_offset",
+    )
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -94,11 +106,13 @@ class _Producer:
         self.last_timestamp = -1
         self.coordinator_epoch = -1
         self.txn_first_offset = NO_OFFSET
+        self.is_from_snapshot = False
 
     def move_to_epoch(self, epoch: int) -> None:
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
+            self.is_from_snapshot = False
 
 
 def advance_sequence(sequence: int, by: int) -> int:
@@ -134,7 +148,7 @@ class ProducerState:
             batches = producer.batches
             last_sequence = batches[-1].last_sequence if batches else NO_SEQUENCE
             if base != (last_sequence + 1) & _LAST_SEQUENCE:
-                return _find_duplicate(producer, header) or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+                return _find_duplicate(producer, header) or _out_of_order(producer, header)
         elif epoch < producer.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         elif base != 0 and producer.epoch != NO_EPOCH:
@@ -275,6 +289,7 @@ class ProducerState:
             producer.txn_first_offset = entry.current_txn_first_offset
             if entry.last_offset >= 0:
                 producer.batches.append(_last_batch(entry))
+                producer.is_from_snapshot = True
             if entry.current_txn_first_offset >= 0:
                 open_txns.append((entry.current_txn_first_offset, entry.producer_id))
         self._open_txns.update(sorted(open_txns))
@@ -288,6 +303,16 @@ def _find_duplicate(producer: _Producer, header: BatchHeader) -> Duplicate | Non
                 return None
             return Duplicate(batch.base_offset, batch.last_offset, batch.timestamp)
     return None
+
+
+def _out_of_order(producer: _Producer, header: BatchHeader) -> ErrorCode:
+    """Judge a sequence that is neither the next one nor remembered."""
+    batches = producer.batches
+    if producer.is_from_snapshot and 0 < len(batches) < BATCHES_TO_RETAIN:
+        ahead = (batches[0].base_sequence - 1 - header.last_sequence) & _LAST_SEQUENCE
+        if ahead < _LAST_SEQUENCE // 2:
+            return ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def _entry(producer_id: int, producer: _Producer) -> ProducerEntry:
