@@ -62,7 +62,9 @@ class Accumulator:
     @property
     def is_roomy(self) -> bool:
         """Whether so much is free that those who wait for room should go on: waking them for each batch is dear."""
-        return self.used_bytes <= self._memory_bytes - self._memory_bytes // 8 or not self.incomplete
+        return (
+            self.used_bytes <= self._memory_bytes - self._memory_bytes // 8 or not self.incomplete
+        )
 
     def open_batch(self, at: TopicPartition, size: int, now_ms: int) -> ProducerBatch:
         """Close the partition's open batch and start another one with room for a record of `size` bytes.

@@ -40,7 +40,7 @@ class RecordRange(NamedTuple):
     topic: str
     partition: int
     base_offset: int
-    count: int
+    record_count: int
 
 
 Callback = Callable[[RecordMetadata | None, Exception | None], None]
@@ -90,7 +90,7 @@ class Watcher(NamedTuple):
     """Who wants to know about the records `start` to `start + count` of a batch."""
 
     start: int
-    count: int
+    records: int
     target: Target
 
 
@@ -205,7 +205,7 @@ class ProducerBatch:
     @property
     def is_watched(self) -> bool:
         """Whether somebody learns of a failure of every record."""
-        return sum(watcher.count for watcher in self.watchers) >= self.count
+        return sum(watcher.records for watcher in self.watchers) >= self.count
 
     def timestamp_of(self, index: int) -> int:
         """Return the timestamp of a record."""

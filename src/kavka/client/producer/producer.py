@@ -235,7 +235,9 @@ class Producer:
             room = batch.room - size
         batch.room = room
         batch.values.append(value)
-        batch.timestamps.append((self._now or self._read_clock()) if timestamp_ms is None else timestamp_ms)
+        batch.timestamps.append(
+            (self._now or self._read_clock()) if timestamp_ms is None else timestamp_ms
+        )
         if batch.keys:
             batch.keys.append(None)
         return None
@@ -386,9 +388,10 @@ class Producer:
             metadata,
             partition,
             sticky,
-            self._batch_bytes,
-            self._max_request_bytes,
-            self._now_ms(),
+            batch_bytes=self._batch_bytes,
+            now_ms=self._now_ms(),
+            compression=self._settings.compression,
+            level=self._settings.level,
         )
         try:
             for batch in batches:

@@ -222,7 +222,7 @@ class Sender:
                 batch.is_on_wire = False
                 self._give_up(batch, error, is_certain=True)
                 continue
-            if settings.compression is not Compression.NONE:
+            if settings.compression is not Compression.NONE and batch.columns is None:
                 self._accumulator.observe_ratio(batch.at.topic, batch.reserved, len(encoded))
             part = ProduceRequestPartition(index=batch.at.partition, records=encoded)
             topics.setdefault(batch.at.topic, []).append(part)

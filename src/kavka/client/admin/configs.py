@@ -1,0 +1,243 @@
+"""Configurations of topics, brokers and loggers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from kavka.client.admin.router import Router, plain, refusal
+from kavka.errors import KafkaError
+from kavka.ids import BrokerId
+from kavka.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestConfig,
+    AlterConfigsRequestResource,
+)
+from kavka.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResponseConfig,
+)
+from kavka.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestConfig,
+    IncrementalAlterConfigsRequestResource,
+)
+
+
+class ResourceType(IntEnum):
+    """What can be configured."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """One configurable thing; a broker's name is its id, the empty name stands for all brokers."""
+
+    type: ResourceType
+    name: str
+
+    @property
+    def home(self) -> BrokerId | None:
+        """The broker that must be asked, None for any."""
+        if self.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and self.name:
+            return BrokerId(int(self.name))
+        return None
+
+
+class AlterOp(IntEnum):
+    """What to do with a setting (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigOp(NamedTuple):
+    """One change."""
+
+    name: str
+    value: str | None
+    op: AlterOp = AlterOp.SET
+
+
+class ConfigSynonym(NamedTuple):
+    """Where else a setting's value may come from."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+class ConfigEntry(NamedTuple):
+    """A setting as a broker shows it; `source` and `type` are the numbers of DescribeConfigs."""
+
+    name: str
+    value: str | None
+    source: int
+    is_sensitive: bool
+    is_read_only: bool
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    type: int = 0
+    documentation: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it."""
+        return self.source == 5
+
+
+async def describe_configs(
+    router: Router,
+    resources: Mapping[ConfigResource, Sequence[str] | None],
+    include_synonyms: bool,
+    include_documentation: bool,
+    timeout_ms: int | None,
+) -> dict[ConfigResource, list[ConfigEntry] | KafkaError]:
+    """See `Admin.describe_configs`."""
+
+    async def ask(home: BrokerId | None, group: list[ConfigResource]) -> DescribeConfigsResponse:
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsRequestResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configuration_keys=_optional_list(resources[resource]),
+                )
+                for resource in group
+            ],
+            include_synonyms=include_synonyms,
+            include_documentation=include_documentation,
+        )
+        answer: DescribeConfigsResponse = await _send(router, home, request, timeout_ms)
+        return answer
+
+    found: dict[ConfigResource, list[ConfigEntry] | KafkaError] = {}
+    groups = _by_home(resources)
+    outcomes = await router.each((home, ask(home, group)) for home, group in groups.items())
+    for home, outcome in outcomes.items():
+        if isinstance(outcome, BaseException):
+            if not isinstance(outcome, KafkaError):
+                raise outcome
+            found.update((resource, outcome) for resource in groups[home])
+            continue
+        for result in outcome.results:
+            resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+            error = refusal(result.error_code, result.error_message)
+            found[resource] = error or [_entry(config) for config in result.configs]
+    return found
+
+
+def _optional_list(names: Sequence[str] | None) -> list[str] | None:
+    return None if names is None else list(names)
+
+
+def _entry(config: DescribeConfigsResponseConfig) -> ConfigEntry:
+    return ConfigEntry(
+        config.name,
+        config.value,
+        5 if config.is_default else config.config_source,
+        config.is_sensitive,
+        config.read_only,
+        tuple(ConfigSynonym(s.name, s.value, s.source) for s in config.synonyms),
+        config.config_type,
+        config.documentation,
+    )
+
+
+async def incremental_alter_configs(
+    router: Router,
+    changes: Mapping[ConfigResource, Sequence[ConfigOp]],
+    validate_only: bool,
+    timeout_ms: int | None,
+) -> dict[ConfigResource, KafkaError | None]:
+    """See `Admin.incremental_alter_configs`."""
+
+    def build(group: list[ConfigResource]) -> IncrementalAlterConfigsRequest:
+        return IncrementalAlterConfigsRequest(
+            resources=[
+                IncrementalAlterConfigsRequestResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configs=[
+                        IncrementalAlterConfigsRequestConfig(
+                            name=name, config_operation=op, value=value
+                        )
+                        for name, value, op in changes[resource]
+                    ],
+                )
+                for resource in group
+            ],
+            validate_only=validate_only,
+        )
+
+    return await _alter(router, changes, build, timeout_ms)
+
+
+async def alter_configs(
+    router: Router,
+    configs: Mapping[ConfigResource, Mapping[str, str | None]],
+    validate_only: bool,
+    timeout_ms: int | None,
+) -> dict[ConfigResource, KafkaError | None]:
+    """See `Admin.alter_configs`."""
+
+    def build(group: list[ConfigResource]) -> AlterConfigsRequest:
+        return AlterConfigsRequest(
+            resources=[
+                AlterConfigsRequestResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configs=[
+                        AlterConfigsRequestConfig(name=name, value=value)
+                        for name, value in configs[resource].items()
+                    ],
+                )
+                for resource in group
+            ],
+            validate_only=validate_only,
+        )
+
+    return await _alter(router, configs, build, timeout_ms)
+
+
+async def _alter(
+    router: Router, resources: Iterable[ConfigResource], build: Any, timeout_ms: int | None
+) -> dict[ConfigResource, KafkaError | None]:
+    found: dict[ConfigResource, KafkaError | None] = {}
+    groups = _by_home(resources)
+    outcomes = await router.each(
+        (home, _send(router, home, build(group), timeout_ms)) for home, group in groups.items()
+    )
+    for home, outcome in outcomes.items():
+        if isinstance(outcome, BaseException):
+            if not isinstance(outcome, KafkaError):
+                raise outcome
+            found.update((resource, outcome) for resource in groups[home])
+            continue
+        for result in outcome.responses:
+            resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+            found[resource] = refusal(result.error_code, result.error_message)
+    return found
+
+
+async def _send(router: Router, home: BrokerId | None, request: Any, timeout_ms: int | None) -> Any:
+    if home is None:
+        return await router.any(plain(request), lambda _: (), timeout_ms)
+    return await router.broker(home, plain(request), lambda _: (), timeout_ms)
+
+
+def _by_home(
+    resources: Iterable[ConfigResource],
+) -> dict[BrokerId | None, list[ConfigResource]]:
+    groups: dict[BrokerId | None, list[ConfigResource]] = {}
+    for resource in resources:
+        groups.setdefault(resource.home, []).append(resource)
+    return groups

@@ -1,0 +1,133 @@
+"""The cluster and its brokers: who is there, what they speak, what lies on their disks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kavka.client.admin.router import Router, plain, refusal
+from kavka.client.metadata import BrokerAddress
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import BrokerId, TopicPartition
+from kavka.wire.messages.api_versions import ApiVersionsResponse
+from kavka.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kavka.wire.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsRequestTopic,
+    DescribeLogDirsResponse,
+)
+
+
+class ClusterDescription(NamedTuple):
+    """Who makes up a cluster."""
+
+    cluster_id: str | None
+    controller_id: BrokerId
+    brokers: list[BrokerAddress]
+
+
+class LogDirReplica(NamedTuple):
+    """A replica in a directory; `is_future` means that it is being moved there (KIP-113)."""
+
+    size: int
+    offset_lag: int
+    is_future: bool
+
+
+class LogDir(NamedTuple):
+    """A directory of a broker; the bytes are -1 before Kafka 3.3."""
+
+    error: KafkaError | None
+    replicas: dict[TopicPartition, LogDirReplica]
+    total_bytes: int
+    usable_bytes: int
+
+
+async def describe_cluster(router: Router, timeout_ms: int | None) -> ClusterDescription:
+    """See `Admin.describe_cluster`."""
+    try:
+        answer: DescribeClusterResponse = await router.any(
+            plain(DescribeClusterRequest()), lambda a: (a.error_code,), timeout_ms
+        )
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        await router.cluster.refresh()  # brokers before 2.8 say it in Metadata
+        known = router.cluster.metadata
+        return ClusterDescription(
+            known.cluster_id, known.controller_id, list(known.brokers.values())
+        )
+    refused = refusal(answer.error_code, answer.error_message)
+    if refused is not None:
+        raise refused
+    brokers = [BrokerAddress(BrokerId(b.broker_id), b.host, b.port, b.rack) for b in answer.brokers]
+    return ClusterDescription(answer.cluster_id, BrokerId(answer.controller_id), brokers)
+
+
+async def api_versions(
+    router: Router, broker_ids: Iterable[int] | None, timeout_ms: int | None
+) -> dict[BrokerAddress, ApiVersionsResponse | Exception]:
+    """See `Admin.api_versions`."""
+    addresses = await _addresses(router, broker_ids, timeout_ms)
+
+    async def ask(address: BrokerAddress) -> ApiVersionsResponse:
+        return (await router.cluster.peer(address.broker_id)).features
+
+    return await router.each((address, ask(address)) for address in addresses)
+
+
+async def describe_log_dirs(
+    router: Router,
+    broker_ids: Iterable[int] | None,
+    topics: dict[str, Sequence[int]] | None,
+    timeout_ms: int | None,
+) -> dict[BrokerId, dict[str, LogDir] | Exception]:
+    """See `Admin.describe_log_dirs`."""
+    addresses = await _addresses(router, broker_ids, timeout_ms)
+    request = DescribeLogDirsRequest(
+        topics=None
+        if topics is None
+        else [DescribeLogDirsRequestTopic(topic=t, partitions=list(p)) for t, p in topics.items()]
+    )
+
+    async def ask(broker_id: BrokerId) -> dict[str, LogDir]:
+        answer: DescribeLogDirsResponse = await router.broker(
+            broker_id, plain(request), lambda _: (), timeout_ms
+        )
+        refused = refusal(answer.error_code)
+        if refused is not None:
+            raise refused
+        return _log_dirs(answer)
+
+    return await router.each((a.broker_id, ask(a.broker_id)) for a in addresses)
+
+
+def _log_dirs(answer: DescribeLogDirsResponse) -> dict[str, LogDir]:
+    return {
+        result.log_dir: LogDir(
+            refusal(result.error_code),
+            {
+                TopicPartition(topic.name, part.partition_index): LogDirReplica(
+                    part.partition_size, part.offset_lag, part.is_future_key
+                )
+                for topic in result.topics
+                for part in topic.partitions
+            },
+            result.total_bytes,
+            result.usable_bytes,
+        )
+        for result in answer.results
+    }
+
+
+async def _addresses(
+    router: Router, broker_ids: Iterable[int] | None, timeout_ms: int | None
+) -> list[BrokerAddress]:
+    known = {b.broker_id: b for b in (await describe_cluster(router, timeout_ms)).brokers}
+    if broker_ids is None:
+        return list(known.values())
+    missing = [b for b in broker_ids if b not in known]
+    if missing:
+        detail = f"no broker {missing[0]} in the cluster"
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, detail)
+    return [known[BrokerId(b)] for b in broker_ids]

@@ -1,0 +1,209 @@
+"""Topics: create, delete, grow, list, describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kavka.client.admin.configs import ConfigEntry
+from kavka.client.admin.router import Router, plain, refusal
+from kavka.client.metadata import MetadataCache, TopicMetadata
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import TopicId
+from kavka.net.peer import Peer
+from kavka.wire.apis import ApiKey
+from kavka.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsRequestAssignment,
+    CreatePartitionsRequestTopic,
+    CreatePartitionsResponse,
+)
+from kavka.wire.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestAssignment,
+    CreateTopicsRequestConfig,
+    CreateTopicsRequestTopic,
+    CreateTopicsResponse,
+    CreateTopicsResponseTopic,
+)
+from kavka.wire.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsRequestTopic,
+    DeleteTopicsResponse,
+)
+from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+TopicDescription = TopicMetadata
+"""What `describe_topics` returns."""
+
+_DEFAULTS_VERSION = 4
+_TOPIC_STRUCTS_VERSION = 6
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create; -1 takes the broker's default (KIP-464).
+
+    With `assignments` (partition to replicas, the preferred leader first) the two numbers must be left out.
+    """
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+    assignments: Mapping[int, Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """The count of partitions that a topic shall have, and replicas of the new ones if they matter."""
+
+    total: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+class CreatedTopic(NamedTuple):
+    """What a broker says of a topic that it created; numbers are -1 before Kafka 2.4."""
+
+    name: str
+    topic_id: TopicId
+    partitions: int
+    replication_factor: int
+    configs: list[ConfigEntry]
+
+
+async def create_topics(
+    router: Router, topics: Sequence[NewTopic], validate_only: bool, timeout_ms: int | None
+) -> dict[str, CreatedTopic | KafkaError]:
+    """See `Admin.create_topics`."""
+    request = CreateTopicsRequest(
+        topics=[_create_topic(topic) for topic in topics],
+        timeout_ms=router.timeout_ms(timeout_ms),
+        validate_only=validate_only,
+    )
+
+    def build(peer: Peer) -> tuple[CreateTopicsRequest, int]:
+        version = peer.version_of(ApiKey.CREATE_TOPICS)
+        if version < _DEFAULTS_VERSION and any(
+            t.assignments is None and -1 in (t.partitions, t.replication_factor) for t in topics
+        ):
+            detail = f"{peer.name} is too old to choose partitions and replicas: give both"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
+        return request, version
+
+    answer: CreateTopicsResponse = await router.controller(
+        build, lambda a: (t.error_code for t in a.topics), timeout_ms
+    )
+    router.cluster.mark_stale()
+    return {topic.name: _created(topic) for topic in answer.topics}
+
+
+def _create_topic(topic: NewTopic) -> CreateTopicsRequestTopic:
+    assignments = topic.assignments or {}
+    return CreateTopicsRequestTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreateTopicsRequestAssignment(partition_index=number, broker_ids=list(replicas))
+            for number, replicas in assignments.items()
+        ],
+        configs=[CreateTopicsRequestConfig(name=n, value=v) for n, v in topic.configs.items()],
+    )
+
+
+def _created(topic: CreateTopicsResponseTopic) -> CreatedTopic | KafkaError:
+    error = refusal(topic.error_code, topic.error_message)
+    if error is not None:
+        return error
+    configs = [
+        ConfigEntry(c.name, c.value, c.config_source, c.is_sensitive, c.read_only)
+        for c in topic.configs or ()
+    ]
+    return CreatedTopic(
+        topic.name, TopicId(topic.topic_id), topic.num_partitions, topic.replication_factor, configs
+    )
+
+
+async def delete_topics(
+    router: Router, names: Sequence[str], timeout_ms: int | None
+) -> dict[str, KafkaError | None]:
+    """See `Admin.delete_topics`."""
+    limit_ms = router.timeout_ms(timeout_ms)
+
+    def build(peer: Peer) -> tuple[DeleteTopicsRequest, int]:
+        version = peer.version_of(ApiKey.DELETE_TOPICS)
+        if version >= _TOPIC_STRUCTS_VERSION:
+            topics = [DeleteTopicsRequestTopic(name=name) for name in names]
+            return DeleteTopicsRequest(topics=topics, timeout_ms=limit_ms), version
+        return DeleteTopicsRequest(topic_names=list(names), timeout_ms=limit_ms), version
+
+    answer: DeleteTopicsResponse = await router.controller(
+        build, lambda a: (t.error_code for t in a.responses), timeout_ms
+    )
+    router.cluster.mark_stale()
+    return {t.name or "": refusal(t.error_code, t.error_message) for t in answer.responses}
+
+
+async def create_partitions(
+    router: Router,
+    topics: Mapping[str, NewPartitions],
+    validate_only: bool,
+    timeout_ms: int | None,
+) -> dict[str, KafkaError | None]:
+    """See `Admin.create_partitions`."""
+    request = CreatePartitionsRequest(
+        topics=[
+            CreatePartitionsRequestTopic(
+                name=name,
+                count=wanted.total,
+                assignments=None
+                if wanted.assignments is None
+                else [
+                    CreatePartitionsRequestAssignment(broker_ids=list(replicas))
+                    for replicas in wanted.assignments
+                ],
+            )
+            for name, wanted in topics.items()
+        ],
+        timeout_ms=router.timeout_ms(timeout_ms),
+        validate_only=validate_only,
+    )
+    answer: CreatePartitionsResponse = await router.controller(
+        plain(request), lambda a: (t.error_code for t in a.results), timeout_ms
+    )
+    router.cluster.mark_stale()
+    return {t.name: refusal(t.error_code, t.error_message) for t in answer.results}
+
+
+async def all_topics(router: Router, timeout_ms: int | None) -> dict[str, TopicDescription]:
+    """Return every topic that can be described, internal ones too."""
+    cache = await _ask(router, None, timeout_ms)
+    return {name: topic for name, topic in cache.topics.items() if topic.error is ErrorCode.NONE}
+
+
+async def describe_topics(
+    router: Router, names: Iterable[str], timeout_ms: int | None
+) -> dict[str, TopicDescription | KafkaError]:
+    """See `Admin.describe_topics`."""
+    wanted = list(dict.fromkeys(names))
+    cache = await _ask(router, wanted, timeout_ms)
+    found: dict[str, TopicDescription | KafkaError] = {}
+    for name in wanted:
+        topic = cache.topics.get(name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+        if topic is None or code is not ErrorCode.NONE:
+            found[name] = KafkaError(code, f"topic {name}: {code.message}")
+        else:
+            found[name] = topic
+    return found
+
+
+async def _ask(router: Router, names: list[str] | None, timeout_ms: int | None) -> MetadataCache:
+    topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    answer: MetadataResponse = await router.any(plain(request), lambda _: (), timeout_ms)
+    cache = MetadataCache(0)
+    cache.update(answer, 0, None)
+    return cache

@@ -1,0 +1,579 @@
+"""The consumer's public face: positions, polling and commits; fetcher and group member do the work behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from kavka.client.cluster import Cluster
+from kavka.client.config import CONSUMER, Config, as_callable
+from kavka.client.consumer.assignors import ASSIGNORS, Assignor
+from kavka.client.consumer.batches import ConsumerRecord, Deserializers, FetchedBatches
+from kavka.client.consumer.coordinator import GroupMember, GroupSettings, RebalanceListener
+from kavka.client.consumer.fetcher import Fetcher, FetchSettings
+from kavka.client.consumer.offsets import CommittedOffsets
+from kavka.client.consumer.positions import Positions
+from kavka.client.consumer.subscription import (
+    OffsetAndMetadata,
+    PartitionState,
+    ResetPolicy,
+    Subscription,
+)
+from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
+from kavka.doors import Chance, Clock, Network
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import TopicPartition
+from kavka.net.clock import SystemChance, SystemClock
+from kavka.net.network import TcpNetwork
+from kavka.settings.declaration import InvalidSetting
+
+log = logging.getLogger(__name__)
+
+_LONGEST_WAIT_S = 1.0
+"""A waiting poll looks around at least this often."""
+_CLOSE_COMMIT_MS = 5_000
+
+
+class Consumer:
+    """Reads records, alone (`assign`) or as a member of a group (`subscribe`).
+
+    `poll` returns lazy batches per partition; iterating over the consumer gives single records. Positions move
+    when batches are handed out, and in an iteration record by record. With `enable.auto.commit` and a `group.id`,
+    positions are committed in the background of polls: what was handed out before the last poll counts as
+    processed.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        *,
+        network: Network | None = None,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+    ) -> None:
+        """Check the settings (ValueError names the wrong one); nothing is opened before `start`."""
+        checked = Config(CONSUMER, config)
+        self._config = checked
+        self._network = network or TcpNetwork()
+        self._clock = clock or SystemClock()
+        self._chance = chance or SystemChance()
+        self._group_id = checked.optional_text("group.id") or None
+        self._fetch_settings = _fetch_settings(checked)
+        self._group_settings = _group_settings(checked, self._group_id or "")
+        self._max_poll_records = checked.integer("max.poll.records")
+        self._api_timeout_ms = checked.integer("default.api.timeout.ms")
+        self._interceptors = list(checked.thing("interceptor.classes") or ())
+        self._commits = checked.flag("enable.auto.commit") and self._group_id is not None
+        if (
+            self._group_id is None
+            and checked.flag("enable.auto.commit")
+            and "enable.auto.commit" in checked.given
+        ):
+            raise InvalidSetting("enable.auto.commit", True, "It needs a group.id")
+        self._commit_interval_s = checked.integer("auto.commit.interval.ms") / 1000
+        self._next_commit = 0.0
+        self._last_committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._committing: asyncio.Task[None] | None = None
+        self._subscription = Subscription()
+        self._rows: Sequence[ConsumerRecord] = ()  # of an iteration: the batch at hand
+        self._row = 0
+        self._ahead: deque[FetchedBatches] = deque()
+        self._is_open = False
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Commit if so configured, leave the group, close."""
+        await self.close()
+
+    async def start(self) -> None:
+        """Connect. Raise ConnectionError when none of `bootstrap.servers` answers."""
+        self._cluster = Cluster(
+            self._config,
+            network=self._network,
+            clock=self._clock,
+            chance=self._chance,
+            allow_auto_create=self._config.flag("allow.auto.create.topics"),
+        )
+        self._fetcher = Fetcher(self._cluster, self._subscription, self._fetch_settings)
+        self._member = GroupMember(
+            self._cluster,
+            self._subscription,
+            self._group_settings,
+            before_revoke=self._commit_before_revoke,
+            on_change=self._fetcher.notify,
+        )
+        self._offsets = CommittedOffsets(
+            self._cluster, self._member, read_committed=self._fetch_settings.read_committed
+        )
+        self._positions = Positions(
+            self._cluster,
+            self._subscription,
+            self._offsets if self._group_id else None,
+            reset=self._fetch_settings.reset,
+            read_committed=self._fetch_settings.read_committed,
+            timeout_ms=self._api_timeout_ms,
+        )
+        try:
+            await self._cluster.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+        self._is_open = True
+
+    async def close(self, timeout_ms: int = 30_000) -> None:
+        """Commit if so configured, leave the group and close the connections, within `timeout_ms`."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._commit_before_revoke()
+                if self._group_id is not None and self._subscription.uses_group:
+                    await self._member.close()
+        except TimeoutError:
+            log.warning("consumer closed before its group knew of it group=%s", self._group_id)
+        finally:
+            if self._committing is not None:
+                self._committing.cancel()
+                await asyncio.gather(self._committing, return_exceptions=True)
+            await self._positions.close()
+            await self._fetcher.close()
+            await self._cluster.close()
+
+    # What to read
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read topics, by name or all whose whole name matches `pattern`, sharing them with the group.
+
+        It replaces an earlier subscription. Raise RuntimeError without `group.id` or after `assign`.
+        """
+        self._require_open()
+        if self._group_id is None:
+            raise RuntimeError("subscribe needs the setting group.id; without a group, use assign")
+        if (topics is None) == (pattern is None):
+            raise ValueError("give either topics or a pattern")
+        if isinstance(topics, str):
+            raise TypeError("topics is a list of names, not one text")
+        if topics is not None:
+            self._subscription.subscribe(topics)
+            self._cluster.set_topics(self._subscription.topics)
+        else:
+            assert pattern is not None
+            self._subscription.subscribe_pattern(pattern)
+            self._cluster.want_all_topics()
+        self._member.listener = listener or RebalanceListener()
+        self._member.request_rejoin("the subscription was changed")
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, without a group deciding; those that were assigned before keep their positions."""
+        self._require_open()
+        self._subscription.assign(partitions)
+        self._cluster.set_topics(at.topic for at in self._subscription.partitions)
+        self._fetcher.wake()
+
+    async def unsubscribe(self) -> None:
+        """Read nothing; leave the group."""
+        self._require_open()
+        if self._subscription.uses_group:
+            await self._commit_before_revoke()
+            await self._member.leave("the consumer unsubscribed")
+        self._forget_rows(None)
+        self._subscription.clear()
+
+    def assignment(self) -> list[TopicPartition]:
+        """Return the partitions that are assigned now."""
+        return list(self._subscription.partitions)
+
+    def subscription(self) -> list[str]:
+        """Return the topics subscribed to; of a pattern, those that match."""
+        return list(self._subscription.topics)
+
+    # Reading
+
+    async def poll(
+        self, timeout_ms: int = 1000, max_records: int | None = None
+    ) -> list[FetchedBatches]:
+        """Return what is fetched, at most `max_records` (`max.poll.records`), waiting up to `timeout_ms` for some.
+
+        Raise KafkaError for what needs a decision: no valid offset and no reset policy, no permission, corrupt
+        data, a group that refuses this member.
+        """
+        self._require_open()
+        self._rewind_rows()
+        return await self._poll(timeout_ms / 1000, max_records or self._max_poll_records)
+
+    async def _poll(self, timeout_s: float, max_records: int) -> list[FetchedBatches]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while True:
+            if self._subscription.uses_group:
+                await self._member.ensure_active(deadline)
+            await self._positions.update(deadline)
+            self._auto_commit(loop.time())
+            taken = self._fetcher.take(max_records)
+            if taken:
+                for interceptor in self._interceptors:
+                    taken = interceptor.on_consume(taken)
+                return taken
+            wait_s = deadline - loop.time()
+            if wait_s <= 0:
+                return []
+            await self._fetcher.wait(min(wait_s, _LONGEST_WAIT_S))
+
+    def __aiter__(self) -> Self:
+        """Iterate over records for ever."""
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        """Return the next record."""
+        while self._row >= len(self._rows):
+            if not self._ahead:
+                self._require_open()
+                self._ahead.extend(await self._poll(_LONGEST_WAIT_S, self._max_poll_records))
+                self._rows, self._row = (), 0
+                continue
+            self._rows, self._row = self._ahead.popleft().records(), 0
+        record = self._rows[self._row]
+        self._row += 1
+        return record
+
+    def _unread(self) -> dict[TopicPartition, int]:
+        """Return the first unread offset of partitions with records that an iteration has not reached."""
+        unread = {batches.at: batches.first_offset for batches in self._ahead}
+        if self._row < len(self._rows):
+            record = self._rows[self._row]
+            unread[TopicPartition(record.topic, record.partition)] = record.offset
+        return unread
+
+    def _rewind_rows(self) -> None:
+        """Leave an iteration: what it has not reached is fetched again."""
+        for at, offset in self._unread().items():
+            state = self._subscription.partitions.get(at)
+            if state is not None:
+                state.seek(offset)
+        self._forget_rows(None)
+
+    def _forget_rows(self, at: TopicPartition | None) -> None:
+        """Drop what an iteration holds of one partition, or of all."""
+        if at is None or (self._rows and self._rows[0][:2] == at):
+            self._rows, self._row = (), 0
+        self._ahead = deque(b for b in self._ahead if at is not None and b.at != at)
+
+    # Positions
+
+    def seek(self, at: TopicPartition, offset: int) -> None:
+        """Read on at an offset. Raise ValueError when the partition is not assigned or the offset negative."""
+        if offset < 0:
+            raise ValueError(f"seek offset must not be a negative number: {offset}")
+        self._state(at).seek(offset)
+        self._forget_rows(at)
+        self._fetcher.wake()
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Read on at the first record; without `partitions`, of all assigned ones."""
+        self._reset(partitions, ResetPolicy.EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Read on after the last record; without `partitions`, of all assigned ones."""
+        self._reset(partitions, ResetPolicy.LATEST)
+
+    async def seek_to_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> None:
+        """Read on at the first record that is not older than the time; without one, at the end."""
+        found = await self.offsets_for_times(timestamps_ms)
+        for at, answer in found.items():
+            if answer is None:
+                self._reset([at], ResetPolicy.LATEST)
+            else:
+                self.seek(at, answer.offset)
+
+    def _reset(self, partitions: Iterable[TopicPartition] | None, policy: ResetPolicy) -> None:
+        for at in list(partitions if partitions is not None else self._subscription.partitions):
+            self._state(at).ask_reset(policy)
+            self._forget_rows(at)
+        self._fetcher.notify()
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these partitions until `resume`; they stay assigned."""
+        for at in partitions:
+            self._state(at).is_paused = True
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Undo `pause`."""
+        for at in partitions:
+            self._state(at).is_paused = False
+        self._fetcher.wake()
+        self._fetcher.notify()
+
+    def paused(self) -> list[TopicPartition]:
+        """Return the paused partitions."""
+        return [at for at, state in self._subscription.partitions.items() if state.is_paused]
+
+    async def position(self, at: TopicPartition, timeout_ms: int | None = None) -> int:
+        """Return the offset of the next record, looking it up if need be. Raise TimeoutError."""
+        self._require_open()
+        at = TopicPartition(*at)
+        unread = self._unread().get(at)
+        if unread is not None:
+            return unread
+        state = self._state(at)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (self._api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        while state.position is None:
+            await self._positions.update(deadline)
+            if state.position is None:
+                if loop.time() >= deadline:
+                    raise TimeoutError(f"the position of {at} is not known in time")
+                await asyncio.sleep(0.01)
+        return state.position
+
+    def lag(self, at: TopicPartition) -> int | None:
+        """Return how many offsets the position is behind the end, as of the last fetch; None before one."""
+        state = self._state(at)
+        committed = self._fetch_settings.read_committed
+        end = state.last_stable_offset if committed else state.high_watermark
+        if state.position is None or end < 0:
+            return None
+        return max(end - self._unread().get(at, state.position), 0)
+
+    def _state(self, at: TopicPartition) -> PartitionState:
+        self._require_open()
+        return self._subscription.state(TopicPartition(*at))
+
+    # Offsets of the log
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition. Raise KafkaError, TimeoutError."""
+        found = await self._lookup(dict.fromkeys(partitions, EARLIEST), timeout_ms)
+        return {at: answer.offset for at, answer in found.items()}
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the offset after the last visible record of each partition. Raise KafkaError, TimeoutError."""
+        found = await self._lookup(dict.fromkeys(partitions, LATEST), timeout_ms)
+        return {at: answer.offset for at, answer in found.items()}
+
+    async def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first record that is not older than the time, None where there is none."""
+        negative = [at for at, timestamp in timestamps_ms.items() if timestamp < 0]
+        if negative:
+            raise ValueError(f"the target time for partition {negative[0]} is negative")
+        found = await self._lookup(timestamps_ms, timeout_ms)
+        return {at: answer if answer.offset >= 0 else None for at, answer in found.items()}
+
+    async def _lookup(
+        self, wanted: Mapping[TopicPartition, int], timeout_ms: int | None
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        self._require_open()
+        answers = await list_offsets(
+            self._cluster,
+            {TopicPartition(*at): timestamp for at, timestamp in wanted.items()},
+            read_committed=self._fetch_settings.read_committed,
+            timeout_ms=self._api_timeout_ms if timeout_ms is None else timeout_ms,
+        )
+        found = {}
+        for at, answer in answers.items():
+            if isinstance(answer, KafkaError):
+                raise answer
+            found[at] = answer
+        return found
+
+    async def partitions_for(
+        self, topic: str, timeout_ms: int | None = None
+    ) -> list[TopicPartition]:
+        """Return the partitions of a topic. Raise TimeoutError when it does not exist."""
+        self._require_open()
+        limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
+        metadata = await self._cluster.topic(topic, limit_ms)
+        return [TopicPartition(topic, part.partition) for part in metadata.partitions]
+
+    # Commits
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit offsets, without any all positions, and wait for the answer.
+
+        Raise KafkaError (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS: the group has moved on;
+        poll and read what comes), TimeoutError, RuntimeError without `group.id`.
+        """
+        self._require_group()
+        chosen = self._consumed() if offsets is None else _as_offsets(offsets)
+        await self._offsets.commit(
+            chosen, self._api_timeout_ms if timeout_ms is None else timeout_ms
+        )
+        self._last_committed.update(chosen)
+        for interceptor in self._interceptors:
+            interceptor.on_commit(chosen)
+
+    def commit_soon(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None
+    ) -> asyncio.Task[None]:
+        """Commit in the background; the task fails as `commit` would."""
+        self._require_group()
+        chosen = self._consumed() if offsets is None else _as_offsets(offsets)
+        return asyncio.get_running_loop().create_task(self.commit(chosen))
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the group's committed offsets, None where there is none. Raise KafkaError, TimeoutError."""
+        self._require_group()
+        wanted = [TopicPartition(*at) for at in partitions]
+        limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
+        found = await self._offsets.fetch(wanted, limit_ms)
+        return {at: found.get(at) for at in wanted}
+
+    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        unread = self._unread()
+        return {
+            at: OffsetAndMetadata(unread.get(at, state.position), "", state.position_epoch)
+            for at, state in self._subscription.partitions.items()
+            if state.position is not None
+        }
+
+    def _auto_commit(self, now: float) -> None:
+        if not self._commits or now < self._next_commit:
+            return
+        if self._next_commit == 0.0:
+            self._next_commit = now + self._commit_interval_s
+            return
+        if self._committing is not None and not self._committing.done():
+            return
+        self._next_commit = now + self._commit_interval_s
+        changed = self._changed_positions()
+        if changed:
+            loop = asyncio.get_running_loop()
+            self._committing = loop.create_task(self._commit_quietly(changed, self._api_timeout_ms))
+
+    def _changed_positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        consumed = self._consumed()
+        return {
+            at: where for at, where in consumed.items() if self._last_committed.get(at) != where
+        }
+
+    async def _commit_quietly(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int
+    ) -> None:
+        try:
+            await self.commit(offsets, timeout_ms)
+        except (KafkaError, OSError) as error:
+            log.warning("automatic commit failed group=%s reason=%s", self._group_id, error)
+
+    async def _commit_before_revoke(self) -> None:
+        if not self._commits:
+            return
+        if self._committing is not None:
+            await asyncio.gather(self._committing, return_exceptions=True)
+        if self._subscription.uses_group and self._member.generation < 0:
+            return
+        changed = self._changed_positions()
+        if changed:
+            await self._commit_quietly(changed, _CLOSE_COMMIT_MS)
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise RuntimeError("the consumer is not open")
+
+    def _require_group(self) -> None:
+        if self._group_id is None:
+            raise RuntimeError("committed offsets need the setting group.id")
+
+
+def _as_offsets(
+    given: Mapping[TopicPartition, OffsetAndMetadata | int],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    offsets = {}
+    for at, where in given.items():
+        chosen = OffsetAndMetadata(where) if isinstance(where, int) else OffsetAndMetadata(*where)
+        if chosen.offset < 0:
+            raise ValueError(f"cannot commit the negative offset {chosen.offset} for {at}")
+        offsets[TopicPartition(*at)] = chosen
+    return offsets
+
+
+def _fetch_settings(config: Config) -> FetchSettings:
+    resets = {"earliest": ResetPolicy.EARLIEST, "latest": ResetPolicy.LATEST, "none": None}
+    return FetchSettings(
+        min_bytes=config.integer("fetch.min.bytes"),
+        max_bytes=config.integer("fetch.max.bytes"),
+        max_wait_ms=config.integer("fetch.max.wait.ms"),
+        max_partition_bytes=config.integer("max.partition.fetch.bytes"),
+        read_committed=config.text("isolation.level") == "read_committed",
+        check_crcs=config.flag("check.crcs"),
+        reset=resets[config.text("auto.offset.reset")],
+        rack=config.text("client.rack"),
+        request_timeout_ms=config.integer("request.timeout.ms"),
+        deserializers=Deserializers(
+            as_callable(config, "key.deserializer"), as_callable(config, "value.deserializer")
+        ),
+    )
+
+
+def _group_settings(config: Config, group_id: str) -> GroupSettings:
+    session_timeout_ms = config.integer("session.timeout.ms")
+    heartbeat_interval_ms = config.integer("heartbeat.interval.ms")
+    if heartbeat_interval_ms >= session_timeout_ms:
+        reason = "It must be lower than session.timeout.ms"
+        raise InvalidSetting("heartbeat.interval.ms", heartbeat_interval_ms, reason)
+    return GroupSettings(
+        group_id=group_id,
+        instance_id=config.optional_text("group.instance.id") or None,
+        session_timeout_ms=session_timeout_ms,
+        heartbeat_interval_ms=heartbeat_interval_ms,
+        max_poll_interval_ms=config.integer("max.poll.interval.ms"),
+        assignors=_assignors(config.thing("partition.assignment.strategy")),
+        rack=config.text("client.rack") or None,
+        exclude_internal=config.flag("exclude.internal.topics"),
+    )
+
+
+_JAVA_NAMES = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+
+
+def _assignors(given: Any) -> list[Assignor]:
+    """Return assignors by name (Kafka's or Java's class), or objects of the user's own."""
+    if given is None:
+        given = ["range", "cooperative-sticky"]
+    chosen: list[Assignor] = []
+    for item in given.split(",") if isinstance(given, str) else given:
+        if not isinstance(item, str):
+            chosen.append(item)
+            continue
+        simple = item.strip().rpartition(".")[2]
+        assignor = ASSIGNORS.get(_JAVA_NAMES.get(simple, simple))
+        if assignor is None:
+            reason = f"Known assignors are {', '.join(ASSIGNORS)}"
+            raise InvalidSetting("partition.assignment.strategy", item, reason)
+        chosen.append(assignor)
+    if not chosen:
+        raise InvalidSetting("partition.assignment.strategy", given, "Give at least one assignor")
+    return chosen
+
+
+__all__ = ["Consumer", "ErrorCode"]

@@ -1,0 +1,198 @@
+"""Committed offsets of a group: written and read at its coordinator, with retries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from kavka.client.cluster import Channel, Cluster
+from kavka.client.consumer.coordinator import GroupMember
+from kavka.client.consumer.subscription import OffsetAndMetadata
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import TopicPartition
+from kavka.wire.apis import ApiKey
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from kavka.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestGroupTopic,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+
+_GROUPS_VERSION = 8
+_STABLE_VERSION = 7
+_REFUSED = "the offsets were not committed because the group has gone on without this member"
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class CommittedOffsets:
+    """The offsets of one group, as one member of it (or nobody, when partitions are assigned by hand)."""
+
+    def __init__(self, cluster: Cluster, member: GroupMember, *, read_committed: bool) -> None:
+        """`read_committed` waits for offsets of open transactions."""
+        self._cluster = cluster
+        self._member = member
+        self._require_stable = read_committed
+
+    async def commit(self, offsets: Offsets, timeout_ms: int) -> None:
+        """Commit. Raise KafkaError when it is refused, TimeoutError when no coordinator answers in time."""
+        if not offsets:
+            return
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._repeat_commit(offsets)
+        except TimeoutError:
+            raise TimeoutError(f"the offsets were not committed in {timeout_ms} ms") from None
+
+    async def _repeat_commit(self, offsets: Offsets) -> None:
+        attempt = 0
+        while True:
+            try:
+                await self._commit_once(offsets)
+                return
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+            except (OSError, CorruptFrame):
+                self._member.forget_coordinator()
+            await self._cluster.back_off(attempt)
+            attempt += 1
+
+    async def _commit_once(self, offsets: Offsets) -> None:
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for at, (offset, metadata, leader_epoch) in offsets.items():
+            part = OffsetCommitRequestPartition(
+                partition_index=at.partition,
+                committed_offset=offset,
+                committed_leader_epoch=leader_epoch,
+                committed_metadata=metadata,
+            )
+            topics.setdefault(at.topic, []).append(part)
+        member = self._member
+        is_member = member.generation >= 0
+        request = OffsetCommitRequest(
+            group_id=member.settings.group_id,
+            generation_id_or_member_epoch=member.generation,
+            member_id=member.member_id if is_member else "",
+            group_instance_id=member.settings.instance_id if is_member else None,
+            topics=[OffsetCommitRequestTopic(name=t, partitions=p) for t, p in topics.items()],
+        )
+        peer = await member.peer(Channel.MAIN)
+        answer: OffsetCommitResponse = await peer.send(
+            request, timeout_ms=self._cluster.request_timeout_ms
+        )
+        for topic in answer.topics:
+            for part_ in topic.partitions:
+                self._check_commit(
+                    ErrorCode.of(part_.error_code), topic.name, part_.partition_index
+                )
+
+    def _check_commit(self, code: ErrorCode, topic: str, partition: int) -> None:
+        if code is ErrorCode.NONE:
+            return
+        if code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
+            self._member.forget_coordinator()
+        elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            self._member.request_rejoin(f"commit answered {code.name}")
+            raise KafkaError(code, _REFUSED)
+        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._member.request_rejoin("the group is rebalancing")
+        raise KafkaError(code, f"{topic}-{partition}: {code.message}")
+
+    async def fetch(
+        self, partitions: Iterable[TopicPartition] | None, timeout_ms: int
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what is committed for the partitions (None: for all); those without an offset are left out.
+
+        Raise KafkaError, or TimeoutError when no coordinator answers in time.
+        """
+        wanted = None if partitions is None else list(partitions)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self._repeat_fetch(wanted)
+        except TimeoutError:
+            raise TimeoutError(f"the committed offsets were not read in {timeout_ms} ms") from None
+
+    async def _repeat_fetch(
+        self, wanted: list[TopicPartition] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        attempt = 0
+        while True:
+            try:
+                peer = await self._member.peer(Channel.MAIN)
+                version = peer.version_of(ApiKey.OFFSET_FETCH)
+                request = fetch_request(
+                    self._member.settings.group_id, wanted, version, self._require_stable
+                )
+                answer: OffsetFetchResponse = await peer.send(
+                    request, version, timeout_ms=self._cluster.request_timeout_ms
+                )
+                return fetched_offsets(answer, version)
+            except KafkaError as error:
+                if error.code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
+                    self._member.forget_coordinator()
+                if not error.retriable:
+                    raise
+            except (OSError, CorruptFrame):
+                self._member.forget_coordinator()
+            await self._cluster.back_off(attempt)
+            attempt += 1
+
+
+def fetch_request(
+    group_id: str, wanted: list[TopicPartition] | None, version: int, require_stable: bool
+) -> OffsetFetchRequest:
+    """Return the request in the shape of its version."""
+    topics: dict[str, list[int]] | None = None
+    if wanted is not None:
+        topics = {}
+        for topic, partition in wanted:
+            topics.setdefault(topic, []).append(partition)
+    stable = require_stable and version >= _STABLE_VERSION
+    if version >= _GROUPS_VERSION:
+        group = OffsetFetchRequestGroup(
+            group_id=group_id,
+            topics=None
+            if topics is None
+            else [
+                OffsetFetchRequestGroupTopic(name=t, partition_indexes=p) for t, p in topics.items()
+            ],
+        )
+        return OffsetFetchRequest(groups=[group], require_stable=stable)
+    return OffsetFetchRequest(
+        group_id=group_id,
+        topics=None
+        if topics is None
+        else [OffsetFetchRequestTopic(name=t, partition_indexes=p) for t, p in topics.items()],
+        require_stable=stable,
+    )
+
+
+def fetched_offsets(
+    answer: OffsetFetchResponse, version: int
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets of the one group that was asked for. Raise KafkaError for the first refusal."""
+    group = answer.groups[0] if version >= _GROUPS_VERSION else answer
+    code = ErrorCode.of(group.error_code)
+    if code is not ErrorCode.NONE:
+        raise KafkaError(code)
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for topic in group.topics:
+        for part in topic.partitions:
+            code = ErrorCode.of(part.error_code)
+            if code is not ErrorCode.NONE:
+                raise KafkaError(code, f"{topic.name}-{part.partition_index}: {code.message}")
+            if part.committed_offset >= 0:
+                at = TopicPartition(topic.name, part.partition_index)
+                found[at] = OffsetAndMetadata(
+                    part.committed_offset, part.metadata or "", part.committed_leader_epoch
+                )
+    return found

@@ -1,0 +1,145 @@
+"""The sticky assignment (KIP-54, KIP-341): balanced first, close to the former one second. Pure.
+
+When all members want the same topics, quotas tell everything: with P partitions and M members each gets P/M
+rounded down, and P mod M of them one more. Members keep what they own up to their quota; the rest goes in order
+to those below it. That is the Java client's fast path, with the same results.
+
+When they want different topics, partitions that few can take go first, always to the member with the least; then
+partitions move, one by one, as long as a move makes two members more equal.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kavka.ids import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a member wants and what it says that it owns, since `generation` (-1: unknown)."""
+
+    member_id: str
+    topics: Sequence[str]
+    owned: Sequence[TopicPartition]
+    generation: int
+
+
+def assign_sticky(
+    partitions: Mapping[str, int], claims: Sequence[Claim]
+) -> dict[str, list[TopicPartition]]:
+    """Share topics, given with their partition counts; every member is in the answer."""
+    kept = _valid_ownership(partitions, claims)
+    if len({frozenset(claim.topics) for claim in claims}) <= 1:
+        topics = sorted(set(claims[0].topics) & partitions.keys()) if claims else []
+        return _assign_alike(topics, partitions, kept)
+    return _assign_different(partitions, claims, kept)
+
+
+def _valid_ownership(
+    partitions: Mapping[str, int], claims: Sequence[Claim]
+) -> dict[str, list[TopicPartition]]:
+    """Return what members may keep: of several claims on a partition the newest wins, of equal ones none."""
+    newest = max((claim.generation for claim in claims), default=-1)
+    claimants: dict[TopicPartition, list[str]] = {}
+    for claim in claims:
+        if claim.generation < newest:
+            continue
+        for at in claim.owned:
+            if at.topic in claim.topics and 0 <= at.partition < partitions.get(at.topic, 0):
+                claimants.setdefault(at, []).append(claim.member_id)
+    kept: dict[str, list[TopicPartition]] = {claim.member_id: [] for claim in claims}
+    for at, members in claimants.items():
+        if len(members) == 1:
+            kept[members[0]].append(at)
+    return kept
+
+
+def _assign_alike(
+    topics: Sequence[str],
+    partitions: Mapping[str, int],
+    kept: Mapping[str, list[TopicPartition]],
+) -> dict[str, list[TopicPartition]]:
+    assigned: dict[str, list[TopicPartition]] = {member: [] for member in kept}
+    if not assigned:
+        return assigned
+    everything = [TopicPartition(t, p) for t in topics for p in range(partitions[t])]
+    quota, above = divmod(len(everything), len(assigned))
+    below, at_quota = [], []  # members that may get more: surely, and if some remain
+    for member, owned in kept.items():
+        owned = sorted(owned)
+        if len(owned) < quota:
+            assigned[member] = owned
+            below.append(member)
+        elif len(owned) > quota and above > 0:
+            above -= 1
+            assigned[member] = owned[: quota + 1]
+        else:
+            assigned[member] = owned[:quota]
+            at_quota.append(member)
+    taken = {at for owned in assigned.values() for at in owned}
+    rest = deque(at for at in everything if at not in taken)
+    below.sort()
+    at_quota.sort()
+    while below:
+        for member in list(below):
+            assigned[member].append(rest.popleft())
+            if len(assigned[member]) == quota:
+                below.remove(member)
+                at_quota.append(member)
+    for member in at_quota:
+        if not rest:
+            break
+        assigned[member].append(rest.popleft())
+    assert not rest, "the quotas add up to all partitions"
+    return assigned
+
+
+def _assign_different(
+    partitions: Mapping[str, int],
+    claims: Sequence[Claim],
+    kept: Mapping[str, list[TopicPartition]],
+) -> dict[str, list[TopicPartition]]:
+    takers: dict[str, list[str]] = {}
+    for claim in sorted(claims, key=lambda claim: claim.member_id):
+        for topic in dict.fromkeys(claim.topics):
+            if topic in partitions:
+                takers.setdefault(topic, []).append(claim.member_id)
+    owner = {at: member for member, owned in kept.items() for at in owned}
+    load = {member: len(owned) for member, owned in kept.items()}
+    everything = sorted(
+        (TopicPartition(t, p) for t in takers for p in range(partitions[t])),
+        key=lambda at: (len(takers[at.topic]), at),
+    )
+    for at in everything:
+        if at not in owner:
+            taker = min(takers[at.topic], key=lambda member: (load[member], member))
+            owner[at] = taker
+            load[taker] += 1
+    _balance(everything, takers, owner, load)
+    assigned: dict[str, list[TopicPartition]] = {member: [] for member in kept}
+    for at in sorted(owner):
+        assigned[owner[at]].append(at)
+    return assigned
+
+
+def _balance(
+    everything: Sequence[TopicPartition],
+    takers: Mapping[str, list[str]],
+    owner: dict[TopicPartition, str],
+    load: dict[str, int],
+) -> None:
+    """Move partitions while that helps. Each move lowers the sum of squared loads, so this ends."""
+    moved = True
+    while moved:
+        moved = False
+        for at in everything:
+            holder = owner[at]
+            taker = min(takers[at.topic], key=lambda member: (load[member], member))
+            if load[taker] + 1 < load[holder]:
+                owner[at] = taker
+                load[holder] -= 1
+                load[taker] += 1
+                moved = True

@@ -1,0 +1,175 @@
+"""What a consumer reads and how far it is. Pure.
+
+A partition has two positions. `position` is the offset of the next record for the user; `fetch_position` runs
+ahead of it by what is fetched and not taken yet:
+
+    log:  ... | taken by the user | fetched, waiting in the buffer |  not fetched
+                                  ^ position                       ^ fetch_position
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+from kavka.ids import BrokerId, TopicPartition
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset: the next record to read, and a text of the user's."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class ResetPolicy(Enum):
+    """Where to go without a valid offset; the values are timestamps of ListOffsets."""
+
+    EARLIEST = -2
+    LATEST = -1
+
+
+class Mode(Enum):
+    """How the partitions are chosen; the modes exclude each other."""
+
+    NONE = "none"
+    TOPICS = "topics"
+    PATTERN = "pattern"
+    ASSIGNED = "assigned"
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """One assigned partition."""
+
+    at: TopicPartition
+    position: int | None = None
+    """None until a committed offset, a reset or a seek gives one."""
+    position_epoch: int = -1
+    """Leader epoch of the last record before `position`, for finding truncations (KIP-320)."""
+    fetch_position: int = 0
+    reset: ResetPolicy | None = None
+    """Set while the position must be asked for."""
+    needs_validation: bool = False
+    validated_epoch: int = -1
+    """The leader's epoch in which the position was found to be valid."""
+    is_paused: bool = False
+    moves: int = 0
+    """Counts seeks: what was fetched for an older count is dropped."""
+    buffered: deque[Any] = field(default_factory=deque)
+    """Fetched data, first the oldest."""
+    buffered_bytes: int = 0
+    retry_at: float = 0.0
+    """Loop time before which no fetch is sent, after an error."""
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    preferred_replica: BrokerId | None = None
+    aborted: dict[int, None] = field(default_factory=dict)
+    """Producers whose transaction is being skipped (read_committed)."""
+
+    @property
+    def is_fetchable(self) -> bool:
+        """Whether data can be asked for."""
+        return (
+            self.position is not None
+            and self.reset is None
+            and not self.is_paused
+            and not self.needs_validation
+        )
+
+    def seek(self, offset: int, leader_epoch: int = -1) -> None:
+        """Go to an offset; what is buffered or under way is dropped."""
+        self.position = offset
+        self.position_epoch = leader_epoch
+        self.fetch_position = offset
+        self.reset = None
+        self._drop()
+
+    def ask_reset(self, policy: ResetPolicy) -> None:
+        """Have the position looked up."""
+        self.reset = policy
+        self.position = None
+        self._drop()
+
+    def _drop(self) -> None:
+        self.moves += 1
+        self.buffered.clear()
+        self.buffered_bytes = 0
+        self.aborted.clear()
+        self.needs_validation = False
+
+
+class Subscription:
+    """Topics or pattern, and the partitions that follow from it."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self.mode = Mode.NONE
+        self.topics: list[str] = []
+        self.pattern: re.Pattern[str] | None = None
+        self.partitions: dict[TopicPartition, PartitionState] = {}
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Want topics; the group decides about partitions. Raise RuntimeError after `assign`."""
+        self._set_mode(Mode.TOPICS)
+        self.topics = list(dict.fromkeys(topics))
+
+    def subscribe_pattern(self, pattern: str | re.Pattern[str]) -> None:
+        """Want all topics whose whole name matches. Raise RuntimeError after `assign`, ValueError for a bad pattern."""
+        self._set_mode(Mode.PATTERN)
+        try:
+            self.pattern = re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"not a pattern: {pattern!r}: {error}") from error
+        self.topics = []
+
+    def match(self, names: Iterable[str]) -> bool:
+        """Take the topics that match the pattern; return whether they are others than before."""
+        assert self.pattern is not None
+        found = sorted(name for name in names if self.pattern.fullmatch(name))
+        changed = found != self.topics
+        self.topics = found
+        return changed
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take partitions without a group; those that stay keep positions. Raise RuntimeError after `subscribe`."""
+        self._set_mode(Mode.ASSIGNED)
+        self.take(partitions)
+
+    def take(self, partitions: Iterable[TopicPartition]) -> None:
+        """Replace the assignment; partitions that stay keep their positions."""
+        old = self.partitions
+        wanted = dict.fromkeys(TopicPartition(*at) for at in partitions)
+        self.partitions = {at: old.get(at) or PartitionState(at) for at in wanted}
+
+    def clear(self) -> None:
+        """Want nothing."""
+        self.mode = Mode.NONE
+        self.topics = []
+        self.pattern = None
+        self.partitions = {}
+
+    def state(self, at: TopicPartition) -> PartitionState:
+        """Return an assigned partition. Raise ValueError when it is not assigned."""
+        state = self.partitions.get(at)
+        if state is None:
+            raise ValueError(f"partition {TopicPartition(*at)} is not assigned to this consumer")
+        return state
+
+    @property
+    def uses_group(self) -> bool:
+        """Whether the group assigns the partitions."""
+        return self.mode in (Mode.TOPICS, Mode.PATTERN)
+
+    def _set_mode(self, mode: Mode) -> None:
+        if self.mode not in (Mode.NONE, mode):
+            raise RuntimeError(
+                "Subscription to topics, partitions and pattern are mutually exclusive: unsubscribe first"
+            )
+        self.mode = mode
