@@ -1,0 +1,277 @@
+"""Records in, records out, and what is refused on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from kavka.errors import ErrorCode
+from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from kavka.wire.messages.init_producer_id import InitProducerIdRequest
+from kavka.wire.records.batch import BatchBuilder
+from kavka.wire.records.compression import Compression
+from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
+
+Run = Callable[..., None]
+
+
+def test_records_come_back_with_the_offsets_they_got(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        assert (await served.produce("t", b"a", b"b")).base_offset == 0
+        assert (await served.produce("t", b"c")).base_offset == 2
+        records = await served.read("t")
+        assert [(r.offset, r.value) for r in records] == [(0, b"a"), (1, b"b"), (2, b"c")]
+
+    run(story)
+
+
+def test_records_survive_a_clean_restart(run: Run) -> None:
+    async def before(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"kept", acks=-1)
+
+    async def after(served: Any) -> None:
+        assert [r.value for r in await served.read("t")] == [b"kept"]
+        assert (await served.produce("t", b"more")).base_offset == 1
+
+    run(before)
+    run(after)
+
+
+def test_every_codec_is_stored_as_it_came(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        for codec in Compression:
+            await served.produce("t", b"x" * 500, codec.name.encode(), compression=codec)
+        values = [r.value for r in await served.read("t")]
+        assert values[1::2] == [codec.name.encode() for codec in Compression]
+
+    run(story)
+
+
+def test_a_fetch_waits_for_bytes_and_wakes_when_they_come(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        waiting = asyncio.ensure_future(served.fetch("t", max_wait_ms=20_000))
+        while len(served.broker.fetch_purgatory) == 0:
+            await asyncio.sleep(0)
+        other = await served.another()
+        await other.produce("t", b"late")
+        found = await waiting
+        assert found.high_watermark == 1
+        assert found.records
+
+    run(story)
+
+
+def test_a_fetch_answers_without_records_when_its_time_is_over(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        found = await served.fetch("t", max_wait_ms=20)
+        assert (found.error_code, found.high_watermark, len(found.records)) == (0, 0, 0)
+
+    run(story)
+
+
+def test_a_fetch_waits_until_there_are_enough_bytes(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"x" * 100)
+        waiting = asyncio.ensure_future(served.fetch("t", max_wait_ms=20_000, min_bytes=1000))
+        while len(served.broker.fetch_purgatory) == 0:
+            await asyncio.sleep(0)
+        other = await served.another()
+        await other.produce("t", b"x" * 100)
+        assert len(served.broker.fetch_purgatory) == 1
+        await other.produce("t", b"x" * 900)
+        assert len((await waiting).records) > 1000
+
+    run(story)
+
+
+def test_the_first_batch_is_whole_however_small_the_limit(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"x" * 5000)
+        found = await served.fetch("t", max_bytes=10)
+        assert len(found.records) > 5000
+
+    run(story)
+
+
+def test_offsets_out_of_range_are_refused(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"a")
+        for offset in (-1, 2, 1 << 62):
+            found = await served.fetch("t", offset)
+            assert found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE, offset
+        assert (await served.fetch("t", 1)).error_code == ErrorCode.NONE
+
+    run(story)
+
+
+def test_unknown_partitions_are_refused(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert (await served.produce("t", b"a", partition=7)).error_code == unknown
+        assert (await served.produce("nobody", b"a")).error_code == unknown
+        assert (await served.fetch("nobody")).error_code == unknown
+
+    run(story)
+
+
+def test_a_damaged_batch_is_refused_and_leaves_nothing(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        builder = BatchBuilder()
+        builder.append(None, b"value", 1_700_000_000_000)
+        damaged = builder.build()
+        damaged[-1] ^= 1
+        answer = await served.produce_bytes("t", damaged)
+        assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
+        assert await served.read("t") == []
+
+    run(story)
+
+
+def test_a_batch_above_the_limit_is_refused(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        answer = await served.produce("t", b"x" * 2000)
+        assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+    run(story, message__max__bytes="1000")
+
+
+def test_clients_may_not_write_markers_or_internal_topics(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.topic("__consumer_offsets")
+        marker = encode_end_marker(EndMarker(ControlType.COMMIT, 0), 1, 0, 0)
+        assert (await served.produce_bytes("t", marker)).error_code == ErrorCode.INVALID_RECORD
+        answer = await served.produce("__consumer_offsets", b"x")
+        assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    run(story)
+
+
+def test_acks_other_than_kafkas_are_refused(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        answer = await served.produce("t", b"a", acks=2)
+        assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+
+    run(story)
+
+
+def test_duplicates_are_answered_and_gaps_refused(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        producer = (await served.send(InitProducerIdRequest())).producer_id
+        ids = {"producer_id": producer, "producer_epoch": 0}
+        first = await served.produce("t", b"a", b"b", base_sequence=0, **ids)
+        again = await served.produce("t", b"a", b"b", base_sequence=0, **ids)
+        assert (first.base_offset, again.base_offset, again.error_code) == (0, 0, 0)
+        gap = await served.produce("t", b"d", base_sequence=5, **ids)
+        assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert (await served.produce("t", b"c", base_sequence=2, **ids)).base_offset == 2
+
+    run(story)
+
+
+def test_producers_are_remembered_across_a_restart(run: Run) -> None:
+    ids: dict[str, int] = {"producer_epoch": 0}
+
+    async def before(served: Any) -> None:
+        await served.topic("t")
+        ids["producer_id"] = (await served.send(InitProducerIdRequest())).producer_id
+        await served.produce("t", b"a", base_sequence=0, **ids)
+
+    async def after(served: Any) -> None:
+        assert (await served.send(InitProducerIdRequest())).producer_id > ids["producer_id"]
+        again = await served.produce("t", b"a", base_sequence=0, **ids)
+        assert (again.error_code, again.base_offset) == (0, 0)
+        assert (await served.produce("t", b"b", base_sequence=1, **ids)).base_offset == 1
+
+    run(before)
+    run(after)
+
+
+def test_log_append_time_stamps_the_batch(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        answer = await served.produce("t", b"a")
+        (record,) = await served.read("t")
+        assert answer.log_append_time_ms == record.timestamp > 1_700_000_000_000
+        assert record.timestamp_type == 1
+
+    run(story, log__message__timestamp__type="LogAppendTime")
+
+
+def test_a_topics_own_codec_replaces_the_producers(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"x" * 1000, compression=Compression.GZIP)
+        found = await served.fetch("t")
+        assert found.records[22] & 7 == Compression.ZSTD
+        assert [r.value for r in await served.read("t")] == [b"x" * 1000]
+
+    run(story, compression__type="zstd")
+
+
+def test_zstd_is_refused_to_clients_that_cannot_know_it(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"x" * 1000, compression=Compression.ZSTD)
+        found = await served.fetch("t", version=9)
+        assert found.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+    run(story)
+
+
+def test_a_session_tells_only_what_is_new(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        asked = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        topic = FetchRequestTopic(topic="t", partitions=[asked])
+        request = FetchRequest(max_wait_ms=0, min_bytes=1, session_epoch=0, topics=[topic])
+        first = await served.send(request, 11)
+        assert first.session_id > 0
+        following = FetchRequest(
+            max_wait_ms=0, min_bytes=1, session_id=first.session_id, session_epoch=1
+        )
+        assert (await served.send(following, 11)).responses == []
+        await served.produce("t", b"a")
+        following.session_epoch = 2
+        answer = await served.send(following, 11)
+        assert len(answer.responses[0].partitions[0].records) > 0
+        following.session_epoch = 2
+        refused = await served.send(following, 11)
+        assert refused.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+    run(story)
+
+
+def test_fetch_by_topic_id(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"a")
+        asked = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        topic_id = served.broker.metadata.topics["t"].topic_id
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=1,
+            topics=[
+                FetchRequestTopic(topic_id=topic_id, partitions=[asked]),
+                FetchRequestTopic(topic_id=bytes(15) + b"\x01", partitions=[asked]),
+            ],
+        )
+        known, unknown = (await served.send(request, 13)).responses
+        assert len(known.partitions[0].records) > 0
+        assert unknown.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+    run(story)
