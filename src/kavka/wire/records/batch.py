@@ -15,7 +15,7 @@ Header = tuple[str, bytes | None]
 HeaderInput = Sequence[tuple[str | bytes, bytes | None]]
 
 _SMALL: Final = 8000
-_SMALL_OVERHEAD: Final = 15
+_SMALL_OVERHEAD: Final = 16
 _OVERHEAD: Final = 32
 _NEAR_MS: Final = 1 << 26
 
@@ -75,12 +75,20 @@ class BatchBuilder:
 
     `append` only collects, at the cost of a few list appends; the kernel encodes all at once in `build`.
 
-    `size` bounds the batch from above before compression. A record below 8,000 bytes counts 15 bytes beside key
+    `size` bounds the batch from above before compression. A record below 8,000 bytes counts 16 bytes beside key
     and value: its length, key length and value length take 2 each at most, attributes 1, the timestamp delta 4
-    (it is checked), the offset delta 3 (below a million records, which is checked too), the header count 1.
+    (it is checked), the offset delta 4, the header count 1.
     """
 
-    __slots__ = ("_base_timestamp", "_headers", "_keys", "_timestamps", "_values", "size")
+    __slots__ = (
+        "_earliest",
+        "_headers",
+        "_keys",
+        "_latest",
+        "_timestamps",
+        "_values",
+        "size",
+    )
 
     def __init__(self) -> None:
         """Start empty."""
@@ -88,7 +96,8 @@ class BatchBuilder:
         self._values: list[bytes | None] = []
         self._timestamps: list[int] = []
         self._headers: list[HeaderInput | None] | None = None
-        self._base_timestamp = 0
+        # Timestamps between these have a delta of 4 bytes; none is, before the first record sets the base.
+        self._earliest = self._latest = 0
         self.size = HEADER_SIZE
 
     def __len__(self) -> int:
@@ -103,26 +112,24 @@ class BatchBuilder:
         headers: HeaderInput | None = None,
     ) -> int:
         """Add a record and return its index in the batch; the buffers must not change until `build`."""
-        values = self._values
-        index = len(values)
-        length = (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
+        length = _SMALL_OVERHEAD
+        if key is not None:
+            length += len(key)
+        if value is not None:
+            length += len(value)
+        timestamps = self._timestamps
+        index = len(timestamps)
         if index == 0:
-            self._base_timestamp = timestamp
-        if headers:
-            length += self._add_headers(index, headers)
-        elif self._headers is not None:
-            self._headers.append(None)
-        if (
-            length < _SMALL
-            and -_NEAR_MS < timestamp - self._base_timestamp < _NEAR_MS
-            and index < 1 << 20
-        ):
-            self.size += length + _SMALL_OVERHEAD
+            self._start(timestamp)
+        if headers or self._headers is not None:
+            length += self._add_headers(index, headers or ())
+        if length < _SMALL and self._earliest < timestamp < self._latest:
+            self.size += length
         else:
-            self.size += length + _OVERHEAD
+            self.size += length + _OVERHEAD - _SMALL_OVERHEAD
         self._keys.append(key)
-        values.append(value)
-        self._timestamps.append(timestamp)
+        self._values.append(value)
+        timestamps.append(timestamp)
         return index
 
     def append_many(
@@ -136,17 +143,16 @@ class BatchBuilder:
             values.append(value)
         count = len(values) - first
         if first == 0:
-            self._base_timestamp = timestamp
+            self._start(timestamp)
         self._timestamps.extend([timestamp] * count)
         if self._headers is not None:
             self._headers.extend([None] * count)
         length = sum(map(len, filter(None, keys[first:] if first else keys)))
         length += sum(map(len, filter(None, values[first:] if first else values)))
-        near = -_NEAR_MS < timestamp - self._base_timestamp < _NEAR_MS
-        is_small = near and length < _SMALL * count and len(values) < 1 << 20
-        if is_small and length >= _SMALL:
+        is_small = self._earliest < timestamp < self._latest
+        if is_small and length + _SMALL_OVERHEAD >= _SMALL:
             is_small = all(
-                len(key or b"") + len(value or b"") < _SMALL
+                len(key or b"") + len(value or b"") + _SMALL_OVERHEAD < _SMALL
                 for key, value in zip(keys[first:], values[first:], strict=True)
             )
         self.size += length + count * (_SMALL_OVERHEAD if is_small else _OVERHEAD)
@@ -171,7 +177,7 @@ class BatchBuilder:
         count = len(self._values)
         if count == 0:
             raise ValueError("a batch needs a record")
-        base_timestamp = self._base_timestamp
+        base_timestamp = self._timestamps[0]
         batch = kernel.encode(
             count,
             self._timestamps,
@@ -196,9 +202,17 @@ class BatchBuilder:
             transactional=transactional,
         )
 
+    def _start(self, timestamp: int) -> None:
+        """Take the first record's time as the base."""
+        self._earliest = timestamp - _NEAR_MS
+        self._latest = timestamp + _NEAR_MS
+
     def _add_headers(self, index: int, headers: HeaderInput) -> int:
         """Note headers and return what they may add to the size; their count may take more than a byte."""
         if self._headers is None:
             self._headers = [None] * index
+        if not headers:
+            self._headers.append(None)
+            return 0
         self._headers.append(headers)
         return 4 + sum(10 + _key_size(name) + len(content or b"") for name, content in headers)
