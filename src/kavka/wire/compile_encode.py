@@ -96,8 +96,6 @@ class _EncodeWriter:
             return f"{expression} or {expression} is None" if each.is_optional else expression
         if each.default is None:
             return f"{expression} is not None"
-        if isinstance(each.default, bytes):
-            return f"{expression} != {each.default!r}"
         return f"{expression} != {each.default!r}" if each.default else expression
 
     def _fixed(self, run: list[tuple[str, Kind]]) -> None:

@@ -69,7 +69,7 @@ def skip_tags(data: Buffer, position: int, count: int, size: int) -> int:
     if count > 127:
         count, position = read_varint(data, position, count)
     for _ in range(count):
-        tag, length = data[position], 0
+        tag = data[position]
         position += 1
         if tag > 127:
             tag, position = read_varint(data, position, tag)
