@@ -43,6 +43,14 @@ class Served:
         self.peers.append(peer)
         return Served(self.broker, peer, self.port)
 
+    async def until_a_fetch_waits(self) -> None:
+        """Give way until the broker, which runs in this loop, has parked a fetch."""
+        for _ in range(100_000):
+            if len(self.broker.fetch_purgatory):
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("no fetch waits")
+
     async def topic(self, name: str) -> None:
         """Create a topic by asking for its metadata."""
         await self.send(MetadataRequest(topics=[MetadataRequestTopic(name=name)]))

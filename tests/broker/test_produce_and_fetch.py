@@ -55,8 +55,7 @@ def test_a_fetch_waits_for_bytes_and_wakes_when_they_come(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         waiting = asyncio.ensure_future(served.fetch("t", max_wait_ms=20_000))
-        while len(served.broker.fetch_purgatory) == 0:
-            await asyncio.sleep(0)
+        await served.until_a_fetch_waits()
         other = await served.another()
         await other.produce("t", b"late")
         found = await waiting
@@ -80,8 +79,7 @@ def test_a_fetch_waits_until_there_are_enough_bytes(run: Run) -> None:
         await served.topic("t")
         await served.produce("t", b"x" * 100)
         waiting = asyncio.ensure_future(served.fetch("t", max_wait_ms=20_000, min_bytes=1000))
-        while len(served.broker.fetch_purgatory) == 0:
-            await asyncio.sleep(0)
+        await served.until_a_fetch_waits()
         other = await served.another()
         await other.produce("t", b"x" * 100)
         assert len(served.broker.fetch_purgatory) == 1

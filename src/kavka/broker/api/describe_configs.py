@@ -25,12 +25,17 @@ def handle(
 ) -> DescribeConfigsResponse:
     """Describe each resource, or say why not."""
     return DescribeConfigsResponse(
-        results=[_describe(broker, resource, request) for resource in request.resources]
+        results=[
+            _describe(broker, resource, request, context.version) for resource in request.resources
+        ]
     )
 
 
 def _describe(
-    broker: Broker, resource: DescribeConfigsRequestResource, request: DescribeConfigsRequest
+    broker: Broker,
+    resource: DescribeConfigsRequestResource,
+    request: DescribeConfigsRequest,
+    version: int,
 ) -> DescribeConfigsResponseResource:
     answer = DescribeConfigsResponseResource(
         resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -39,7 +44,7 @@ def _describe(
     keys = resource.configuration_keys
     for row in rows:
         if keys is None or row.setting.name in keys:
-            answer.configs.append(_config(row, request))
+            answer.configs.append(_config(row, request, version))
     return answer
 
 
@@ -72,14 +77,16 @@ def _rows(
     return ()
 
 
-def _config(row: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResponseConfig:
+def _config(
+    row: ConfigEntry, request: DescribeConfigsRequest, version: int
+) -> DescribeConfigsResponseConfig:
     hidden = row.setting.is_sensitive
     config = DescribeConfigsResponseConfig(
         name=row.setting.name,
         value=None if hidden else row.value,
         read_only=row.read_only,
-        is_default=row.source is Source.DEFAULT,
-        config_source=row.source,
+        is_default=version == 0 and row.source is Source.DEFAULT,
+        config_source=row.source if version > 0 else -1,
         is_sensitive=hidden,
         config_type=row.setting.type,
     )

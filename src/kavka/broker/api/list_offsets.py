@@ -22,6 +22,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 _READ_COMMITTED = 1
+_FIRST_WITH_EPOCH = 4
 _NOTHING = TimedOffset(-1, -1, -1)
 
 
@@ -66,7 +67,9 @@ async def _answer(
     except OSError:
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return answer
-    answer.timestamp, answer.offset, answer.leader_epoch = found
+    answer.timestamp, answer.offset = found.timestamp, found.offset
+    if context.version >= _FIRST_WITH_EPOCH:
+        answer.leader_epoch = found.leader_epoch
     return answer
 
 

@@ -1,0 +1,231 @@
+"""Every served API answers in every version that the broker advertises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.broker.dispatch import SERVED
+from kavka.wire.apis import APIS, ApiKey
+from kavka.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestConfig,
+    AlterConfigsRequestResource,
+)
+from kavka.wire.messages.api_versions import ApiVersionsRequest
+from kavka.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsRequestTopic,
+)
+from kavka.wire.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestConfig,
+    CreateTopicsRequestTopic,
+)
+from kavka.wire.messages.delete_groups import DeleteGroupsRequest
+from kavka.wire.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsRequestPartition,
+    DeleteRecordsRequestTopic,
+)
+from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
+from kavka.wire.messages.describe_cluster import DescribeClusterRequest
+from kavka.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
+)
+from kavka.wire.messages.describe_groups import DescribeGroupsRequest
+from kavka.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
+from kavka.wire.messages.heartbeat import HeartbeatRequest
+from kavka.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestConfig,
+    IncrementalAlterConfigsRequestResource,
+)
+from kavka.wire.messages.init_producer_id import InitProducerIdRequest
+from kavka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kavka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
+from kavka.wire.messages.list_groups import ListGroupsRequest
+from kavka.wire.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
+from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kavka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kavka.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kavka.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestGroupTopic,
+    OffsetFetchRequestTopic,
+)
+from kavka.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochRequestTopic,
+)
+from kavka.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+)
+from kavka.wire.messages.sync_group import SyncGroupRequest
+from kavka.wire.records.batch import BatchBuilder
+
+Run = Callable[..., None]
+TOPIC = 2
+
+
+def batch() -> bytearray:
+    builder = BatchBuilder()
+    builder.append(b"k", b"v", 1_700_000_000_000)
+    return builder.build()
+
+
+def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
+    """Return a request that uses as much of a version as makes sense alone."""
+    match key:
+        case ApiKey.PRODUCE:
+            data = ProduceRequestPartition(index=0, records=batch())
+            topic = ProduceRequestTopic(name="t", partition_data=[data])
+            return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+        case ApiKey.FETCH:
+            part = FetchRequestPartition(fetch_offset=0, partition_max_bytes=1000)
+            name = {"topic": "t"} if version < 13 else {"topic_id": topic_id}
+            topics = [FetchRequestTopic(partitions=[part], **name)]
+            return FetchRequest(min_bytes=1, max_bytes=1000, topics=topics)
+        case ApiKey.LIST_OFFSETS:
+            offsets = ListOffsetsRequestPartition(timestamp=-1)
+            return ListOffsetsRequest(
+                replica_id=-1, topics=[ListOffsetsRequestTopic(name="t", partitions=[offsets])]
+            )
+        case ApiKey.METADATA:
+            return MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+        case ApiKey.OFFSET_COMMIT:
+            commit = OffsetCommitRequestPartition(committed_offset=1, committed_metadata="m")
+            topic_ = OffsetCommitRequestTopic(name="t", partitions=[commit])
+            return OffsetCommitRequest(
+                group_id="g", generation_id_or_member_epoch=-1, topics=[topic_]
+            )
+        case ApiKey.OFFSET_FETCH:
+            if version < 8:
+                asked = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+                return OffsetFetchRequest(group_id="g", topics=[asked])
+            grouped = OffsetFetchRequestGroupTopic(name="t", partition_indexes=[0])
+            group = OffsetFetchRequestGroup(group_id="g", topics=[grouped])
+            return OffsetFetchRequest(groups=[group])
+        case ApiKey.FIND_COORDINATOR:
+            if version < 4:
+                return FindCoordinatorRequest(key="g")
+            return FindCoordinatorRequest(coordinator_keys=["g"])
+        case ApiKey.JOIN_GROUP:
+            protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
+            timeouts = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000}
+            return JoinGroupRequest(
+                group_id=f"g{version}", protocol_type="consumer", protocols=[protocol], **timeouts
+            )
+        case ApiKey.SYNC_GROUP:
+            return SyncGroupRequest(group_id="g", generation_id=1, member_id="nobody")
+        case ApiKey.HEARTBEAT:
+            return HeartbeatRequest(group_id="g", generation_id=1, member_id="nobody")
+        case ApiKey.LEAVE_GROUP:
+            if version < 3:
+                return LeaveGroupRequest(group_id="g", member_id="nobody")
+            return LeaveGroupRequest(
+                group_id="g", members=[LeaveGroupRequestMember(member_id="nobody")]
+            )
+        case ApiKey.DESCRIBE_GROUPS:
+            return DescribeGroupsRequest(groups=["g"], include_authorized_operations=version >= 3)
+        case ApiKey.LIST_GROUPS:
+            return ListGroupsRequest(states_filter=["Empty"] if version >= 4 else [])
+        case ApiKey.API_VERSIONS:
+            names = {"client_software_name": "test", "client_software_version": "1.0"}
+            return ApiVersionsRequest(**(names if version >= 3 else {}))
+        case ApiKey.CREATE_TOPICS:
+            config = CreateTopicsRequestConfig(name="retention.ms", value="1000")
+            created = CreateTopicsRequestTopic(
+                name=f"made-{version}", num_partitions=1, replication_factor=1, configs=[config]
+            )
+            return CreateTopicsRequest(topics=[created], timeout_ms=1000)
+        case ApiKey.DELETE_TOPICS:
+            if version < 6:
+                return DeleteTopicsRequest(topic_names=["nobody"], timeout_ms=1000)
+            return DeleteTopicsRequest(
+                topics=[DeleteTopicsRequestTopic(topic_id=bytes(15) + b"x")], timeout_ms=1000
+            )
+        case ApiKey.DELETE_RECORDS:
+            records = DeleteRecordsRequestPartition(offset=0)
+            gone = DeleteRecordsRequestTopic(name="t", partitions=[records])
+            return DeleteRecordsRequest(topics=[gone], timeout_ms=1000)
+        case ApiKey.INIT_PRODUCER_ID:
+            return InitProducerIdRequest(transaction_timeout_ms=1000)
+        case ApiKey.OFFSET_FOR_LEADER_EPOCH:
+            epoch = OffsetForLeaderEpochRequestPartition(leader_epoch=0)
+            of_topic = OffsetForLeaderEpochRequestTopic(topic="t", partitions=[epoch])
+            return OffsetForLeaderEpochRequest(topics=[of_topic])
+        case ApiKey.DESCRIBE_CONFIGS:
+            asked_of = [
+                DescribeConfigsRequestResource(
+                    resource_type=kind, resource_name=name, configuration_keys=None
+                )
+                for kind, name in ((TOPIC, "t"), (4, "0"), (4, ""), (8, "0"), (TOPIC, "nobody"))
+            ]
+            return DescribeConfigsRequest(
+                resources=asked_of,
+                include_synonyms=version >= 1,
+                include_documentation=version >= 3,
+            )
+        case ApiKey.ALTER_CONFIGS:
+            change = AlterConfigsRequestConfig(name="retention.ms", value="1000")
+            altered = AlterConfigsRequestResource(
+                resource_type=TOPIC, resource_name="t", configs=[change]
+            )
+            return AlterConfigsRequest(resources=[altered])
+        case ApiKey.DESCRIBE_LOG_DIRS:
+            return DescribeLogDirsRequest(topics=None)
+        case ApiKey.CREATE_PARTITIONS:
+            grown = CreatePartitionsRequestTopic(name="t", count=1, assignments=None)
+            return CreatePartitionsRequest(topics=[grown], timeout_ms=1000)
+        case ApiKey.DELETE_GROUPS:
+            return DeleteGroupsRequest(groups_names=["nobody"])
+        case ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            step = IncrementalAlterConfigsRequestConfig(name="retention.ms", value="1000")
+            stepped = IncrementalAlterConfigsRequestResource(
+                resource_type=TOPIC, resource_name="t", configs=[step]
+            )
+            return IncrementalAlterConfigsRequest(resources=[stepped])
+        case ApiKey.OFFSET_DELETE:
+            deleted = OffsetDeleteRequestPartition(partition_index=0)
+            of = OffsetDeleteRequestTopic(name="t", partitions=[deleted])
+            return OffsetDeleteRequest(group_id="g", topics=[of])
+        case ApiKey.DESCRIBE_CLUSTER:
+            return DescribeClusterRequest(include_cluster_authorized_operations=True)
+    raise AssertionError(key)
+
+
+@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
+def test_every_version_is_answered(run: Run, key: ApiKey) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"a")
+        await served.send(FindCoordinatorRequest(key="g"), 3)
+        topic_id = served.broker.metadata.topics["t"].topic_id
+        for version in range(APIS[key].min_version, APIS[key].max_version + 1):
+            peer = await served.another()  # a group member waits alone, so that it blocks nobody
+            response = await peer.send(requests_of(key, version, topic_id), version)
+            assert type(response) is APIS[key].response(), version
+
+    run(story)
