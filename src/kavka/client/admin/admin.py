@@ -38,12 +38,10 @@ class Admin:
     ) -> None:
         """Check the settings (ValueError names the wrong one); nothing is opened before `start`."""
         checked = Config(ADMIN, config)
-        self._cluster_of = lambda: Cluster(
-            checked,
-            network=network or TcpNetwork(),
-            clock=clock or SystemClock(),
-            chance=chance or SystemChance(),
-        )
+        self._config = checked
+        self._network = network or TcpNetwork()
+        self._clock = clock or SystemClock()
+        self._chance = chance or SystemChance()
         self._retries = checked.integer("retries")
         self._timeout_ms = checked.integer("default.api.timeout.ms")
 
@@ -58,7 +56,9 @@ class Admin:
 
     async def start(self) -> None:
         """Connect. Raise ConnectionError when none of `bootstrap.servers` answers."""
-        cluster = self._cluster_of()
+        cluster = Cluster(
+            self._config, network=self._network, clock=self._clock, chance=self._chance
+        )
         try:
             await cluster.start()
         except BaseException:

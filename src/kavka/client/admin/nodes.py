@@ -126,8 +126,9 @@ async def _addresses(
     known = {b.broker_id: b for b in (await describe_cluster(router, timeout_ms)).brokers}
     if broker_ids is None:
         return list(known.values())
-    missing = [b for b in broker_ids if b not in known]
+    wanted = [BrokerId(b) for b in broker_ids]
+    missing = [b for b in wanted if b not in known]
     if missing:
         detail = f"no broker {missing[0]} in the cluster"
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, detail)
-    return [known[BrokerId(b)] for b in broker_ids]
+    return [known[b] for b in wanted]

@@ -460,6 +460,10 @@ class Producer:
         if failure is not None:
             raise failure
 
+    def fail(self, error: Exception) -> None:
+        """Have the next `flush` raise the failure of a record that never came this far."""
+        self._failure = self._failure or error
+
     def _require_open(self) -> None:
         if not self._is_open:
             raise RuntimeError("the producer is not open")

@@ -1,0 +1,271 @@
+"""Producer, consumer and admin client for programs without asyncio.
+
+The same methods as in `kavka.client`, without `await`. Every client has a thread with a loop of its own; its
+methods may be called from any thread. An exception is raised in the calling thread as the asynchronous method
+raises it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+from kavka.client.admin import Admin as AsyncAdmin
+from kavka.client.consumer import Consumer as AsyncConsumer
+from kavka.client.consumer import ConsumerRecord
+from kavka.client.producer import BufferFull, RecordMetadata
+from kavka.client.producer import Producer as AsyncProducer
+
+T = TypeVar("T")
+
+_MOST_HANDED_OVER = 10_000
+"""Records of `append` that wait for the loop's thread at most: then the caller waits."""
+
+
+class LoopThread:
+    """A thread that runs an event loop until `stop`."""
+
+    def __init__(self, name: str) -> None:
+        """Start."""
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        self.loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the thread and return its outcome; cancelling (Ctrl-C) cancels it there."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Call a function in the thread and return its outcome."""
+
+        async def work() -> T:
+            return function(*args, **kwargs)
+
+        return self.run(work())
+
+    def stop(self) -> None:
+        """End the loop and wait for the thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+
+class _Blocking:
+    """What the three have in common: an asynchronous client in a thread. Methods are forwarded by name."""
+
+    _client_class: ClassVar[type[Any]]
+
+    def __init__(self, config: Mapping[str, Any], **doors: Any) -> None:
+        """Check the settings and connect. Raise as the asynchronous client's constructor and `start`."""
+        self._async = self._client_class(config, **doors)
+        self._thread: LoopThread | None = LoopThread(f"kavka-{self._client_class.__name__.lower()}")
+        try:
+            self._thread.run(self._async.start())
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    def __enter__(self) -> Self:
+        """Return itself; it is connected already."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self, **options: Any) -> None:
+        """Close as the asynchronous client, and end the thread; calling it twice is allowed."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            try:
+                thread.run(self._async.close(**options))
+            finally:
+                thread.stop()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Stand for the methods that `_forward` adds."""
+
+    def _require_thread(self) -> LoopThread:
+        if self._thread is None:
+            raise RuntimeError(f"the {self._client_class.__name__.lower()} is closed")
+        return self._thread
+
+
+def _forward(client_class: type[Any], without: frozenset[str]) -> Callable[[type[T]], type[T]]:
+    """Give a class all public methods of `client_class` that it does not define itself."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        for name, method in inspect.getmembers(client_class, inspect.isfunction):
+            if not name.startswith("_") and name not in without and name not in cls.__dict__:
+                setattr(cls, name, _blocking_method(name, method))
+        return cls
+
+    return decorate
+
+
+def _blocking_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    is_coroutine = inspect.iscoroutinefunction(method)
+
+    @wraps(method)
+    def blocking(self: Any, *args: Any, **kwargs: Any) -> Any:
+        thread = self._require_thread()
+        bound = getattr(self._async, name)
+        if is_coroutine:
+            return thread.run(bound(*args, **kwargs))
+        return thread.call(bound, *args, **kwargs)
+
+    return blocking
+
+
+_LIFE = frozenset({"start", "close"})
+
+
+@_forward(AsyncProducer, _LIFE | {"append", "room", "room_for"})
+class Producer(_Blocking):
+    """`kavka.client.Producer` for threads: `send`, `append`, `send_many`, `send_table`, `flush`, `close`."""
+
+    _client_class = AsyncProducer
+
+    def __init__(self, config: Mapping[str, Any], **doors: Any) -> None:
+        """Connect."""
+        super().__init__(config, **doors)
+        self._handed_over: deque[tuple[Any, ...]] = deque()
+        self._is_draining = False
+        self._has_space = threading.Condition()
+
+    def append(
+        self, topic: str, value: Any = None, key: Any = None, **options: Any
+    ) -> concurrent.futures.Future[RecordMetadata] | None:
+        """Hand a record over without waiting for its delivery; with `want_future`, return a future.
+
+        The thread takes records in bunches. Wait only when it is behind or `buffer.memory` is used up. What is
+        wrong with a record is found in the thread and raised by its future, else by `flush`.
+        """
+        thread = self._require_thread()
+        future: concurrent.futures.Future[RecordMetadata] | None = None
+        if options.pop("want_future", False):
+            future = concurrent.futures.Future()
+        if len(self._handed_over) >= _MOST_HANDED_OVER:
+            with self._has_space:
+                self._has_space.wait_for(lambda: len(self._handed_over) < _MOST_HANDED_OVER)
+        self._handed_over.append((topic, value, key, options, future))
+        if not self._is_draining:
+            self._is_draining = True
+            asyncio.run_coroutine_threadsafe(self._drain(), thread.loop)
+        return future
+
+    async def _drain(self) -> None:
+        handed_over, append = self._handed_over, self._async.append
+        while handed_over:
+            topic, value, key, options, future = handed_over[0]
+            try:
+                if future is None and not options:
+                    append(topic, value, key)
+                else:
+                    wanted = append(topic, value, key, want_future=future is not None, **options)
+                    if future is not None:
+                        wanted.add_done_callback(_copy_outcome(future))
+            except BufferFull:
+                self._wake_callers()
+                try:
+                    await self._async.room()
+                except TimeoutError as error:
+                    handed_over.popleft()
+                    self._fail(future, error)
+                continue
+            except Exception as error:  # noqa: BLE001  whatever is wrong belongs to the record's sender
+                self._fail(future, error)
+            handed_over.popleft()
+        self._is_draining = False
+        self._wake_callers()
+        if handed_over and not self._is_draining:  # one came in between
+            self._is_draining = True
+            await self._drain()
+
+    def _fail(
+        self, future: concurrent.futures.Future[RecordMetadata] | None, error: Exception
+    ) -> None:
+        if future is not None:
+            future.set_exception(error)
+        else:
+            self._async.fail(error)
+
+    def _wake_callers(self) -> None:
+        with self._has_space:
+            self._has_space.notify_all()
+
+    def flush(self, timeout_ms: int | None = None) -> None:
+        """Send all that was handed over and wait. Raise the first failure of a record without a future."""
+
+        async def work() -> None:
+            while self._handed_over:
+                await self._drain()
+            await self._async.flush(timeout_ms)
+
+        self._require_thread().run(work())
+
+    def close(self, **options: Any) -> None:
+        """Send what waits, then close."""
+        if self._thread is not None:
+            try:
+                self.flush(options.get("timeout_ms"))
+            finally:
+                super().close(**options)
+
+
+def _copy_outcome(
+    target: concurrent.futures.Future[RecordMetadata],
+) -> Callable[[asyncio.Future[RecordMetadata]], None]:
+    def copy(source: asyncio.Future[RecordMetadata]) -> None:
+        error = source.exception()
+        if error is not None:
+            target.set_exception(error)
+        else:
+            target.set_result(source.result())
+
+    return copy
+
+
+@_forward(AsyncConsumer, _LIFE | {"commit_soon"})
+class Consumer(_Blocking):
+    """`kavka.client.Consumer` for threads; iterating gives records. Listeners are called in the client's thread."""
+
+    _client_class = AsyncConsumer
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        """Yield records for ever.
+
+        Records are taken from the client one poll at a time; positions move past all records of a poll at once,
+        so commit between polls, or use `poll` itself.
+        """
+        while True:
+            for batches in self._poll():
+                yield from batches.records()
+
+    def _poll(self) -> Iterable[Any]:
+        found: Iterable[Any] = self._require_thread().run(self._async.poll(1000))
+        return found
+
+
+@_forward(AsyncAdmin, _LIFE)
+class Admin(_Blocking):
+    """`kavka.client.Admin` for threads."""
+
+    _client_class = AsyncAdmin
