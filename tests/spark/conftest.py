@@ -1,13 +1,17 @@
-"""One Spark session for all tests of this folder: a session costs six seconds to start."""
+"""One Spark session for all tests of this folder, with Spark's own Kafka connector: a session costs six seconds."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kavka.spark.session import local_session
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,6 +20,11 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two slots."""
-    session = local_session("tests", tmp_path_factory.mktemp("spark"))
+    from spark_connector import connector_jars
+
+    jars = ",".join(str(path) for path in connector_jars())
+    directory = tmp_path_factory.mktemp("spark")
+    # Tests provoke failures of queries, which Spark logs as errors.
+    session = local_session("tests", directory, settings={"spark.jars": jars}, log_level="off")
     yield session
     session.stop()

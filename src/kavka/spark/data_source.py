@@ -13,7 +13,7 @@ from kavka.spark.rows import source_schema
 
 if TYPE_CHECKING:
     from kavka.spark.sink import BatchWriter, StreamWriter
-    from kavka.spark.source import BatchReader, StreamReader
+    from kavka.spark.source import BatchReader, RefusedStreamReader, StreamReader
 
 
 class KavkaDataSource(DataSource):  # type: ignore[misc]
@@ -43,14 +43,16 @@ class KavkaDataSource(DataSource):  # type: ignore[misc]
             _require_own_schema(schema, options.include_headers)
             return BatchReader(options)
 
-    def streamReader(self, schema: StructType) -> StreamReader:
-        """Return the reader of `spark.readStream`."""
-        from kavka.spark.source import StreamReader
+    def streamReader(self, schema: StructType) -> StreamReader | RefusedStreamReader:
+        """Return the reader of `spark.readStream`; it never raises."""
+        from kavka.spark.source import RefusedStreamReader, StreamReader
 
-        with one_sentence():
+        try:
             options = parse_source(self.options, streaming=True)
             _require_own_schema(schema, options.include_headers)
-            return StreamReader(options)
+        except ConnectorError as error:
+            return RefusedStreamReader(str(error))
+        return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Return the writer of `df.write`."""

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kavka.errors import KafkaError
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.records.corrupt import CorruptBatch
 
 
 class ConnectorError(Exception):
@@ -30,7 +32,7 @@ def one_sentence() -> Iterator[None]:
     except ConnectorError:
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise
-    except (KafkaError, OSError, TimeoutError, ValueError) as error:
+    except (KafkaError, OSError, ValueError, CorruptBatch, CorruptFrame) as error:
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         text = " ".join(str(error).split()) or type(error).__name__
         raise ConnectorError(text) from None

@@ -7,11 +7,13 @@ while Spark does. Offsets may be missing in a range (compaction, markers of tran
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kavka.client.cluster import Channel
+from kavka.client.consumer.batches import cut_before
+from kavka.client.consumer.subscription import PartitionState
+from kavka.client.consumer.visible import visible_chunk
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.spark.connection import Connection, require_ok, shared
@@ -19,7 +21,7 @@ from kavka.spark.errors import ConnectorError
 from kavka.spark.offsets import OffsetRange
 from kavka.spark.options import EARLIEST, SourceOptions
 from kavka.spark.rows import row_batch
-from kavka.spark.topics import list_offsets
+from kavka.spark.topics import offsets_at
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.fetch import (
     FetchRequest,
@@ -28,18 +30,14 @@ from kavka.wire.messages.fetch import (
     FetchResponse,
     FetchResponsePartition,
 )
-from kavka.wire.records import kernel
-from kavka.wire.records.compression import decompress
-from kavka.wire.records.corrupt import CorruptBatch
-from kavka.wire.records.header import HEADER_SIZE, BatchHeader, batch_crc, walk_complete
+from kavka.wire.records.columns import Columns, decode_columns
+from kavka.wire.records.header import walk_complete
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _FETCH_BYTES: Final = 4 << 20
 """Bytes of a fetch unless `kafka.max.partition.fetch.bytes` says otherwise: some ten thousand rows suit Spark."""
-_LARGEST_BODY: Final = 1 << 30
-"""Bytes of one decompressed batch."""
 _TOPIC_IDS_FROM: Final = 13
 """The version of Fetch that names topics by id."""
 
@@ -106,15 +104,19 @@ class _RangeReader:
             await self._skip_lost(answer)
             self._fetch_ahead()
             return None
-        parts = self._parts(answer)
-        start, self.position = self.position, self._after(answer)
+        columns = self._columns(answer)
+        if columns.next_offset == self.position:
+            self.position = self._after_nothing(answer)
+        else:
+            self.position = columns.next_offset
         if self.position < self._end:
             self._fetch_ahead()
             await asyncio.sleep(0)  # the request leaves now, not when Spark asks for more
-        if not parts:
-            return None
-        decoded = kernel.decode(parts, start)
-        return row_batch(decoded, *self._at, self._end, self._options.include_headers)
+        elif self.position > self._end:
+            columns = cut_before(columns, self._end)
+        return (
+            row_batch(columns, *self._at, self._options.include_headers) if columns.count else None
+        )
 
     async def _fetch(self) -> FetchResponsePartition:
         """Fetch once at `position`; refusals that a task can do nothing about are raised."""
@@ -158,56 +160,36 @@ class _RangeReader:
                 f"Records may be lost: {self._at} no longer has offset {self.position}, of a range up to {self._end}; "
                 "set failOnDataLoss to false to go on without them."
             )
-        first = (await list_offsets(self._connection, {self._at: EARLIEST}))[self._at]
+        first = (await offsets_at(self._connection, {self._at: EARLIEST}))[self._at]
         self.position = min(first, self._end) if first > self.position else self._end
 
-    def _after(self, answer: FetchResponsePartition) -> int:
-        """Return the offset behind the whole batches of an answer."""
-        headers = walk_complete(_bytes(answer))
-        if headers:
-            return max(headers[-1].last_offset + 1, self.position)
+    def _columns(self, answer: FetchResponsePartition) -> Columns:
+        """Decode an answer from `position` on, without markers and aborted records."""
+        data = _bytes(answer)
+        hidden: set[int] = set()
+        if self._committed_only and answer.aborted_transactions:
+            state = PartitionState(self._at, fetch_position=self.position)
+            chunk = visible_chunk(state, data, answer.aborted_transactions, read_committed=True)
+            shown = {header.position for header in chunk.headers} if chunk is not None else set()
+            hidden = {header.position for header in walk_complete(data)} - shown
+        return decode_columns(
+            data,
+            from_offset=self.position,
+            skip=lambda header: header.position in hidden,
+            check_crcs=self._checks_crc,
+        )
+
+    def _after_nothing(self, answer: FetchResponsePartition) -> int:
+        """Return where to go on after an answer without a whole batch: here, or at the end if the log is shorter."""
         visible = answer.last_stable_offset if self._committed_only else answer.high_watermark
-        if answer.records:
-            raise ConnectorError(
-                f"{self._at} has a batch at offset {self.position} that is larger than "
-                f"{self._fetch_bytes} bytes: raise kafka.max.partition.fetch.bytes."
-            )
-        if 0 <= visible < self._end and self._options.fail_on_data_loss:
+        if not 0 <= visible < self._end:
+            return self.position
+        if self._options.fail_on_data_loss:
             raise ConnectorError(
                 f"Records may be lost: {self._at} ends at offset {visible}, before {self._end}; "
                 "set failOnDataLoss to false to go on without them."
             )
-        return self._end if 0 <= visible < self._end else self.position
-
-    def _parts(self, answer: FetchResponsePartition) -> list[tuple[Any, ...]]:
-        """Return the bodies of an answer as the kernel takes them, without markers and aborted records."""
-        data = _bytes(answer)
-        aborted = _Aborted(answer) if self._committed_only else None
-        parts = []
-        for header in walk_complete(data):
-            if aborted is not None and aborted.hides(header, data):
-                continue
-            if (
-                header.is_control
-                or header.last_offset < self.position
-                or header.base_offset >= self._end
-            ):
-                continue
-            if self._checks_crc and batch_crc(data, header) != header.crc:
-                raise CorruptBatch(
-                    f"{self._at} offset {header.base_offset}: wrong CRC", header.position
-                )
-            body = decompress(
-                header.compression,
-                memoryview(data)[header.position + HEADER_SIZE : header.end],
-                _LARGEST_BODY,
-            )
-            kind = int(header.timestamp_type)
-            parts.append((
-                body, 0, len(body), header.record_count, header.base_offset, header.base_timestamp, kind,
-                header.max_timestamp,
-            ))  # fmt: skip
-        return parts
+        return self._end
 
 
 def _bytes(answer: FetchResponsePartition) -> bytes | bytearray | memoryview:
@@ -217,25 +199,3 @@ def _bytes(answer: FetchResponsePartition) -> bytes | bytearray | memoryview:
         return b""
     assert isinstance(data, bytes | bytearray | memoryview), "what was received lies in memory"
     return data
-
-
-class _Aborted:
-    """Which batches belong to aborted transactions (KIP-98): from a first offset to the marker of the producer."""
-
-    def __init__(self, answer: FetchResponsePartition) -> None:
-        self._waiting = [
-            (one.first_offset, one.producer_id) for one in answer.aborted_transactions or ()
-        ]
-        heapq.heapify(self._waiting)
-        self._open: set[int] = set()
-
-    def hides(self, header: BatchHeader, data: Any) -> bool:
-        """Tell whether the batch must not be seen; batches must come in order."""
-        while self._waiting and self._waiting[0][0] <= header.last_offset:
-            self._open.add(heapq.heappop(self._waiting)[1])
-        if not header.is_transactional:
-            return False
-        if header.is_control:
-            self._open.discard(header.producer_id)
-            return True
-        return header.producer_id in self._open

@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kavka.client.config import CONSUMER, PRODUCER
 from kavka.ids import TopicPartition
+from kavka.settings.declaration import Catalogue
 from kavka.spark.errors import ConnectorError
 
 EARLIEST, LATEST = -2, -1
@@ -155,7 +157,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         min_partitions=_positive(given, "minPartitions"),
         max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
         group_id=_filled(given, "groupId"),
-        client=_client_settings(given, _FORBIDDEN_TO_SOURCE),
+        client=_client_settings(given, _FORBIDDEN_TO_SOURCE, CONSUMER),
     )
 
 
@@ -166,7 +168,7 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
     return SinkOptions(
         topic=_filled(given, "topic"),
         include_headers=_boolean(given, "includeHeaders", False),
-        client=_client_settings(given, _FORBIDDEN_TO_SINK),
+        client=_client_settings(given, _FORBIDDEN_TO_SINK, PRODUCER),
     )
 
 
@@ -185,8 +187,10 @@ def _refuse_unknown(given: Mapping[str, str], known: tuple[str, ...]) -> None:
         raise ConnectorError(f"The option {name!r} is not one of format kavka{hint}")
 
 
-def _client_settings(given: Mapping[str, str], forbidden: Mapping[str, str]) -> dict[str, str]:
-    """Return what begins with `kafka.` without that prefix."""
+def _client_settings(
+    given: Mapping[str, str], forbidden: Mapping[str, str], catalogue: Catalogue
+) -> dict[str, str]:
+    """Return what begins with `kafka.` without that prefix, checked."""
     settings = {
         name.removeprefix("kafka."): value
         for name, value in given.items()

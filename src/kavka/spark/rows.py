@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from kavka.wire.records.arrow import to_arrow
+from kavka.wire.records.columns import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -56,68 +59,23 @@ def source_schema(include_headers: bool) -> StructType:
 
 
 def row_batch(
-    decoded: tuple[Any, ...], topic: str, partition: int, end: int, include_headers: bool
+    columns: Columns, topic: str, partition: int, include_headers: bool
 ) -> pa.RecordBatch:
-    """Return records that `kernel.decode` gave as rows, without those at offset `end` and after.
+    """Return records as rows; their bytes are not copied.
 
-    Their bytes are not copied. As in Spark's source, a record without headers has null in their place.
+    As in Spark's source, a record without headers has null in their place.
     """
-    count, offsets, timestamps, types = decoded[:4]
-    key, value = decoded[4:8], decoded[8:12]
-    offset = _fixed(pa.int64(), count, offsets)
-    millis = _fixed(pa.int64(), count, timestamps)
-    columns = [
-        _variable(pa.binary(), count, *key),
-        _variable(pa.binary(), count, *value),
-        pa.repeat(pa.scalar(topic, pa.string()), count),
-        pa.repeat(pa.scalar(partition, pa.int32()), count),
-        offset,
-        pc.multiply(millis, 1000).cast(_TIMESTAMP),
-        _fixed(pa.int8(), count, types).cast(pa.int32()),
-    ]
+    batch = to_arrow(columns, topic, partition, headers=include_headers)
+    arrays = {name: batch.column(name) for name in batch.schema.names}
+    millis = arrays["timestamp"].view(pa.int64())
+    arrays["timestamp"] = pc.multiply(millis, 1000).view(_TIMESTAMP)
     if include_headers:
-        columns.append(_header_lists(count, *decoded[12:]))
-    batch = pa.RecordBatch.from_arrays(columns, schema=_WITH_HEADERS if include_headers else _PLAIN)
-    if count and offset[count - 1].as_py() >= end:
-        batch = batch.slice(0, pc.sum(pc.less(offset, end)).as_py())
-    return batch
+        arrays["headers"] = _none_for_empty(arrays["headers"])
+    schema = _WITH_HEADERS if include_headers else _PLAIN
+    return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
 
-def _fixed(kind: pa.DataType, count: int, data: bytearray) -> pa.Array:
-    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
-
-
-def _variable(
-    kind: pa.DataType,
-    count: int,
-    offsets: bytearray,
-    data: bytearray,
-    validity: bytearray | None,
-    nulls: int,
-) -> pa.Array:
-    bitmap = None if validity is None else pa.py_buffer(validity)
-    return pa.Array.from_buffers(
-        kind, count, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)], nulls
-    )
-
-
-def _header_lists(
-    count: int, list_offsets: bytearray, key_offsets: bytearray, key_data: bytearray, *value: Any
-) -> pa.Array:
-    """Return the headers column; keys that are no UTF-8 are replaced, as in Java."""
-    offsets = _fixed(pa.int32(), count + 1, list_offsets)
-    total = offsets[count].as_py()
-    keys = _utf8(_variable(pa.binary(), total, key_offsets, key_data, None, 0))
-    entries = pa.StructArray.from_arrays(
-        [keys, _variable(pa.binary(), total, *value)], fields=list(_HEADER)
-    )
-    none = pc.equal(pc.subtract(offsets[1:], offsets[:-1]), 0)
-    lists = pa.ListArray.from_arrays(offsets, entries, type=_WITH_HEADERS.field("headers").type)
-    return pc.if_else(none, pa.scalar(None, lists.type), lists)
-
-
-def _utf8(keys: pa.Array) -> pa.Array:
-    try:
-        return keys.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
+def _none_for_empty(lists: pa.ListArray) -> pa.Array:
+    kind = _WITH_HEADERS.field("headers").type
+    named = pa.ListArray.from_arrays(lists.offsets, lists.values.cast(_HEADER), type=kind)
+    return pc.if_else(pc.equal(pc.list_value_length(named), 0), pa.scalar(None, kind), named)

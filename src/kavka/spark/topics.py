@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
+from kavka.client.list_offsets import list_offsets
 from kavka.errors import ErrorCode, KafkaError
-from kavka.ids import BrokerId, TopicPartition
+from kavka.ids import TopicPartition
 from kavka.spark.connection import Connection, require_ok
 from kavka.spark.errors import ConnectorError
 from kavka.spark.offsets import Offsets
 from kavka.spark.options import EARLIEST, LATEST, Assign, Selection, Subscribe, SubscribePattern
-from kavka.wire.messages.list_offsets import (
-    ListOffsetsRequest,
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-    ListOffsetsResponse,
-)
 from kavka.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -120,9 +114,7 @@ class BrokerTopics:
         return {partition: None if offset < 0 else offset for partition, offset in found.items()}
 
     def _list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> Offsets:
-        return (
-            self._connection.run(list_offsets(self._connection, timestamps)) if timestamps else {}
-        )
+        return self._connection.run(offsets_at(self._connection, timestamps)) if timestamps else {}
 
     def commit(self, group_id: str, offsets: Offsets) -> None:
         """Commit to a group that has no members, as tools that reset offsets do. Raise KafkaError when it has."""
@@ -156,54 +148,17 @@ class BrokerTopics:
         self._connection.run(self._connection.retrying(attempt, "committing offsets"))
 
 
-async def list_offsets(connection: Connection, timestamps: Mapping[TopicPartition, int]) -> Offsets:
+async def offsets_at(connection: Connection, timestamps: Mapping[TopicPartition, int]) -> Offsets:
     """Return an offset of each partition for its timestamp, EARLIEST or LATEST; -1 when no record is so late."""
-    found: Offsets = {}
-
-    async def attempt() -> None:
-        left = {one: timestamp for one, timestamp in timestamps.items() if one not in found}
-        asked = _by_leader(connection, left).items()
-        for answer in await asyncio.gather(
-            *(_ask(connection, leader, part) for leader, part in asked)
-        ):
-            for topic in answer.topics:
-                for one in topic.partitions:
-                    at = TopicPartition(topic.name, one.partition_index)
-                    require_ok(one.error_code, f"offsets of {at}")
-                    found[at] = one.offset
-
-    await connection.retrying(attempt, "reading offsets")
-    return found
-
-
-def _by_leader(
-    connection: Connection, timestamps: Mapping[TopicPartition, int]
-) -> dict[BrokerId, dict[TopicPartition, int]]:
-    groups: dict[BrokerId, dict[TopicPartition, int]] = {}
-    for partition, timestamp in timestamps.items():
-        leader = connection.cluster.metadata.leader(partition)
-        if leader is None:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")
-        groups.setdefault(leader, {})[partition] = timestamp
-    return groups
-
-
-async def _ask(
-    connection: Connection, leader: BrokerId, timestamps: Mapping[TopicPartition, int]
-) -> ListOffsetsResponse:
-    topics: dict[str, list[ListOffsetsRequestPartition]] = {}
-    for (topic, partition), timestamp in timestamps.items():
-        one = ListOffsetsRequestPartition(partition_index=partition, timestamp=timestamp)
-        topics.setdefault(topic, []).append(one)
-    request = ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=int(connection.reads_committed),
-        topics=[
-            ListOffsetsRequestTopic(name=name, partitions=parts) for name, parts in topics.items()
-        ],
+    found = await list_offsets(
+        connection.cluster,
+        timestamps,
+        read_committed=connection.reads_committed,
+        timeout_ms=connection.timeout_ms,
     )
-    peer = await connection.cluster.peer(leader)
-    answer: ListOffsetsResponse = await peer.send(
-        request, timeout_ms=connection.cluster.request_timeout_ms
-    )
-    return answer
+    offsets: Offsets = {}
+    for partition, answer in found.items():
+        if isinstance(answer, KafkaError):
+            raise ConnectorError(f"The offsets of {partition} cannot be read: {answer}")
+        offsets[partition] = answer.offset
+    return offsets

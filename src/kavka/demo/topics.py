@@ -1,0 +1,80 @@
+"""The demo's topics: made at the start, counted and read while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from kavka.client.admin import Admin, NewTopic
+from kavka.errors import KafkaError
+from kavka.ids import TopicPartition
+from kavka.spark.fetching import read_range
+from kavka.spark.offsets import OffsetRange, Offsets
+from kavka.spark.options import Subscribe, parse_source
+from kavka.spark.topics import BrokerTopics
+
+PARTITIONS = 2
+_KEEP_FOR_EVER = {"retention.ms": "-1"}
+"""Lines carry the time of the site, which may be years ago, and retention goes by the time of the records."""
+
+
+def create_topics(bootstrap: str, names: Sequence[str]) -> None:
+    """Make the topics. Raise KafkaError, OSError."""
+
+    async def create() -> None:
+        async with Admin({"bootstrap.servers": bootstrap}) as admin:
+            await admin.create_topics(
+                [NewTopic(name, PARTITIONS, 1, configs=_KEEP_FOR_EVER) for name in names]
+            )
+
+    asyncio.run(create())
+
+
+class TopicCounter:
+    """How many records topics have, and the values that were added since the last look."""
+
+    def __init__(self, bootstrap: str) -> None:
+        """Connect."""
+        self._bootstrap = bootstrap
+        self._topics = BrokerTopics({"bootstrap.servers": bootstrap})
+        self._seen: dict[str, Offsets] = {}
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._topics.close()
+
+    def count(self, topic: str) -> int:
+        """Return the number of records by the offsets of the partitions: topics of the demo have no gaps."""
+        partitions = self._topics.partitions(Subscribe((topic,)))
+        first, last = self._topics.earliest(partitions), self._topics.latest(partitions)
+        return sum(last[one] - first[one] for one in partitions)
+
+    def new_values(self, topic: str) -> list[bytes]:
+        """Return the values of the records that came since the last call, the first time all."""
+        options = parse_source(
+            {"kafka.bootstrap.servers": self._bootstrap, "subscribe": topic}, streaming=False
+        )
+        partitions = self._topics.partitions(Subscribe((topic,)))
+        seen = self._seen.get(topic, dict.fromkeys(partitions, 0))
+        ends = self._topics.latest(partitions)
+        values: list[bytes] = []
+        for partition in partitions:
+            values += self._values(options, partition, seen[partition], ends[partition])
+        self._seen[topic] = ends
+        return values
+
+    def _values(self, options: Any, partition: TopicPartition, start: int, end: int) -> list[bytes]:
+        if start >= end:
+            return []
+        batches = read_range(options, OffsetRange(*partition, start, end))
+        return [value for batch in batches for value in batch.column("value").to_pylist()]
+
+
+def alert_text(value: bytes) -> str:
+    """Return a record of the alerts topic as a line for people."""
+    alert = json.loads(value)
+    minute = datetime.fromisoformat(alert["minute"]).strftime("%d %b %H:%M")
+    return f"{minute}  {alert['kind']:8} {alert['visitor']:16} {alert['reason']}"

@@ -1,0 +1,73 @@
+"""Topics with everything that a reader may meet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+if TYPE_CHECKING:
+    from kavka_compat.brokers import Broker
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+FIRST_MS = 1_700_000_000_000
+"""The timestamp of the first record; each later one is a second younger."""
+
+
+def make_topic(broker: Broker, name: str, partitions: int) -> None:
+    """Create a topic and wait until it is there."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    # Records of long ago would be removed while the test runs.
+    wanted = NewTopic(name, partitions, 1, config={"retention.ms": "-1"})
+    for future in admin.create_topics([wanted]).values():
+        future.result(30)
+
+
+def fill(broker: Broker, topic: str, partitions: int, rounds: int = 40) -> int:
+    """Write records of all codecs, with and without keys, values and headers; return how many may be read.
+
+    Where the broker has transactions, committed and aborted ones are among them: their markers are gaps.
+    """
+    number = 0
+    for codec in CODECS:
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap, "compression.type": codec, "linger.ms": 50}
+        )
+        for _ in range(rounds):
+            _produce(producer, topic, number % partitions, number)
+            number += 1
+        assert producer.flush(30) == 0
+    if not broker.is_kavka:
+        number += _transactions(broker, topic, partitions, number)
+    return number
+
+
+def _produce(producer: Producer, topic: str, partition: int, number: int) -> None:
+    key = [None, b"", b"key-%d" % number][number % 3]
+    value = [b"value-%d" % number * 5, None, b"", b"\x00\xff" * number][number % 4]
+    headers = [None, [("h", b"1")], [("a", None), ("a", b""), ("\u017ea", b"x" * number)]][
+        number % 3
+    ]
+    producer.produce(
+        topic, value, key, partition=partition, timestamp=FIRST_MS + 1000 * number, headers=headers
+    )
+
+
+def _transactions(broker: Broker, topic: str, partitions: int, first: int) -> int:
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "transactional.id": f"fill-{topic}"}
+    )
+    producer.init_transactions(30)
+    visible = 0
+    for step in range(6):
+        producer.begin_transaction()
+        for offset in range(10):
+            number = first + 10 * step + offset
+            _produce(producer, topic, number % partitions, number)
+        if step % 2:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+            visible += 10
+    return visible
