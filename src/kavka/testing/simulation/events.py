@@ -22,7 +22,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """The broker said that `value` is in the log."""
+    """The broker said that `value` is in the log; `offset` is -1 when it no longer knows where."""
 
     producer: str
     partition: TopicPartition

@@ -233,7 +233,7 @@ class SimLoop(asyncio.BaseEventLoop):
 def _collect(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     assert isinstance(loop, SimLoop)
     task = context.get("task") or context.get("future")
-    process = task.process if isinstance(task, SimTask) else _process_of(context)
+    process = task.process if isinstance(task, SimTask | SimFuture) else _process_of(context)
     if process is not None and process.killed:
         return
     who = process.name if process is not None else "world"

@@ -35,3 +35,48 @@ def hits(marks: Iterable[Mark], lines: Iterable[Line]) -> set[str]:
             found.add(mark.name)
             missing.remove(mark)
     return found
+
+
+BROKER_MARKS = (
+    Mark("the broker was killed", "^is killed", "broker"),
+    Mark("the broker was killed in the middle of a write", "^is gone", "broker"),
+    Mark("the broker stood still and went on", "^goes on", "broker"),
+    Mark("the broker stopped cleanly and came back", r"starts \(run [2-9]", "broker"),
+    Mark("a power loss took the end of a log", r"^loses power; .*\.log: ", "broker"),
+    Mark("recovery found a sound log", "log recovered .*cut_bytes=0", "broker"),
+    Mark("recovery cut a log", "log was cut by recovery", "broker"),
+    Mark("segments were deleted", "old segments were removed", "broker"),
+    Mark("a topic was deleted", "topic deleted", "broker"),
+    Mark("records were deleted", "below .*: NONE", "admin"),
+    Mark("a group's offsets were loaded", "group shard loaded", "broker"),
+    Mark(
+        "a producer lost its connection with requests under way",
+        "produce request failed",
+        "producer",
+    ),
+    Mark("a producer was killed", "^is killed", "producer"),
+    Mark("a member was killed", "^is killed", "member"),
+    Mark("a rebalance gave a member nothing", "^gets nothing", "member"),
+    Mark("a heartbeat announced a rebalance", "heartbeat failed", "member"),
+    Mark("a reader fell behind the log's start", "position out of range", "member"),
+    Mark("a link was cut in one direction", r"^cuts \S+$", "nemesis"),
+    Mark("a disk was slow", "disk slow", "nemesis"),
+    Mark("a wall clock was set", "has its clock set"),
+)
+"""What a few hundred seeds of `BrokerRun` must meet."""
+
+STORAGE_MARKS = (
+    Mark("a host lost power", "^loses power; "),
+    Mark("names of files were lost", "lost the last .* changes of names"),
+    Mark("recovery cut a log", "log was cut by recovery"),
+    Mark("a whole segment went because the one before ended early", "are missing$"),
+    Mark("a checksum failed", "fails its checksum"),
+    Mark("the end of a batch was lost", "cut short by the end of the file"),
+    Mark("a process was killed in the middle of a write", "^is gone"),
+    Mark("a write failed", "gives up: .*Input/output error"),
+    Mark("the disk was full", "No space left"),
+    Mark("a log was closed cleanly", "closed cleanly"),
+    Mark("indexes were rebuilt", "indexes are rebuilt"),
+    Mark("a bit flipped", "flips a bit"),
+)
+"""What a few hundred seeds of `StorageRun` must meet."""

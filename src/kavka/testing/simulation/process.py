@@ -36,13 +36,18 @@ class Process:
         # Invariant: None unless paused; then what would have run meanwhile, in order.
         self.held: list[asyncio.Handle] | None = None
         self._pauses = 0
-        self.ended: asyncio.Future[None] = loop.create_future()
+        self._ended: asyncio.Future[None] = loop.create_future()
         self.at_end: list[Callable[[], None]] = []
         self.writes_left: int | None = None
         self._tasks: list[SimTask] = []
         self._sweep_at = 64
         self.context = contextvars.Context()
         self.context.run(PROCESS.set, self)
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """A future that is done when the process is; cancelling it harms nobody else."""
+        return asyncio.shield(self._ended)
 
     def enter(self, callback: Callable[..., object], *args: Any) -> None:
         """Let the process call `callback` in its next step."""
@@ -70,7 +75,7 @@ class Process:
             action()
         self.at_end.clear()
         if not self.loop.is_closed():
-            self.ended.set_result(None)
+            self._ended.set_result(None)
 
     def die(self) -> NoReturn:
         """End in the middle of a call, as by `kill -9`, and unwind to the loop."""
@@ -129,6 +134,7 @@ class SimFuture(_BornInOrder, asyncio.Future[Any]):
     def __init__(self, *, loop: SimLoop) -> None:
         """Make a pending future."""
         self.birth = loop.next_birth()
+        self.process = PROCESS.get()
         super().__init__(loop=loop)
 
 

@@ -1,16 +1,16 @@
 """A run of one seed: a broker, its clients, a nemesis; then everything heals and the audit decides.
 
-    set up     broker started, topics made
-    safety     clients work while the nemesis does what the fault model allows; invariants are checked at each event
-    liveness   everything is healed; all work must end within a bound, because nothing may wait for ever
-    audit      every partition is read from start to end and compared with what was told
-    stop       the broker stops cleanly and leaves nothing behind
+set up     broker started, topics made
+safety     clients work while the nemesis does what the fault model allows; invariants are checked at each event
+liveness   everything is healed; all work must end within a bound, because nothing may wait for ever
+audit      every partition is read from start to end and compared with what was told
+stop       the broker stops cleanly and leaves nothing behind
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from kavka.testing.simulation.checker import Checker
@@ -18,6 +18,7 @@ from kavka.testing.simulation.cluster import BrokerNode
 from kavka.testing.simulation.invariants import for_model
 from kavka.testing.simulation.load.administering import AdminNode, SetUpNode
 from kavka.testing.simulation.load.client import ClientNode
+from kavka.testing.simulation.load.grouping import MemberNode
 from kavka.testing.simulation.load.producing import ProducerNode
 from kavka.testing.simulation.load.reading import AuditorNode, ReaderNode
 from kavka.testing.simulation.nemesis import Nemesis
@@ -70,7 +71,7 @@ class BrokerRun:
     async def _work(self) -> None:
         scenario = self.scenario
         producers = [self._node(ProducerNode, f"producer-{n}") for n in range(scenario.producers)]
-        members: list[ClientNode] = []
+        members = [self._node(MemberNode, f"member-{n}") for n in range(scenario.group_members)]
         readers = [self._node(ReaderNode, f"reader-{n}") for n in range(scenario.readers)]
         admins = [self._node(AdminNode, "admin")] if scenario.has_admin else []
         finite = self._start_all([*producers, *admins])
@@ -79,7 +80,11 @@ class BrokerRun:
         await self._nemesis.heal()
         await self._bounded("the work", scenario.liveness_s, finite)
         auditor = self._node(AuditorNode, "auditor")
-        await self._bounded("the audit", scenario.liveness_s, [self._begin("audit", auditor.keep_running())])
+        await self._bounded(
+            "the audit", scenario.liveness_s, [self._begin("audit", auditor.keep_running())]
+        )
+        for member in members:
+            member.goal = auditor.ends
         for client in [*members, *readers]:
             client.quits.set()
         await self._bounded("the readers and members", scenario.liveness_s, endless)
@@ -104,32 +109,32 @@ class BrokerRun:
 
     async def _until_broken(self, work: Coroutine[Any, Any, None]) -> None:
         """Do `work`, or stop it at the first violation."""
-        await self._first(asyncio.ensure_future(work), self.checker.stop.wait())
+        await self._first(work, self.checker.stop.wait())
 
-    async def _bounded(
-        self, what: str, seconds: float, tasks: list[asyncio.Task[None]]
-    ) -> None:
+    async def _bounded(self, what: str, seconds: float, tasks: list[asyncio.Task[None]]) -> None:
         """Wait for the tasks, or for a violation. Raise TimeoutError, saying who waits, when it takes too long."""
         if not tasks or self.checker.stop.is_set():
             return
-        work = asyncio.gather(*tasks)
-        timer = asyncio.sleep(seconds)
-        done = await self._first(asyncio.ensure_future(_all(work)), self.checker.stop.wait(), timer)
+        done = await self._first(_all(tasks), self.checker.stop.wait(), asyncio.sleep(seconds))
         if not done and not self.checker.stop.is_set():
-            raise TimeoutError(f"{what} did not end within {seconds} s after healing\n{self.world.loop.waiting()}")
+            raise TimeoutError(
+                f"{what} did not end within {seconds} s after healing\n{self.world.loop.waiting()}"
+            )
 
-    async def _first(self, work: asyncio.Future[None], *others: Awaitable[object]) -> bool:
+    async def _first(
+        self, work: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, object]
+    ) -> bool:
         """Wait for the first to end. Return whether that was `work`."""
-        rest = [asyncio.ensure_future(other) for other in others]
-        await asyncio.wait([work, *rest], return_when=asyncio.FIRST_COMPLETED)
-        is_done = work.done()
-        for task in [work, *rest]:
+        tasks: list[asyncio.Task[Any]] = [asyncio.ensure_future(each) for each in (work, *others)]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        is_done = tasks[0].done()
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(work, *rest, return_exceptions=True)
-        if is_done and not work.cancelled():
-            work.result()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if is_done:
+            tasks[0].result()
         return is_done
 
 
-async def _all(work: Awaitable[object]) -> None:
-    await work
+async def _all(tasks: list[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*tasks)

@@ -127,6 +127,8 @@ def _consumer_settings(source: random.Random) -> dict[str, str]:
         "enable.auto.commit": "false",
         "session.timeout.ms": source.choice(["3000", "10000"]),
         "heartbeat.interval.ms": "500",
+        # Also the bound on a join: a host without power does not say that it will never answer.
+        "max.poll.interval.ms": source.choice(["12000", "40000"]),
         "max.poll.records": source.choice(["3", "500"]),
         "fetch.min.bytes": source.choice(["1", "1000"]),
         "fetch.max.wait.ms": source.choice(["100", "1000"]),

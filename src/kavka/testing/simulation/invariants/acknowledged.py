@@ -15,11 +15,14 @@ class AcknowledgedRecordsSurvive(Invariant):
     def __init__(self) -> None:
         """Know of no records."""
         self._acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
+        self._somewhere: dict[TopicPartition, list[bytes]] = {}
         self._deleted: dict[TopicPartition, int] = {}
 
     def observe(self, event: Event) -> None:
         """Remember acknowledgements; compare them with the audit."""
         match event:
+            case Acknowledged(_, partition, -1, value):
+                self._somewhere.setdefault(partition, []).append(value)
             case Acknowledged(_, partition, offset, value):
                 there = self._acknowledged.setdefault(partition, {}).setdefault(offset, value)
                 if there != value:
@@ -40,5 +43,9 @@ class AcknowledgedRecordsSurvive(Invariant):
                         raise Violation(
                             f"{partition} offset {offset}: acknowledged {value!r}, found {found.get(offset)!r}"
                         )
+                there_too = set(found.values())
+                for value in self._somewhere.get(partition, []):
+                    if log_start_offset == 0 and value not in there_too:
+                        raise Violation(f"{partition}: {value!r} was acknowledged and is nowhere")
             case _:
                 pass

@@ -57,7 +57,10 @@ class AdminNode(ClientNode):
         partition = self.source.choice(self.scenario.partitions)
         reader = await RawReader.connect(host, self.who)
         try:
-            start, end = await reader.offset(partition, EARLIEST), await reader.offset(partition, LATEST)
+            start, end = (
+                await reader.offset(partition, EARLIEST),
+                await reader.offset(partition, LATEST),
+            )
             if start is None or end is None or start >= end:
                 return
             offset = self.source.choice([self.source.randint(start, end), _ALL])
@@ -78,7 +81,10 @@ class AdminNode(ClientNode):
         self.world.story.tell(self.name, f"creates {topic}: {created.name}")
         await asyncio.sleep(self.source.expovariate(2))
         deleted = await _send(
-            host, self.who, DeleteTopicsRequest(topic_names=[topic], timeout_ms=_TIMEOUT_MS), version=5
+            host,
+            self.who,
+            DeleteTopicsRequest(topic_names=[topic], timeout_ms=_TIMEOUT_MS),
+            version=5,
         )
         if deleted is not None:
             error = ErrorCode.of(deleted.responses[0].error_code)

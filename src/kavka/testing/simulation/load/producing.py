@@ -87,4 +87,5 @@ class ProducerNode(ClientNode):
             self.world.story.tell(self.name, f"gave up on {value[:30]!r}: {error}")
             self.checker.observe(Refused(self.who, partition, value, str(error)))
         else:
-            self.checker.observe(Acknowledged(self.who, partition, done.result().offset, value))
+            offset = done.result().offset
+            self.checker.observe(Acknowledged(self.who, partition, offset, value))

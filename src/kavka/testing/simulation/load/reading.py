@@ -174,6 +174,12 @@ class ReaderNode(ClientNode):
 class AuditorNode(ClientNode):
     """Reads every partition from its start to its end, once."""
 
+    def __init__(self, world: World, name: str, scenario: Scenario, checker: Checker) -> None:
+        """Know nothing."""
+        super().__init__(world, name, scenario, checker)
+        self.ends: dict[TopicPartition, int] = {}
+        """Where each partition ended; those without records are left out."""
+
     async def work(self, host: SimHost) -> None:
         """Audit all partitions; start over when the connection is lost."""
         left = list(self.scenario.partitions)
@@ -181,7 +187,10 @@ class AuditorNode(ClientNode):
             reader = await RawReader.connect(host, self.who)
             try:
                 while left:
-                    self.checker.observe(await self._audit(reader, left[0]))
+                    audited = await self._audit(reader, left[0])
+                    self.checker.observe(audited)
+                    if audited.records:
+                        self.ends[left[0]] = audited.high_watermark
                     del left[0]
             except OSError:
                 await asyncio.sleep(0.1)
