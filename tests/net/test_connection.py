@@ -1,0 +1,154 @@
+"""Answers leave in the order of the requests; one connection costs bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.net.connection import Connection, Limits, Slot
+
+
+class Handler:
+    """Keeps what comes, until the test answers."""
+
+    def __init__(self, *, accepts: bool = True) -> None:
+        self.accepts = accepts
+        self.frames: list[tuple[Slot, bytes]] = []
+        self.closed_count = 0
+
+    def opened(self, connection: Connection) -> bool:
+        return self.accepts
+
+    def received(self, connection: Connection, slot: Slot, frame: memoryview) -> None:
+        self.frames.append((slot, bytes(frame)))
+
+    def closed(self, connection: Connection) -> None:
+        self.closed_count += 1
+
+
+class Transport:
+    """Notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+        self.calls: list[str] = []
+        self.closing = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return ("10.0.0.1", 1234)
+
+    def writelines(self, parts: Sequence[bytes]) -> None:
+        self.sent += b"".join(parts)
+
+    def pause_reading(self) -> None:
+        self.calls.append("pause")
+
+    def resume_reading(self) -> None:
+        self.calls.append("resume")
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def abort(self) -> None:
+        self.closing = True
+        self.calls.append("abort")
+
+
+def opened(in_flight: int = 1000, frame_bytes: int = 1000) -> tuple[Connection, Handler, Transport]:
+    handler, transport = Handler(), Transport()
+    connection = Connection(handler, "PLAINTEXT", Limits(frame_bytes, in_flight))
+    connection.connection_made(transport)
+    return connection, handler, transport
+
+
+def feed(connection: Connection, data: bytes) -> None:
+    while data:
+        buffer = connection.get_buffer(-1)
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        data = data[count:]
+        connection.buffer_updated(count)
+
+
+def frame(body: bytes) -> bytes:
+    return len(body).to_bytes(4) + body
+
+
+@given(st.permutations(range(8)), st.integers(1, 40))
+def test_answers_leave_in_the_order_of_the_requests(order: list[int], cut: int) -> None:
+    connection, handler, transport = opened()
+    stream = b"".join(frame(b"request %d" % number) for number in range(8))
+    for start in range(0, len(stream), cut):
+        feed(connection, stream[start : start + cut])
+    assert [body for _slot, body in handler.frames] == [b"request %d" % n for n in range(8)]
+    for number in order:
+        connection.answer(handler.frames[number][0], [b"%d" % number])
+    assert transport.sent == b"01234567"
+    assert connection.is_idle
+
+
+def test_a_request_without_answer_holds_nobody_up() -> None:
+    connection, handler, transport = opened()
+    feed(connection, frame(b"a") + frame(b"b"))
+    connection.answer(handler.frames[1][0], [b"B"])
+    connection.answer(handler.frames[0][0], ())
+    assert transport.sent == b"B"
+
+
+def test_reading_stops_while_too_many_requests_are_in_work() -> None:
+    connection, handler, transport = opened(in_flight=2)
+    feed(connection, frame(b"a") + frame(b"b"))
+    assert transport.calls == ["pause"]
+    connection.answer(handler.frames[0][0], [b"A"])
+    assert transport.calls == ["pause", "resume"]
+
+
+def test_reading_stops_while_the_client_does_not_read() -> None:
+    connection, handler, transport = opened()
+    connection.pause_writing()
+    assert transport.calls == ["pause"]
+    feed(connection, frame(b"a"))
+    connection.answer(handler.frames[0][0], [b"A"])
+    assert transport.sent == b""
+    connection.resume_writing()
+    assert (transport.sent, transport.calls) == (b"A", ["pause", "resume"])
+
+
+def test_a_frame_above_the_limit_closes_the_connection() -> None:
+    connection, handler, transport = opened(frame_bytes=10)
+    feed(connection, frame(b"fine") + frame(b"x" * 11))
+    assert transport.calls == ["abort"]
+    assert [body for _slot, body in handler.frames] == [b"fine"]
+
+
+def test_a_negative_size_closes_the_connection() -> None:
+    connection, _handler, transport = opened()
+    feed(connection, b"\xff\xff\xff\xff")
+    assert transport.calls == ["abort"]
+
+
+def test_a_refused_connection_is_never_closed_twice() -> None:
+    handler, transport = Handler(accepts=False), Transport()
+    connection = Connection(handler, "PLAINTEXT", Limits(10, 10))
+    connection.connection_made(transport)
+    connection.connection_lost(None)
+    assert (transport.calls, handler.closed_count) == (["abort"], 0)
+
+
+def test_answers_to_a_lost_connection_are_released() -> None:
+    class Range:
+        released = 0
+
+        def release(self) -> None:
+            self.released += 1
+
+    connection, handler, _transport = opened()
+    feed(connection, frame(b"a") + frame(b"b"))
+    early, late = Range(), Range()
+    connection.answer(handler.frames[1][0], [early])  # type: ignore[list-item]
+    connection.connection_lost(None)
+    connection.answer(handler.frames[0][0], [late])  # type: ignore[list-item]
+    assert (early.released, late.released, handler.closed_count) == (1, 1, 1)

@@ -1,0 +1,180 @@
+"""Buffers and file ranges leave in order; slow readers are noticed; nothing leaks."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kavka.net.transport import SocketTransport
+from kavka.storage.disk import OsDisk
+
+
+class Range:
+    """A range of a file that notes its release."""
+
+    def __init__(self, path: Path, position: int, length: int) -> None:
+        self.file = OsDisk().open(str(path))
+        self.position = position
+        self.length = length
+        self.released = 0
+
+    def release(self) -> None:
+        self.released += 1
+        self.file.close()
+
+
+class Wire:
+    """The other side's view of a transport under test."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray(65536)
+        self.received = bytearray()
+        self.lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self.pauses: list[str] = []
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.received += self.buffer[:nbytes]
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set_result(exc)
+
+    def pause_writing(self) -> None:
+        self.pauses.append("pause")
+
+    def resume_writing(self) -> None:
+        self.pauses.append("resume")
+
+
+def connected(story: Callable[[SocketTransport, Wire, socket.socket], Awaitable[None]]) -> None:
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        wire = Wire()
+        transport = SocketTransport(ours, wire, high_bytes=100_000)
+        try:
+            await story(transport, wire, theirs)
+        finally:
+            transport.abort()
+            theirs.close()
+            await asyncio.wait_for(wire.lost, 5)
+
+    asyncio.run(run())
+
+
+async def read(sock: socket.socket, count: int) -> bytes:
+    loop, data = asyncio.get_running_loop(), b""
+    while len(data) < count:
+        more = await loop.sock_recv(sock, count - len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 300_000)), max_size=80))
+def test_parts_leave_in_order_whatever_their_kind(
+    tmp_path: Path, parts: list[tuple[bool, int]]
+) -> None:
+    content = bytes(range(256)) * 1200
+    path = tmp_path / "log"
+    path.write_bytes(content)
+
+    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+        expected, queued = b"", []
+        for number, (is_range, size) in enumerate(parts):
+            if is_range:
+                size = min(size, len(content) - number)
+                queued.append(Range(path, number, size))
+                expected += content[number : number + size]
+            else:
+                queued.append(bytes([number]) * (size // 50))
+                expected += queued[-1]
+        transport.writelines(queued)
+        assert await read(theirs, len(expected)) == expected
+        await asyncio.sleep(0)
+        ranges = [part for part in queued if isinstance(part, Range)]
+        assert all(part.released == 1 for part in ranges)
+
+    connected(story)
+
+
+def test_a_reader_that_sleeps_pauses_the_wire_and_wakes_it(tmp_path: Path) -> None:
+    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+        transport.write(b"x" * 2_000_000)
+        assert wire.pauses == ["pause"]
+        await read(theirs, 2_000_000)
+        await asyncio.sleep(0)
+        assert wire.pauses == ["pause", "resume"]
+
+    connected(story)
+
+
+def test_a_file_that_is_shorter_than_promised_ends_the_connection(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"short")
+
+    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+        part = Range(path, 0, 10)
+        transport.writelines([b"size", part])
+        assert "ended 5 bytes before" in str(await wire.lost)
+        assert part.released == 1
+        assert await read(theirs, 100) == b"sizeshort"
+
+    connected(story)
+
+
+def test_what_waits_is_released_when_the_peer_goes(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 4_000_000)
+
+    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+        parts = [Range(path, 0, 4_000_000) for _ in range(3)]
+        transport.writelines(parts)
+        theirs.close()
+        await asyncio.wait_for(wire.lost, 5)
+        late = Range(path, 0, 1)
+        transport.writelines([late])
+        assert [part.released for part in [*parts, late]] == [1, 1, 1, 1]
+
+    connected(story)
+
+
+def test_close_sends_what_is_queued(tmp_path: Path) -> None:
+    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+        transport.write(b"x" * 1_000_000)
+        transport.close()
+        assert len(await read(theirs, 1_000_001)) == 1_000_000
+        assert await wire.lost is None
+
+    connected(story)
+
+
+@pytest.mark.parametrize("size", [1, 70_000])
+def test_bytes_are_received(size: int) -> None:
+    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+        await asyncio.get_running_loop().sock_sendall(theirs, b"y" * size)
+        theirs.shutdown(socket.SHUT_WR)
+        await asyncio.wait_for(wire.lost, 5)
+        assert wire.received == b"y" * size
+
+    connected(story)
