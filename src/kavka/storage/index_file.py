@@ -64,7 +64,12 @@ class IndexFile:
             self._note_written(len(self._pending))
 
     async def write_in_pool(self, disk: Disk) -> None:
-        """Do what `write` does without blocking the loop. Nobody else appends meanwhile; reads go on."""
+        """Do what `write` does without blocking the loop. Nobody else appends meanwhile; reads go on.
+
+        Nothing is written when the segment was deleted while this waited for its turn.
+        """
+        if self.data.is_discarded:
+            return
         file = self.data.pin()
         try:
             entries = bytes(self._pending)
