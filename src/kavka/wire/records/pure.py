@@ -70,7 +70,8 @@ def check(
         if not last and not _is_whole(data, position, start):
             break
         record = _parse_at(data, position, start)
-        _skip_headers(data, record, position, start)
+        if record[8]:
+            _skip_headers(data, record, position, start)
         timestamp = _wrap(base_timestamp + record[1])
         if timestamp > largest:
             largest, largest_index = timestamp, index
@@ -162,7 +163,8 @@ def decode(parts: Sequence[Part], from_offset: int) -> tuple[Any, ...]:
             types.append(kind)  # noqa: B023
             key.add(None if key_length < 0 else data[key_at : key_at + key_length])
             value.add(None if value_length < 0 else data[value_at : value_at + value_length])
-            _each_header(data, record, add_header)
+            if record[8]:
+                _each_header(data, record, add_header)
             header_offsets.append(len(header_key.validity))
 
         _each_record(body, start, end, count, take)
@@ -379,6 +381,8 @@ def _corrupt(fault: int, position: int) -> CorruptBatch:
 
 def _wrap(value: int) -> int:
     """Return `value` as 64 bits with a sign."""
+    if -0x8000_0000_0000_0000 <= value <= 0x7FFF_FFFF_FFFF_FFFF:
+        return value
     return ((value + 0x8000_0000_0000_0000) & 0xFFFF_FFFF_FFFF_FFFF) - 0x8000_0000_0000_0000
 
 
@@ -427,6 +431,9 @@ def _parse(data: bytes, position: int) -> _Record:
 
 def _varint(data: bytes, at: int, end: int, most: int, fault: int) -> tuple[int, int]:
     """Read a zigzag number of at most `most` bytes that lies before `end`; return it and where it ends."""
+    if at < end and data[at] < 0x80:  # most numbers have one byte
+        value = data[at]
+        return (value >> 1) ^ -(value & 1), at + 1
     value = shift = 0
     for index in range(at, min(end, at + most)):
         byte = data[index]
