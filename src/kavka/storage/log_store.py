@@ -70,6 +70,8 @@ class LogStore:
         self._config_of = config_of
         self._loads_at_once = loads_at_once
         self._logs: dict[TopicPartition, Log] = {}
+        # The directory of each partition that was found at the start, before its log is open.
+        self._found_in: dict[TopicPartition, str] = {}
         # Where the logs that are being made will be.
         self._places: dict[TopicPartition, tuple[LogDirectory, asyncio.Task[Log]]] = {}
 
@@ -159,8 +161,8 @@ class LogStore:
         recovery_point: int,
         log_start_offset: int,
     ) -> None:
-        if topic_partition in self._logs:
-            other = self._logs[topic_partition].directory.path
+        other = self._found_in.setdefault(topic_partition, directory.path)
+        if other != directory.path:
             raise ValueError(f"{topic_partition} is in {other} and in {directory.path}")
         try:
             log = await Log.open(

@@ -1,7 +1,8 @@
 """Recovery of one segment: check every batch, cut at the first bad one, rebuild the indexes.
 
-The CRC does not cover a batch's base offset and leader epoch. Both never go back in a sound log; when they do, the
-culprit is the batch before, if that one had leapt forward, else the batch itself. So batches are committed one behind.
+The CRC does not cover a batch's base offset. Offsets never go back in a sound log; when one does, the culprit is the
+batch before, if that one had leapt forward, else the batch itself. So batches are committed one behind. The leader
+epoch is not covered either, but going back proves nothing: it starts over when a cluster's registry was lost.
 """
 
 from __future__ import annotations
@@ -61,7 +62,6 @@ class SegmentRecovery:
         self._last: WalkedBatch | None = None
         self._last_leapt = False
         self._expected_offset = segment.base_offset
-        self._expected_epoch = -1
 
     async def run(
         self, epochs: LeaderEpochs, producers: ProducerState | None
@@ -104,8 +104,6 @@ class SegmentRecovery:
             return f"offsets {header.base_offset} to {header.last_offset} are beyond the segment"
         if header.base_offset < self._expected_offset:
             return f"offset {header.base_offset} after {self._expected_offset - 1}"
-        if -1 < header.partition_leader_epoch < self._expected_epoch:
-            return f"leader epoch {header.partition_leader_epoch} after {self._expected_epoch}"
         if header.is_control:
             try:
                 decode_end_marker(batch.block, header)
@@ -118,7 +116,6 @@ class SegmentRecovery:
         self._last_leapt = header.base_offset > self._expected_offset
         self._last = batch
         self._expected_offset = header.last_offset + 1
-        self._expected_epoch = max(self._expected_epoch, header.partition_leader_epoch)
 
     def _is_doubtful(self, damage: str | None) -> bool:
         """Whether the last batch must go: it leapt, and its successor contradicts it or is missing.
