@@ -7,10 +7,10 @@
 A frame is handed out without its four bytes of size, as a *writable* `memoryview` over memory of its own, which nobody
 else touches afterwards: it may be kept as long as needed and patched in place.
 
-Memory: small frames are received into one chunk that is reused for ever and copied out of it (below a microsecond); a
-frame larger than half a chunk gets memory of its own as soon as its size is known, into which the rest of it is received
-directly. Above a mebibyte this memory is an anonymous map, so that a lying length costs address space only: pages
-appear as bytes arrive.
+Memory: small frames are received into one chunk that is reused for ever and copied out of it (below a microsecond);
+a frame larger than half a chunk gets memory of its own as soon as its size is known, into which the rest of it is
+received directly. Above a mebibyte this memory is an anonymous map, so that a lying length costs address space only:
+pages appear as bytes arrive.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class FrameReader:
     __slots__ = ("_chunk", "_chunk_view", "_end", "_frame", "_frame_end", "_max_bytes", "_on_frame")
 
     def __init__(self, on_frame: Callable[[memoryview], None], max_bytes: int) -> None:
-        """Give every complete frame to `on_frame`; refuse frames above `max_bytes`."""
+        """Give every complete frame to `on_frame`; refuse frames above `max_bytes`.
+
+        What `on_frame` raises comes out of `buffer_updated`; the reader must not be used after that.
+        """
         self._on_frame = on_frame
         self._max_bytes = max_bytes
         self._chunk = bytearray(_CHUNK_BYTES)

@@ -167,6 +167,7 @@ class Producer:
         if not self._is_open:
             return
         self._is_open = False
+        self._topics.clear()  # so that every later append is checked, and refused
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await self._flush()
@@ -508,7 +509,7 @@ class Producer:
                 future.add_done_callback(_call_back(target))
             target = future
         state = self._topics.get(record.topic) or self._known_topic(record.topic)
-        if state is None or record.topic in self._early:
+        if state is None:
             self._park(record, target)
         else:
             self._add(state, record, target, None)
@@ -650,7 +651,8 @@ class Producer:
 
     async def _place_early(self, topic: str) -> None:
         try:
-            state = await self._learn_topic(topic)
+            known = await self._cluster.topic(topic, self._max_block_ms)
+            state = _Topic(known, self._batch_bytes, self._cluster.metadata.updates)
             waiting = self._early[topic]
             while waiting:
                 record, target = waiting[0]
@@ -664,22 +666,26 @@ class Producer:
                 waiting.popleft()
                 self._early_bytes -= _size_of(record.key, record.value, record.headers)
             del self._early[topic]
+            self._topics[topic] = state
         except (OSError, KafkaError) as error:
             self._fail_early(topic, error)
         finally:
             self._early_tasks.pop(topic, None)
 
     async def _learn_topic(self, topic: str) -> _Topic:
+        early = self._early_tasks.get(topic)
+        if early is not None:
+            await asyncio.wait({early})  # what was appended before goes first
         await self._cluster.topic(topic, self._max_block_ms)
         state = self._known_topic(topic)
         assert state is not None
         return state
 
     def _known_topic(self, topic: str) -> _Topic | None:
-        """Return the state of a topic, making it when the metadata have the topic; None when they have not."""
+        """Return the state of a topic that the metadata have; None also while earlier records wait to be placed."""
         state = self._topics.get(topic)
         known = self._cluster.metadata.topics.get(topic)
-        if state is None and known is not None and known.partitions:
+        if state is None and known is not None and known.partitions and topic not in self._early:
             self._cluster.add_topics([topic])
             state = _Topic(known, self._batch_bytes, self._cluster.metadata.updates)
             self._topics[topic] = state

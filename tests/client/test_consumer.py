@@ -1,0 +1,408 @@
+import asyncio
+
+import pytest
+
+from kavka.client import Consumer, Producer, TopicPartition
+from kavka.client.consumer import RebalanceListener
+from kavka.errors import ErrorCode, KafkaError
+from kavka.wire.apis import ApiKey
+
+AT = TopicPartition("t", 0)
+LOSE_REQUEST = "lose the request"
+
+
+def fill(broker, settings, count, topic="t", **more):
+    async def main():
+        async with Producer(settings | more, network=broker) as producer:
+            await producer.send_many(topic, [(b"k", b"%d" % i) for i in range(count)])
+
+    asyncio.run(main())
+
+
+def run(broker, settings, work, **more):
+    """Run `work(consumer)` with a consumer on the scripted broker."""
+
+    async def main():
+        given = settings | {"auto.offset.reset": "earliest"} | more
+        async with Consumer(given, network=broker) as consumer:
+            return await work(consumer)
+
+    return asyncio.run(main())
+
+
+async def read(consumer, count):
+    found = []
+    while len(found) < count:
+        for batches in await consumer.poll(1000):
+            found += batches.records()
+    return found
+
+
+def offsets(batches):
+    return [record.offset for one in batches for record in one.records()]
+
+
+def test_everything_is_read_in_order(broker, settings):
+    fill(broker, settings, 1000, **{"batch.size": 500})
+
+    async def work(consumer):
+        consumer.assign([AT])
+        records = await read(consumer, 1000)
+        return records, await consumer.position(AT), consumer.lag(AT)
+
+    records, position, lag = run(broker, settings, work)
+    assert [(r.offset, r.key, r.value) for r in records] == [(i, b"k", b"%d" % i) for i in range(1000)]
+    assert (position, lag) == (1000, 0)
+
+
+def test_a_poll_returns_no_more_records_than_asked_for_and_cuts_batches(broker, settings):
+    fill(broker, settings, 100)
+
+    async def work(consumer):
+        consumer.assign([AT])
+        found = []
+        while len(found) < 100:
+            batches = await consumer.poll(1000, max_records=7)
+            assert sum(len(b) for b in batches) <= 7
+            assert sum(b.columns().count for b in batches) == sum(len(b) for b in batches)
+            assert sum(b.to_arrow().num_rows for b in batches) == sum(len(b) for b in batches)
+            found += offsets(batches)
+        return found
+
+    assert run(broker, settings, work) == list(range(100))
+
+
+def test_columns_and_arrow_say_what_records_say(broker, settings):
+    fill(broker, settings, 50, **{"compression.type": "zstd"})
+
+    async def work(consumer):
+        consumer.assign([AT])
+        consumer.seek(AT, 3)
+        (batches,) = await consumer.poll(1000, max_records=20)
+        columns, arrow = batches.columns(), batches.to_arrow()
+        records = batches.records()
+        assert [columns.value.row(i) for i in range(columns.count)] == [r.value for r in records]
+        assert arrow.column("value").to_pylist() == [r.value for r in records]
+        assert arrow.column("offset").to_pylist() == list(range(3, 23))
+
+    run(broker, settings, work)
+
+
+def test_iteration_gives_records_and_leaving_it_loses_none(broker, settings):
+    fill(broker, settings, 30)
+
+    async def work(consumer):
+        consumer.assign([AT])
+        found = []
+        async for record in consumer:
+            found.append(record.offset)
+            if len(found) == 10:
+                break
+        assert await consumer.position(AT) == 10
+        return found + [r.offset for r in await read(consumer, 20)]
+
+    assert run(broker, settings, work) == list(range(30))
+
+
+def test_seeking_goes_anywhere(broker, settings):
+    fill(broker, settings, 20)
+
+    async def work(consumer):
+        consumer.assign([AT])
+        consumer.seek(AT, 15)
+        assert offsets(await consumer.poll(1000)) == [15, 16, 17, 18, 19]
+        consumer.seek_to_beginning()
+        assert await consumer.position(AT) == 0
+        assert len(offsets(await consumer.poll(1000))) == 20
+        consumer.seek_to_end()
+        assert await consumer.position(AT) == 20
+        with pytest.raises(ValueError, match="negative"):
+            consumer.seek(AT, -1)
+        with pytest.raises(ValueError, match="t-9 is not assigned"):
+            consumer.seek(TopicPartition("t", 9), 0)
+
+    run(broker, settings, work)
+
+
+def test_a_paused_partition_gives_nothing_until_it_is_resumed(broker, settings):
+    fill(broker, settings, 5)
+
+    async def work(consumer):
+        consumer.assign([AT])
+        consumer.pause([AT])
+        assert await consumer.poll(30) == []
+        assert consumer.paused() == [AT]
+        consumer.resume([AT])
+        assert len(await read(consumer, 5)) == 5
+
+    run(broker, settings, work)
+
+
+def test_an_offset_out_of_range_is_reset_by_policy_or_raised(broker, settings):
+    fill(broker, settings, 5)
+
+    async def work(consumer):
+        consumer.assign([AT])
+        consumer.seek(AT, 99)
+        assert [r.offset for r in await read(consumer, 5)] == [0, 1, 2, 3, 4]
+
+    run(broker, settings, work)
+
+    async def refuse(consumer):
+        consumer.assign([AT])
+        consumer.seek(AT, 99)
+        with pytest.raises(KafkaError, match="99 is out of range for partition t-0"):
+            await consumer.poll(1000)
+
+    run(broker, settings, refuse, **{"auto.offset.reset": "none"})
+
+
+def test_without_an_offset_and_a_policy_a_poll_raises(broker, settings):
+    async def work(consumer):
+        consumer.assign([AT])
+        with pytest.raises(KafkaError, match="no reset policy"):
+            await consumer.poll(1000)
+
+    run(broker, settings, work, **{"auto.offset.reset": "none", "group.id": "g"})
+
+
+@pytest.mark.parametrize(
+    "fault", [LOSE_REQUEST, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_SERVER_ERROR]
+)
+def test_fetches_are_repeated_after_faults(broker, settings, fault):
+    fill(broker, settings, 300, **{"batch.size": 200})
+    broker.faults[ApiKey.FETCH].extend([fault, None, fault, fault])
+
+    async def work(consumer):
+        consumer.assign([AT])
+        return [r.offset for r in await read(consumer, 300)]
+
+    assert run(broker, settings, work) == list(range(300))
+
+
+def test_corrupt_data_is_an_error_that_names_the_place(broker, settings):
+    fill(broker, settings, 5)
+    broker.topics["t"][0][0][70] ^= 1
+
+    async def work(consumer):
+        consumer.assign([AT])
+        (batches,) = await consumer.poll(1000)
+        with pytest.raises(KafkaError, match="t-0 at offset 0 is invalid"):
+            batches.records()
+        with pytest.raises(KafkaError, match="t-0 at offset 0 is invalid"):
+            batches.columns()
+
+    run(broker, settings, work)
+
+
+def test_deserializers_are_applied_to_records(broker, settings):
+    fill(broker, settings, 2)
+
+    async def work(consumer):
+        consumer.assign([AT])
+        return [(r.key, r.value) for r in await read(consumer, 2)]
+
+    more = {"key.deserializer": bytes.decode, "value.deserializer": int}
+    assert run(broker, settings, work, **more) == [("k", 0), ("k", 1)]
+
+
+class Told(RebalanceListener):
+    def __init__(self):
+        self.story = []
+
+    async def on_assigned(self, partitions):
+        self.story.append(("assigned", [str(at) for at in partitions]))
+
+    def on_revoked(self, partitions):
+        self.story.append(("revoked", [str(at) for at in partitions]))
+
+    def on_lost(self, partitions):
+        self.story.append(("lost", [str(at) for at in partitions]))
+
+
+def test_a_member_joins_reads_and_commits_when_it_leaves(broker, settings):
+    fill(broker, settings, 10)
+    told = Told()
+
+    async def work(consumer):
+        consumer.subscribe(["t"], listener=told)
+        assert len(await read(consumer, 10)) == 10
+        assert consumer.assignment() == [AT]
+
+    run(broker, settings, work, **{"group.id": "g"})
+    assert told.story == [("assigned", ["t-0"]), ("revoked", ["t-0"])]
+    assert broker.committed == {("t", 0): 10}
+    assert len(broker.seen(ApiKey.LEAVE_GROUP)) == 1
+
+
+def test_a_group_goes_on_where_it_committed(broker, settings):
+    fill(broker, settings, 10)
+
+    async def first(consumer):
+        consumer.subscribe(["t"])
+        await consumer.poll(1000, max_records=4)
+        await consumer.commit()
+        assert (await consumer.committed([AT]))[AT].offset == 4
+
+    async def second(consumer):
+        consumer.subscribe(["t"])
+        return [r.offset for r in await read(consumer, 6)]
+
+    more = {"group.id": "g", "enable.auto.commit": False}
+    run(broker, settings, first, **more)
+    assert run(broker, settings, second, **more) == [4, 5, 6, 7, 8, 9]
+
+
+def test_an_iteration_commits_no_further_than_it_came(broker, settings):
+    fill(broker, settings, 10)
+
+    async def work(consumer):
+        consumer.subscribe(["t"])
+        async for record in consumer:
+            if record.offset == 3:
+                break
+
+    run(broker, settings, work, **{"group.id": "g"})
+    assert broker.committed == {("t", 0): 4}
+
+
+async def until(consumer, condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await consumer.poll(20)
+
+
+def test_a_rebalance_revokes_and_assigns_again_inside_poll(broker, settings):
+    told = Told()
+
+    async def work(consumer):
+        consumer.subscribe(["t"], listener=told)
+        await until(consumer, lambda: told.story)
+        broker.rebalance = True
+        await until(consumer, lambda: len(told.story) == 3)
+
+    run(broker, settings, work, **{"group.id": "g", "heartbeat.interval.ms": 5})
+    assert told.story[:3] == [
+        ("assigned", ["t-0"]),
+        ("revoked", ["t-0"]),
+        ("assigned", ["t-0"]),
+    ]
+
+
+def test_a_cooperative_member_keeps_its_partitions_in_a_rebalance(broker, settings):
+    told = Told()
+
+    async def work(consumer):
+        consumer.subscribe(["t"], listener=told)
+        await until(consumer, lambda: told.story)
+        broker.rebalance = True
+        await until(consumer, lambda: len(told.story) == 2)
+        assert consumer.assignment() == [AT]
+
+    more = {"group.id": "g", "heartbeat.interval.ms": 5}
+    more["partition.assignment.strategy"] = "cooperative-sticky"
+    run(broker, settings, work, **more)
+    assert told.story[:2] == [("assigned", ["t-0"]), ("assigned", [])]
+
+
+def test_a_member_that_is_unknown_loses_its_partitions_and_joins_again(broker, settings):
+    told = Told()
+
+    async def work(consumer):
+        consumer.subscribe(["t"], listener=told)
+        await until(consumer, lambda: told.story)
+        broker.faults[ApiKey.HEARTBEAT].append(ErrorCode.UNKNOWN_MEMBER_ID)
+        await until(consumer, lambda: len(told.story) == 3)
+
+    run(broker, settings, work, **{"group.id": "g", "heartbeat.interval.ms": 5})
+    assert [what for what, _ in told.story[:3]] == ["assigned", "lost", "assigned"]
+
+
+def test_a_fenced_static_member_is_told_so(broker, settings):
+    async def work(consumer):
+        consumer.subscribe(["t"])
+        await until(consumer, consumer.assignment)
+        broker.faults[ApiKey.HEARTBEAT].append(ErrorCode.FENCED_INSTANCE_ID)
+        with pytest.raises(KafkaError, match="FENCED_INSTANCE_ID"):
+            await until(consumer, lambda: False)
+
+    more = {"group.id": "g", "group.instance.id": "i", "heartbeat.interval.ms": 5}
+    run(broker, settings, work, **more)
+    assert broker.seen(ApiKey.LEAVE_GROUP) == []
+
+
+def test_a_member_that_does_not_poll_leaves_the_group(broker, settings):
+    told = Told()
+
+    async def work(consumer):
+        consumer.subscribe(["t"], listener=told)
+        await until(consumer, lambda: told.story)
+        async with asyncio.timeout(10):
+            while not broker.seen(ApiKey.LEAVE_GROUP):
+                await asyncio.sleep(0.005)
+        await until(consumer, lambda: len(told.story) >= 3)
+
+    more = {"group.id": "g", "heartbeat.interval.ms": 5, "max.poll.interval.ms": 50}
+    run(broker, settings, work, **more)
+    assert [what for what, _ in told.story[:3]] == ["assigned", "lost", "assigned"]
+
+
+@pytest.mark.parametrize(
+    "api", [ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.OFFSET_COMMIT]
+)
+def test_group_requests_are_repeated(broker, settings, api):
+    fill(broker, settings, 3)
+    code = ErrorCode.NOT_COORDINATOR
+    if api is ApiKey.FIND_COORDINATOR:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    broker.faults[api].extend([code, LOSE_REQUEST])
+
+    async def work(consumer):
+        consumer.subscribe(["t"])
+        await read(consumer, 3)
+        await consumer.commit()
+
+    run(broker, settings, work, **{"group.id": "g"})
+    assert broker.committed == {("t", 0): 3}
+
+
+def test_a_commit_of_an_old_generation_is_refused(broker, settings):
+    fill(broker, settings, 3)
+
+    async def work(consumer):
+        consumer.subscribe(["t"])
+        await read(consumer, 3)
+        broker.faults[ApiKey.OFFSET_COMMIT].append(ErrorCode.ILLEGAL_GENERATION)
+        with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
+            await consumer.commit()
+
+    run(broker, settings, work, **{"group.id": "g", "enable.auto.commit": False})
+
+
+def test_a_pattern_takes_topics_that_appear_later(broker, settings):
+    async def work(consumer):
+        consumer.subscribe(pattern="u.*")
+        assert await consumer.poll(30) == []
+        broker.create("u1")
+        await until(consumer, consumer.assignment)
+        return consumer.assignment()
+
+    more = {"group.id": "g", "metadata.max.age.ms": 20}
+    assert run(broker, settings, work, **more) == [TopicPartition("u1", 0)]
+
+
+def test_subscribing_and_assigning_exclude_each_other(broker, settings):
+    async def work(consumer):
+        consumer.assign([AT])
+        with pytest.raises(RuntimeError, match="mutually exclusive"):
+            consumer.subscribe(["t"])
+
+    run(broker, settings, work, **{"group.id": "g"})
+
+    async def without_group(consumer):
+        with pytest.raises(RuntimeError, match=r"group\.id"):
+            consumer.subscribe(["t"])
+        with pytest.raises(RuntimeError, match=r"group\.id"):
+            await consumer.commit()
+
+    run(broker, settings, without_group)

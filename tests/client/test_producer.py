@@ -1,0 +1,326 @@
+import asyncio
+
+import pytest
+
+from kavka.client import BufferFull, Producer
+from kavka.errors import ErrorCode, KafkaError
+from kavka.wire.apis import ApiKey
+
+LOSE_REQUEST = "lose the request"
+LOSE_ANSWER = "lose the answer"
+
+
+def values(broker, topic="t", partition=0):
+    return [value for _, _, value in broker.records(topic, partition)]
+
+
+def run(broker, settings, work, **more):
+    """Run `work(producer)` with a producer on the scripted broker."""
+
+    async def main():
+        async with Producer(settings | more, network=broker) as producer:
+            return await work(producer)
+
+    return asyncio.run(main())
+
+
+def test_a_record_is_written_and_its_place_returned(broker, settings):
+    async def work(producer):
+        first = await producer.send("t", b"a", b"k")
+        second = await producer.send("t", b"b", headers=[("h", b"1")], timestamp_ms=5)
+        return first, second
+
+    first, second = run(broker, settings, work)
+    assert (first.topic, first.partition, first.offset) == ("t", 0, 0)
+    assert (second.offset, second.timestamp_ms) == (1, 5)
+    assert broker.records("t") == [(0, b"k", b"a"), (1, None, b"b")]
+
+
+def test_appended_records_share_batches_and_flush_waits_for_them(broker, settings):
+    async def work(producer):
+        for i in range(1000):
+            assert producer.append("t", b"%d" % i) is None
+        await producer.flush()
+
+    run(broker, settings, work)
+    assert values(broker) == [b"%d" % i for i in range(1000)]
+    assert len(broker.seen(ApiKey.PRODUCE)) < 10
+
+
+@pytest.mark.parametrize("fault", [LOSE_REQUEST, LOSE_ANSWER, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_records_arrive_once_and_in_order_whatever_is_lost(broker, settings, fault):
+    broker.faults[ApiKey.PRODUCE].extend([None, fault, None, fault, fault])
+
+    async def work(producer):
+        for i in range(300):
+            producer.append("t", b"%d" % i)
+            if i % 10 == 0:
+                await asyncio.sleep(0)
+        await producer.flush()
+
+    run(broker, settings, work, **{"batch.size": 200})
+    assert values(broker) == [b"%d" % i for i in range(300)]
+
+
+def test_without_idempotence_a_lost_answer_doubles_records(broker, settings):
+    broker.faults[ApiKey.PRODUCE].append(LOSE_ANSWER)
+
+    async def work(producer):
+        await producer.send("t", b"a")
+
+    run(broker, settings, work, **{"enable.idempotence": False})
+    assert values(broker) == [b"a", b"a"]
+
+
+def test_a_refusal_for_good_fails_its_records_and_the_next_ones_go_on(broker, settings):
+    broker.faults[ApiKey.PRODUCE].extend([None, ErrorCode.INVALID_RECORD])
+
+    async def work(producer):
+        await producer.send("t", b"a")
+        with pytest.raises(KafkaError, match="INVALID_RECORD"):
+            await producer.send("t", b"bad")
+        await producer.send("t", b"c")
+
+    run(broker, settings, work)
+    assert values(broker) == [b"a", b"c"]
+
+
+def test_a_batch_that_is_too_large_is_split_until_it_fits(broker, settings):
+    broker.max_batch_bytes = 2000
+
+    async def work(producer):
+        futures = [producer.append("t", b"%050d" % i, want_future=True) for i in range(200)]
+        return [m.offset for m in await asyncio.gather(*futures)]
+
+    offsets = run(broker, settings, work)
+    assert offsets == list(range(200))
+    assert values(broker) == [b"%050d" % i for i in range(200)]
+
+
+def test_a_single_record_that_is_too_large_fails(broker, settings):
+    broker.max_batch_bytes = 100
+
+    async def work(producer):
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+            await producer.send("t", b"x" * 200)
+
+    run(broker, settings, work)
+
+
+def test_failures_that_nobody_watches_are_raised_by_flush_once(broker, settings):
+    broker.faults[ApiKey.PRODUCE].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    async def work(producer):
+        producer.append("t", b"a")
+        with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
+            await producer.flush()
+        await producer.flush()
+
+    run(broker, settings, work)
+
+
+def test_delivery_timeout_ends_the_retries(broker, settings):
+    broker.faults[ApiKey.PRODUCE].extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 10_000)
+
+    async def work(producer):
+        with pytest.raises((TimeoutError, KafkaError), match=r"Expiring 1 record|NOT_ENOUGH_REPLICAS"):
+            await producer.send("t", b"a")
+
+    run(broker, settings, work, **{"delivery.timeout.ms": 60, "request.timeout.ms": 50})
+
+
+def test_records_wait_for_a_topic_that_is_not_known_yet_and_keep_their_order(broker, settings):
+    async def work(producer):
+        for i in range(50):
+            producer.append("late", b"%d" % i)
+        broker.create("late")
+        await producer.flush()
+
+    run(broker, settings, work)
+    assert values(broker, "late") == [b"%d" % i for i in range(50)]
+
+
+def test_a_topic_that_never_appears_fails_its_records(broker, settings):
+    async def work(producer):
+        with pytest.raises(TimeoutError, match="Topic nowhere not present in metadata after 30 ms"):
+            await producer.append("nowhere", b"a", want_future=True)
+        with pytest.raises(TimeoutError, match="Topic nowhere not present"):
+            await producer.send("nowhere", b"a")
+
+    run(broker, settings, work, **{"max.block.ms": 30})
+
+
+def test_append_says_when_the_buffer_is_full_and_room_comes_back(broker, settings):
+    async def work(producer):
+        await producer.send("t", b"")
+        count = 0
+        with pytest.raises(BufferFull):
+            while True:
+                producer.append("t", b"x" * 100)
+                count += 1
+        assert count > 10
+        await producer.room()
+        producer.append("t", b"last")
+        await producer.flush()
+        return count
+
+    count = run(broker, settings, work, **{"buffer.memory": 8000, "batch.size": 1000})
+    assert len(values(broker)) == count + 2
+
+
+def test_send_many_returns_the_ranges_of_its_records_only(broker, settings):
+    broker.create("four", 4)
+
+    async def work(producer):
+        producer.append("four", b"other", b"k")
+        pairs = [(b"key-%d" % (i % 7), b"%d" % i) for i in range(500)] + [(None, b"n")] * 100
+        return await producer.send_many("four", pairs)
+
+    ranges = run(broker, settings, work, **{"batch.size": 500})
+    assert sum(r.record_count for r in ranges) == 600
+    written = [value for r in ranges for value in _in_range(broker, r)]
+    assert sorted(written) == sorted([b"%d" % i for i in range(500)] + [b"n"] * 100)
+
+
+def _in_range(broker, where):
+    log = broker.records(where.topic, where.partition)
+    return [v for o, _, v in log if 0 <= o - where.base_offset < where.record_count]
+
+
+def test_send_many_waits_for_room(broker, settings):
+    async def work(producer):
+        return await producer.send_many("t", [(None, b"%d" % i) for i in range(5000)])
+
+    run(broker, settings, work, **{"buffer.memory": 4000, "batch.size": 500})
+    assert values(broker) == [b"%d" % i for i in range(5000)]
+
+
+def test_a_table_goes_to_the_partitions_of_its_keys(broker, settings):
+    import pyarrow as pa
+
+    broker.create("four", 4)
+    keys = [b"k%d" % (i % 20) for i in range(400)]
+    table = pa.table({"key": keys, "value": [b"%d" % i for i in range(400)]})
+
+    async def work(producer):
+        ranges = await producer.send_table("four", table)
+        places = {key: (await producer.send("four", b"", key)).partition for key in set(keys)}
+        return ranges, places
+
+    ranges, places = run(broker, settings, work, **{"batch.size": 1000})
+    assert sum(r.record_count for r in ranges) == 400
+    for partition in range(4):
+        log = [r for r in broker.records("four", partition) if r[2]]
+        assert all(places[key] == partition for _, key, _ in log)
+        assert [int(v) for _, _, v in log] == sorted(int(v) for _, _, v in log)
+
+
+def test_tables_are_split_and_repeated_like_any_batch(broker, settings):
+    import pyarrow as pa
+
+    broker.max_batch_bytes = 1500
+    broker.faults[ApiKey.PRODUCE].append(LOSE_ANSWER)
+    table = pa.table({"value": [b"%040d" % i for i in range(300)]})
+    ranges = run(broker, settings, lambda producer: producer.send_table("t", table))
+    assert sum(r.record_count for r in ranges) == 300
+    assert [int(value) for value in values(broker)] == list(range(300))
+
+
+def test_serializers_interceptors_and_callbacks_are_called_in_their_order(broker, settings):
+    told = []
+
+    class Interceptor:
+        def on_send(self, record):
+            return record._replace(value=record.value.upper())
+
+        def on_acknowledgement(self, metadata, error):
+            told.append(("interceptor", metadata.offset, error))
+
+    async def work(producer):
+        producer.append("t", "a", "k", callback=lambda m, e: told.append(("user", m.offset, e)))
+        await producer.flush()
+
+    more = {
+        "key.serializer": str.encode,
+        "value.serializer": str.encode,
+        "interceptor.classes": [Interceptor()],
+    }
+    run(broker, settings, work, **more)
+    assert broker.records("t") == [(0, b"k", b"A")]
+    assert told == [("interceptor", 0, None), ("user", 0, None)]
+
+
+def test_with_acks_0_nobody_waits_for_an_answer(broker, settings):
+    async def work(producer):
+        return await producer.send("t", b"a")
+
+    metadata = run(broker, settings, work, acks="0")
+    assert metadata.offset == -1
+    assert values(broker) == [b"a"]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_can_be_read_again(broker, settings, codec):
+    async def work(producer):
+        await producer.send_many("t", [(b"k", b"v" * 50)] * 500)
+
+    run(broker, settings, work, **{"compression.type": codec})
+    assert values(broker) == [b"v" * 50] * 500
+
+
+def test_idempotence_that_contradicts_other_settings_is_refused_if_asked_for(settings):
+    with pytest.raises(ValueError, match="acks"):
+        Producer(settings | {"enable.idempotence": True, "acks": "1"})
+    with pytest.raises(ValueError, match=r"max\.in\.flight"):
+        Producer(
+            settings
+            | {"enable.idempotence": True, "max.in.flight.requests.per.connection": 6}
+        )
+    Producer(settings | {"acks": "1"})
+    with pytest.raises(ValueError, match=r"delivery\.timeout\.ms"):
+        Producer(settings | {"delivery.timeout.ms": 10})
+
+
+def test_without_a_broker_the_reason_is_one_sentence(broker, settings):
+    broker.is_down = True
+
+    async def main():
+        await Producer(settings, network=broker).start()
+
+    with pytest.raises(ConnectionError) as caught:
+        asyncio.run(main())
+    assert str(caught.value) == (
+        "cannot reach any of bootstrap.servers [broker:9092]: nobody listens"
+    )
+
+
+def test_wrong_records_are_refused_at_once(broker, settings):
+    async def work(producer):
+        await producer.send("t", b"")
+        with pytest.raises(TypeError, match="the value is str"):
+            producer.append("t", "text")
+        with pytest.raises(ValueError, match="partitions 0 to 0, not 5"):
+            producer.append("t", b"", partition=5)
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+            producer.append("t", b"x" * 2_000_000)
+
+    run(broker, settings, work)
+
+
+def test_closing_sends_what_waits(broker, settings):
+    async def work(producer):
+        producer.append("t", b"first")
+        producer.append("t", b"last")
+
+    run(broker, settings, work, **{"linger.ms": 20_000})
+    assert values(broker) == [b"first", b"last"]
+
+
+def test_a_closed_producer_takes_nothing(broker, settings):
+    async def main():
+        async with Producer(settings, network=broker) as producer:
+            await producer.send("t", b"a")
+        with pytest.raises(RuntimeError, match="not open"):
+            producer.append("t", b"b")
+
+    asyncio.run(main())
