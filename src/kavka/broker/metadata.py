@@ -77,6 +77,14 @@ class MetadataCache:
         if topic is not None:
             self._names.pop(topic.topic_id, None)
 
+    def lose_leader(self, where: TopicPartition) -> None:
+        """Show a partition without leader: the disk of its only replica has failed."""
+        topic = self.topics.get(where.topic)
+        if topic is not None and where.partition < len(topic.partitions):
+            partitions = list(topic.partitions)
+            partitions[where.partition] = partitions[where.partition]._replace(leader=NO_LEADER)
+            self.topics[where.topic] = topic._replace(partitions=tuple(partitions))
+
     def name_of(self, topic_id: TopicId) -> str | None:
         """Return the name behind a topic id, or None."""
         return self._names.get(topic_id)

@@ -98,6 +98,11 @@ class Replicas:
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         """Partitions of a failed directory refuse everything; the broker ends when nothing is left to serve."""
+        for where, replica in self._hosted.items():
+            if replica.log.directory is directory:
+                self._broker.metadata.lose_leader(where)
+                self._broker.produce_purgatory.release(where)
+                self._broker.fetch_purgatory.release(where)
         is_registrys = directory is self.store.directories[0]
         gone = all(other.failure is not None for other in self.store.directories)
         if (is_registrys or gone) and self.on_all_failed is not None:
