@@ -204,8 +204,10 @@ class Cluster:
                 continue
             self._wake.clear()
             wait_s = self.metadata.due_in_ms(self.clock.tick_ms()) / 1000
+            # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), min(wait_s, _IDLE_CHECK_S))
+                async with asyncio.timeout(min(wait_s, _IDLE_CHECK_S)):
+                    await self._wake.wait()
             self._close_idle()
 
     async def back_off(self, attempt: int) -> None:
