@@ -15,6 +15,7 @@ from typing import Any
 
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.cluster import BrokerNode
+from kavka.testing.simulation.faults import Durability
 from kavka.testing.simulation.invariants import for_model
 from kavka.testing.simulation.load.administering import AdminNode, SetUpNode
 from kavka.testing.simulation.load.client import ClientNode
@@ -83,8 +84,9 @@ class BrokerRun:
         await self._bounded(
             "the audit", scenario.liveness_s, [self._begin("audit", auditor.keep_running())]
         )
-        for member in members:
-            member.goal = auditor.ends
+        if scenario.model.durability is Durability.EVERYTHING_ACKNOWLEDGED:
+            for member in members:
+                member.goal = auditor.ends
         for client in [*members, *readers]:
             client.quits.set()
         await self._bounded("the readers and members", scenario.liveness_s, endless)
