@@ -70,7 +70,7 @@ def bury_group(group: Group, step: Step) -> bool:
     keys = dict.fromkeys([*group.offsets, *group.pending_commits])
     for topic_partition in keys:
         bury(group, topic_partition, step)
-    if group.stored is not None:
+    if group.stored is not None or group.pending_stores:
         step.records.append(GroupRecord(group.group_id, None))
     return not step.records
 

@@ -126,6 +126,7 @@ class Group:
         self.pending_members: dict[str, int] = {}  # given out with MEMBER_ID_REQUIRED -> deadline
         self.pending_sync: dict[str, None] = {}  # joined this generation and has not synced
         self.storing_generation_id = -1  # its assignment is on its way to the log
+        self.pending_stores = 0  # generations on their way to the log
         self.pending_commits: dict[tuple[str, int], int] = {}  # on their way to the log
         self.replaced: dict[
             str, Member
@@ -298,6 +299,9 @@ class Group:
         assert preparing == (self.join_deadline_ms is not None), (self.group_id, self.state)
         if self.state in (GroupState.EMPTY, GroupState.DEAD):
             assert not members, (self.group_id, self.state)
+        if self.state not in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            assert not self.pending_sync, (self.group_id, self.state)
+            assert self.sync_deadline_ms is None, (self.group_id, self.state)
         if self.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             assert members, (self.group_id, self.state)
             assert self.protocol_name is not None

@@ -11,7 +11,6 @@ from __future__ import annotations
 from kavka.core.group import rebalance
 from kavka.core.group.events import Join, JoinReply, SyncReply
 from kavka.core.group.group import Group, GroupState, Member
-from kavka.core.group.records import GroupRecord
 from kavka.core.group.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
@@ -181,7 +180,7 @@ def _store_replacement(
     group: Group, member: Member, former_leader: str, event: Join, step: Step
 ) -> None:
     assignments = {m.member_id: m.assignment for m in group.members.values()}
-    step.records.append(GroupRecord(group.group_id, group.to_store(assignments, step.now_ms)))
+    step.store(group, assignments)
     is_leader = group.leader == member.member_id
     if event.supports_skipping_assignment:
         reply = rebalance.joined_reply(group, member, skip_assignment=is_leader)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from kavka.core.group.events import JoinMember, JoinReply, SyncReply
 from kavka.core.group.group import Group, GroupState, Member
-from kavka.core.group.records import GroupRecord
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
 
@@ -92,7 +91,7 @@ def _become_empty(group: Group, step: Step) -> None:
     group.protocol_name = None
     group.learn_subscriptions()
     group.move_to(GroupState.EMPTY, step.now_ms)
-    step.records.append(GroupRecord(group.group_id, group.to_store({}, step.now_ms)))
+    step.store(group, {})
 
 
 def _begin_generation(group: Group, step: Step) -> None:

@@ -360,6 +360,7 @@ class GroupShard:
         group = group or self._make(record.group_id)
         group.stored = record.value
         if not self.is_loading:
+            group.pending_stores = max(0, group.pending_stores - 1)
             for member in record.value.members:
                 group.replaced.pop(member.member_id, None)
             assignment_stored(group, record.value)
@@ -437,6 +438,7 @@ def _take_back(group: Group, record: Record, error: ErrorCode, step: Step) -> No
         case OffsetRecord():
             offsets.commit_finished(group, (record.topic, record.partition))
         case GroupRecord(value=StoredGroup() as stored):
+            group.pending_stores = max(0, group.pending_stores - 1)
             for member in stored.members:
                 if member.member_id in group.replaced:
                     take_back_replacement(group, member.member_id, step)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kavka.core.group.events import Reply
-from kavka.core.group.group import Member
-from kavka.core.group.records import Record
+from kavka.core.group.group import Group, Member
+from kavka.core.group.records import GroupRecord, Record, StoredGroup
 from kavka.core.group.settings import GroupSettings
 from kavka.core.machine import Answer, Decision, Token
 
@@ -36,6 +36,13 @@ class Step:
     def renew_session(self, member: Member) -> None:
         """Start the member's session timeout anew."""
         member.session_deadline_ms = self.wake(self.now_ms + member.session_timeout_ms)
+
+    def store(self, group: Group, assignments: dict[str, bytes]) -> StoredGroup:
+        """Write the group's present generation with these assignments."""
+        stored = group.to_store(assignments, self.now_ms)
+        group.pending_stores += 1
+        self.records.append(GroupRecord(group.group_id, stored))
+        return stored
 
     def decision(self) -> GroupDecision:
         """Return all that was collected."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kavka.core.group import rebalance
 from kavka.core.group.events import Sync, SyncReply
 from kavka.core.group.group import Group, GroupState, Member
-from kavka.core.group.records import GroupRecord, StoredGroup
+from kavka.core.group.records import StoredGroup
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
 
@@ -50,9 +50,8 @@ def _check(group: Group, event: Sync) -> ErrorCode:
 
 def _store_assignment(group: Group, assignments: dict[str, bytes], step: Step) -> None:
     """Store the generation; those who wait get their parts when it is committed. The left out get nothing."""
-    stored = group.to_store(assignments, step.now_ms)
+    stored = step.store(group, assignments)
     group.storing_generation_id = group.generation_id
-    step.records.append(GroupRecord(group.group_id, stored))
     for part in stored.members:
         member = group.members[part.member_id]
         if member.sync_token is not None:
