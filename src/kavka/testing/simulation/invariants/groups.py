@@ -9,6 +9,7 @@ from kavka.testing.simulation.events import (
     Committed,
     CommittedSeen,
     Event,
+    PowerLost,
     Processed,
 )
 from kavka.testing.simulation.invariants.invariant import Invariant, Violation
@@ -25,6 +26,8 @@ class OneOwnerPerPartition(Invariant):
 
     def observe(self, event: Event) -> None:
         """Remember who was given what."""
+        if isinstance(event, PowerLost):
+            self._owners.clear()  # generations that were not synced are given out again
         if isinstance(event, Assigned):
             for partition in event.partitions:
                 key = (event.group, event.generation, partition)

@@ -9,7 +9,7 @@ from kavka.client.consumer import Consumer, RebalanceListener
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.testing.simulation.checker import Checker
-from kavka.testing.simulation.events import Committed, CommittedSeen, Processed
+from kavka.testing.simulation.events import Assigned, Committed, CommittedSeen, Processed
 from kavka.testing.simulation.host import SimHost
 from kavka.testing.simulation.load.client import SERVERS, ClientNode
 from kavka.testing.simulation.scenario import Scenario
@@ -108,6 +108,11 @@ class _Listener(RebalanceListener):
         self._consumer = consumer
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        generation = self._consumer._member.generation  # our consumer does not show it to users
+        if generation >= 0:
+            assigned = tuple(self._consumer.assignment())
+            member = self._member
+            member.checker.observe(Assigned(GROUP, member.who, generation, assigned))
         self._member.world.story.tell(
             self._member.name, f"gets {', '.join(map(str, partitions)) or 'nothing'}"
         )
