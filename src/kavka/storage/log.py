@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -31,14 +31,13 @@ from kavka.storage.log_read import LogRange, LogRead
 from kavka.storage.log_times import TimedOffset, first_at_or_after, latest
 from kavka.storage.partition_directory import Cold, DataFile, PartitionDirectory
 from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX, encode_snapshot
+from kavka.storage.retention import Retention
 from kavka.storage.segment import DELETED_SUFFIX, Segment, segment_name
 from kavka.storage.transaction_index import AbortedTransaction
 from kavka.wire.records.control import decode_end_marker
 from kavka.wire.records.header import CONTROL_BIT, BatchHeader
 
 logger = logging.getLogger(__name__)
-
-_Applies = Callable[[int], bool]
 
 
 class Appended(NamedTuple):
@@ -597,61 +596,21 @@ class Log:
         None above the high watermark goes; what stays is never below retention.bytes. Return how many segments went.
         """
         self.directory.check()
-        count = self._count_where(high_watermark, self._is_below_start)
-        if self.config.deletes:
-            count = max(
-                count, self._count_expired(high_watermark), self._count_surplus(high_watermark)
-            )
+        retention = Retention(
+            self._segments,
+            self.config,
+            self.log_start_offset,
+            self._end_offset,
+            high_watermark,
+            self.directory.clock.now_ms(),
+        )
+        count = retention.count()
         if count:
             try:
                 self._delete_oldest(count)
             except OSError as error:
                 raise self.directory.fail(error) from error
         return count
-
-    def _is_below_start(self, index: int) -> bool:
-        return (
-            index + 1 < len(self._segments)
-            and self._base_offsets[index + 1] <= self.log_start_offset
-        )
-
-    def _count_expired(self, high_watermark: int) -> int:
-        retention_ms = self.config.retention_ms
-        if retention_ms < 0:
-            return 0
-        horizon = self.directory.clock.now_ms() - retention_ms
-
-        def is_expired(index: int) -> bool:
-            segment = self._segments[index]
-            newest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
-            return newest < horizon
-
-        return self._count_where(high_watermark, is_expired)
-
-    def _count_surplus(self, high_watermark: int) -> int:
-        if self.config.retention_bytes < 0:
-            return 0
-        surplus = self.size - self.config.retention_bytes
-
-        def is_surplus(index: int) -> bool:
-            nonlocal surplus
-            surplus -= self._segments[index].size
-            return surplus >= 0
-
-        return self._count_where(high_watermark, is_surplus)
-
-    def _count_where(self, high_watermark: int, applies: _Applies) -> int:
-        """Return how many segments from the oldest on are below the high watermark and `applies` says so."""
-        for index, segment in enumerate(self._segments):
-            is_last = index + 1 == len(self._segments)
-            end = self._end_offset if is_last else self._base_offsets[index + 1]
-            if (
-                (is_last and segment.reserved_size == 0)
-                or high_watermark < end
-                or not applies(index)
-            ):
-                return index
-        return len(self._segments)
 
     def _delete_oldest(self, count: int) -> None:
         if count == len(self._segments):
