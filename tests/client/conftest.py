@@ -1,6 +1,8 @@
 """A scripted broker in memory: the real codec over a fake network, with faults on demand."""
 
 import asyncio
+import importlib
+import warnings
 from collections import defaultdict, deque
 
 import pytest
@@ -27,6 +29,17 @@ from kavka.wire.messages import (
 )
 from kavka.wire.records.batch import decode_records
 from kavka.wire.records.header import assign, walk
+
+with warnings.catch_warnings():
+    # kafka-python reads its schemas in a way that Python 3.11 deprecates.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    for name in (
+        "kafka.partitioner.default",
+        "kafka.coordinator.assignors.sticky.sticky_assignor",
+        "kafka.protocol.consumer.group",
+        "kafka.protocol.consumer.metadata",
+    ):
+        importlib.import_module(name)
 
 LOSE_REQUEST = "lose the request"
 LOSE_ANSWER = "lose the answer"
@@ -89,6 +102,7 @@ class ScriptedBroker:
         self.versions = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
         self.is_down = False
         self.wires = []
+        self.has_left = asyncio.Event()
 
     def create(self, topic, partitions=1):
         self.topics[topic] = [[] for _ in range(partitions)]
@@ -145,7 +159,9 @@ class ScriptedBroker:
             answer = api_versions.ApiVersionsResponse(
                 error_code=ErrorCode.UNSUPPORTED_VERSION,
                 api_keys=[
-                    api_versions.ApiVersionsResponseApi(api_key=key, min_version=low, max_version=high)
+                    api_versions.ApiVersionsResponseApi(
+                        api_key=key, min_version=low, max_version=high
+                    )
                 ],
             )
             self._send(wire, answer, 0, header.correlation_id)
@@ -314,7 +330,11 @@ class ScriptedBroker:
         return find_coordinator.FindCoordinatorResponse(
             coordinators=[
                 find_coordinator.FindCoordinatorResponseCoordinator(
-                    key=request.coordinator_keys[0], node_id=0, host="broker", port=9092, error_code=code
+                    key=request.coordinator_keys[0],
+                    node_id=0,
+                    host="broker",
+                    port=9092,
+                    error_code=code,
                 )
             ]
         )
@@ -357,6 +377,7 @@ class ScriptedBroker:
         return heartbeat.HeartbeatResponse(error_code=code)
 
     def leave_group(self, request, fault, version):
+        self.has_left.set()
         return leave_group.LeaveGroupResponse()
 
     def offset_commit(self, request, fault, version):
@@ -372,7 +393,9 @@ class ScriptedBroker:
                         partition_index=part.partition_index, error_code=code
                     )
                 )
-            topics.append(offset_commit.OffsetCommitResponseTopic(name=topic.name, partitions=parts))
+            topics.append(
+                offset_commit.OffsetCommitResponseTopic(name=topic.name, partitions=parts)
+            )
         return offset_commit.OffsetCommitResponse(topics=topics)
 
     def offset_fetch(self, request, fault, version):

@@ -51,7 +51,9 @@ def test_everything_is_read_in_order(broker, settings):
         return records, await consumer.position(AT), consumer.lag(AT)
 
     records, position, lag = run(broker, settings, work)
-    assert [(r.offset, r.key, r.value) for r in records] == [(i, b"k", b"%d" % i) for i in range(1000)]
+    assert [(r.offset, r.key, r.value) for r in records] == [
+        (i, b"k", b"%d" % i) for i in range(1000)
+    ]
     assert (position, lag) == (1000, 0)
 
 
@@ -338,8 +340,7 @@ def test_a_member_that_does_not_poll_leaves_the_group(broker, settings):
         consumer.subscribe(["t"], listener=told)
         await until(consumer, lambda: told.story)
         async with asyncio.timeout(10):
-            while not broker.seen(ApiKey.LEAVE_GROUP):
-                await asyncio.sleep(0.005)
+            await broker.has_left.wait()
         await until(consumer, lambda: len(told.story) >= 3)
 
     more = {"group.id": "g", "heartbeat.interval.ms": 5, "max.poll.interval.ms": 50}

@@ -1,4 +1,5 @@
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -123,7 +124,9 @@ def test_delivery_timeout_ends_the_retries(broker, settings):
     broker.faults[ApiKey.PRODUCE].extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 10_000)
 
     async def work(producer):
-        with pytest.raises((TimeoutError, KafkaError), match=r"Expiring 1 record|NOT_ENOUGH_REPLICAS"):
+        with pytest.raises(
+            (TimeoutError, KafkaError), match=r"Expiring 1 record|NOT_ENOUGH_REPLICAS"
+        ):
             await producer.send("t", b"a")
 
     run(broker, settings, work, **{"delivery.timeout.ms": 60, "request.timeout.ms": 50})
@@ -154,11 +157,11 @@ def test_append_says_when_the_buffer_is_full_and_room_comes_back(broker, setting
     async def work(producer):
         await producer.send("t", b"")
         count = 0
-        with pytest.raises(BufferFull):
-            while True:
+        with suppress(BufferFull):
+            for _ in range(1000):
                 producer.append("t", b"x" * 100)
                 count += 1
-        assert count > 10
+        assert 10 < count < 1000
         await producer.room()
         producer.append("t", b"last")
         await producer.flush()
@@ -273,8 +276,7 @@ def test_idempotence_that_contradicts_other_settings_is_refused_if_asked_for(set
         Producer(settings | {"enable.idempotence": True, "acks": "1"})
     with pytest.raises(ValueError, match=r"max\.in\.flight"):
         Producer(
-            settings
-            | {"enable.idempotence": True, "max.in.flight.requests.per.connection": 6}
+            settings | {"enable.idempotence": True, "max.in.flight.requests.per.connection": 6}
         )
     Producer(settings | {"acks": "1"})
     with pytest.raises(ValueError, match=r"delivery\.timeout\.ms"):

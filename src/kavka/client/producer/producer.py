@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from kavka.client.cluster import Cluster
 from kavka.client.config import PRODUCER, Config, as_callable
@@ -23,62 +23,26 @@ from kavka.client.producer.batch import (
     Target,
     Watcher,
 )
-from kavka.client.producer.partitioner import RoundRobin, StickyChoice, positive_hash
-from kavka.client.producer.sender import Sender, SenderSettings
+from kavka.client.producer.partitioner import positive_hash
+from kavka.client.producer.records import (
+    LARGE_VALUE,
+    Acknowledged,
+    ProducerRecord,
+    TopicBatches,
+    as_bytes,
+    call_back,
+    size_of,
+)
+from kavka.client.producer.sender import Sender
 from kavka.client.producer.sequences import Sequences
+from kavka.client.producer.settings import is_idempotent, partitioner_of, sender_settings
 from kavka.doors import Chance, Clock, Network
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.net.clock import SystemChance, SystemClock
 from kavka.net.network import TcpNetwork
-from kavka.settings.declaration import InvalidSetting
-from kavka.wire.records.compression import Compression
 
 log = logging.getLogger(__name__)
-
-_LARGE_VALUE = 8192
-_LARGE_OVERHEAD = 24
-_HEADER_OVERHEAD = 10
-
-
-class ProducerRecord(NamedTuple):
-    """What interceptors see and may change in `on_send`."""
-
-    topic: str
-    value: Any = None
-    key: Any = None
-    partition: int | None = None
-    timestamp_ms: int | None = None
-    headers: Headers = ()
-
-
-class _Topic:
-    """Partitions of a topic and the batches that are open for them."""
-
-    __slots__ = (
-        "available",
-        "count",
-        "name",
-        "open",
-        "round_robin",
-        "sticky",
-        "sticky_batch",
-        "updates",
-    )
-
-    def __init__(self, metadata: TopicMetadata, batch_bytes: int, updates: int) -> None:
-        self.name = metadata.name
-        self.open: dict[int, ProducerBatch] = {}
-        self.sticky = StickyChoice(batch_bytes)
-        self.sticky_batch = ProducerBatch(TopicPartition(self.name, -1), 0, -1, 0, is_closed=True)
-        self.round_robin = RoundRobin()
-        self.learn(metadata, updates)
-
-    def learn(self, metadata: TopicMetadata, updates: int) -> None:
-        """Take the partitions of newer metadata."""
-        self.count = len(metadata.partitions)
-        self.available = metadata.available or [p.partition for p in metadata.partitions]
-        self.updates = updates
 
 
 class Producer:
@@ -110,16 +74,16 @@ class Producer:
         self._key_serializer = as_callable(checked, "key.serializer")
         self._value_serializer = as_callable(checked, "value.serializer")
         self._interceptors = list(checked.thing("interceptor.classes") or ())
-        self._partitioner = _partitioner(checked)
+        self._partitioner = partitioner_of(checked)
         self._ignores_keys = checked.flag("partitioner.ignore.keys")
         self._is_plain = not (self._key_serializer or self._value_serializer or self._interceptors)
         self._uses_sticky = self._partitioner is None
-        self._settings = _sender_settings(checked)
-        self._is_idempotent = _is_idempotent(checked, self._settings)
+        self._settings = sender_settings(checked)
+        self._is_idempotent = is_idempotent(checked, self._settings)
         self._accumulator = Accumulator(
             self._batch_bytes, checked.integer("linger.ms"), checked.integer("buffer.memory")
         )
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, TopicBatches] = {}
         self._early: dict[str, deque[tuple[ProducerRecord, Target | None]]] = {}
         self._early_tasks: dict[str, asyncio.Task[None]] = {}
         self._early_bytes = 0
@@ -231,7 +195,7 @@ class Producer:
         batch = state.sticky_batch
         size = len(value) + RECORD_OVERHEAD
         room = batch.room - size
-        if room < 0 or size > _LARGE_VALUE:
+        if room < 0 or size > LARGE_VALUE:
             batch = self._batch_for(state, None, self._checked_size(size))
             room = batch.room - size
         batch.room = room
@@ -346,7 +310,7 @@ class Producer:
                     key is None
                     and uses_sticky
                     and type(value) is bytes
-                    and len(value) < _LARGE_VALUE
+                    and len(value) < LARGE_VALUE
                 ):
                     size = len(value) + RECORD_OVERHEAD
                     chosen = state.sticky_batch
@@ -502,11 +466,11 @@ class Producer:
         target: Target | None = callback
         future: asyncio.Future[RecordMetadata] | None = None
         if self._interceptors:
-            target = _Acknowledged(self._interceptors, callback)
+            target = Acknowledged(self._interceptors, callback)
         if want_future:
             future = asyncio.get_running_loop().create_future()
             if target is not None:
-                future.add_done_callback(_call_back(target))
+                future.add_done_callback(call_back(target))
             target = future
         state = self._topics.get(record.topic) or self._known_topic(record.topic)
         if state is None:
@@ -528,19 +492,19 @@ class Producer:
         key, value = record.key, record.value
         if (type(value) is bytes or value is None) and (type(key) is bytes or key is None):
             return record
-        return record._replace(key=_as_bytes("key", key), value=_as_bytes("value", value))
+        return record._replace(key=as_bytes("key", key), value=as_bytes("value", value))
 
     def _add(
         self,
-        state: _Topic,
+        state: TopicBatches,
         record: ProducerRecord,
         target: Target | None,
         touched: dict[ProducerBatch, int] | None,
     ) -> None:
         topic, value, key, partition, timestamp_ms, headers = record
         if touched is not None and (type(value) is not bytes or type(key) is not bytes):
-            value, key = _as_bytes("value", value), _as_bytes("key", key)
-        size = self._checked_size(_size_of(key, value, headers))
+            value, key = as_bytes("value", value), as_bytes("key", key)
+        size = self._checked_size(size_of(key, value, headers))
         if partition is None:
             partition = self._choose_partition(state, key, value)
         elif not 0 <= partition < state.count:
@@ -567,7 +531,7 @@ class Producer:
             batch.watchers.append(Watcher(index, 1, target))
 
     def _choose_partition(
-        self, state: _Topic, key: bytes | None, value: bytes | None
+        self, state: TopicBatches, key: bytes | None, value: bytes | None
     ) -> int | None:
         """Return the partition, or None for the sticky one."""
         if self._partitioner is None:
@@ -587,7 +551,7 @@ class Producer:
             )
         return chosen
 
-    def _batch_for(self, state: _Topic, partition: int | None, size: int) -> ProducerBatch:
+    def _batch_for(self, state: TopicBatches, partition: int | None, size: int) -> ProducerBatch:
         """Return a batch with room for `size` bytes, opening one if need be. Raise BufferFull."""
         if not self._is_open and not self._early:
             raise RuntimeError("the producer is not open")
@@ -610,7 +574,7 @@ class Producer:
             state.sticky_batch = batch
         return batch
 
-    def _refresh(self, state: _Topic) -> None:
+    def _refresh(self, state: TopicBatches) -> None:
         metadata = self._cluster.metadata
         known = metadata.topics.get(state.name)
         if known is not None and known.partitions:
@@ -638,7 +602,7 @@ class Producer:
     # Records of topics that are not known yet
 
     def _park(self, record: ProducerRecord, target: Target | None) -> None:
-        size = self._checked_size(_size_of(record.key, record.value, record.headers))
+        size = self._checked_size(size_of(record.key, record.value, record.headers))
         if self._early and not self._accumulator.has_room(self._early_bytes + size):
             raise BufferFull("buffer.memory is used up by records that wait to be sent")
         self._early_bytes += size
@@ -652,7 +616,7 @@ class Producer:
     async def _place_early(self, topic: str) -> None:
         try:
             known = await self._cluster.topic(topic, self._max_block_ms)
-            state = _Topic(known, self._batch_bytes, self._cluster.metadata.updates)
+            state = TopicBatches(known, self._batch_bytes, self._cluster.metadata.updates)
             waiting = self._early[topic]
             while waiting:
                 record, target = waiting[0]
@@ -664,7 +628,7 @@ class Producer:
                 except (ValueError, KafkaError) as error:
                     self._fail_target(record, target, error)
                 waiting.popleft()
-                self._early_bytes -= _size_of(record.key, record.value, record.headers)
+                self._early_bytes -= size_of(record.key, record.value, record.headers)
             del self._early[topic]
             self._topics[topic] = state
         except (OSError, KafkaError) as error:
@@ -672,7 +636,7 @@ class Producer:
         finally:
             self._early_tasks.pop(topic, None)
 
-    async def _learn_topic(self, topic: str) -> _Topic:
+    async def _learn_topic(self, topic: str) -> TopicBatches:
         early = self._early_tasks.get(topic)
         if early is not None:
             await asyncio.wait({early})  # what was appended before goes first
@@ -681,19 +645,19 @@ class Producer:
         assert state is not None
         return state
 
-    def _known_topic(self, topic: str) -> _Topic | None:
+    def _known_topic(self, topic: str) -> TopicBatches | None:
         """Return the state of a topic that the metadata have; None also while earlier records wait to be placed."""
         state = self._topics.get(topic)
         known = self._cluster.metadata.topics.get(topic)
         if state is None and known is not None and known.partitions and topic not in self._early:
             self._cluster.add_topics([topic])
-            state = _Topic(known, self._batch_bytes, self._cluster.metadata.updates)
+            state = TopicBatches(known, self._batch_bytes, self._cluster.metadata.updates)
             self._topics[topic] = state
         return state
 
     def _fail_early(self, topic: str, error: Exception) -> None:
         for record, target in self._early.pop(topic, ()):
-            self._early_bytes -= _size_of(record.key, record.value, record.headers)
+            self._early_bytes -= size_of(record.key, record.value, record.headers)
             self._fail_target(record, target, error)
 
     def _fail_target(self, record: ProducerRecord, target: Target | None, error: Exception) -> None:
@@ -707,31 +671,6 @@ class Producer:
             self._failure = self._failure or error
 
 
-class _Acknowledged:
-    """Tells interceptors, then the user's callback."""
-
-    __slots__ = ("_callback", "_interceptors")
-
-    def __init__(self, interceptors: list[Any], callback: Callback | None) -> None:
-        self._interceptors = interceptors
-        self._callback = callback
-
-    def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
-        for interceptor in self._interceptors:
-            interceptor.on_acknowledgement(metadata, error)
-        if self._callback is not None:
-            self._callback(metadata, error)
-
-
-def _call_back(target: Any) -> Any:
-    def on_done(future: asyncio.Future[RecordMetadata]) -> None:
-        if not future.cancelled():
-            error = future.exception()
-            target(None if error else future.result(), error)
-
-    return on_done
-
-
 def _watch(touched: dict[ProducerBatch, int], delivery: Delivery) -> None:
     """Let the delivery wait for the records that were added since `touched` was cleared."""
     for batch, start in touched.items():
@@ -743,76 +682,3 @@ def _watch(touched: dict[ProducerBatch, int], delivery: Delivery) -> None:
 def _chain(first: tuple[Any, Any], rest: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any, Any]]:
     yield first
     yield from rest
-
-
-def _size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """Return an upper bound of a record's size in a batch."""
-    size = (0 if key is None else len(key)) + (0 if value is None else len(value))
-    size += RECORD_OVERHEAD if size < _LARGE_VALUE else _LARGE_OVERHEAD
-    for name, content in headers:
-        size += 4 * len(name) + _HEADER_OVERHEAD + (0 if content is None else len(content))
-    return size
-
-
-def _as_bytes(what: str, given: Any) -> bytes | None:
-    if given is None or type(given) is bytes:
-        return given
-    if isinstance(given, bytes | bytearray | memoryview):
-        return bytes(given)
-    raise TypeError(
-        f"the {what} is {type(given).__name__}, not bytes: encode it, or set {what}.serializer"
-    )
-
-
-def _partitioner(config: Config) -> Any:
-    given = config.thing("partitioner.class")
-    if given is None or callable(given):
-        return given
-    simple = str(given).rpartition(".")[2].lower()
-    if simple in ("roundrobin", "roundrobinpartitioner"):
-        return "roundrobin"
-    if simple in ("default", "defaultpartitioner", "uniformstickypartitioner"):
-        return None
-    raise InvalidSetting("partitioner.class", given, "Give None, roundrobin or a callable")
-
-
-def _sender_settings(config: Config) -> SenderSettings:
-    compression = Compression.of(config.text("compression.type"))
-    level_name = f"compression.{compression.kafka_name}.level"
-    acks = config.text("acks")
-    delivery_timeout_ms = config.integer("delivery.timeout.ms")
-    least_ms = config.integer("linger.ms") + config.integer("request.timeout.ms")
-    if delivery_timeout_ms < least_ms:
-        if "delivery.timeout.ms" in config.given:
-            reason = "It should be equal to or larger than linger.ms + request.timeout.ms"
-            raise InvalidSetting("delivery.timeout.ms", delivery_timeout_ms, reason)
-        delivery_timeout_ms = least_ms
-    return SenderSettings(
-        acks=-1 if acks == "all" else int(acks),
-        retries=config.integer("retries"),
-        max_in_flight=config.integer("max.in.flight.requests.per.connection"),
-        max_request_bytes=config.integer("max.request.size"),
-        request_timeout_ms=config.integer("request.timeout.ms"),
-        delivery_timeout_ms=delivery_timeout_ms,
-        compression=compression,
-        level=config.integer(level_name) if level_name in config.given else None,
-    )
-
-
-def _is_idempotent(config: Config, settings: SenderSettings) -> bool:
-    """Decide as the Java client: contradictions are refused if idempotence was asked for, else they turn it off."""
-    if not config.flag("enable.idempotence"):
-        return False
-    refusals = {
-        "retries": settings.retries == 0 and "Must be above 0 to use the idempotent producer",
-        "acks": settings.acks != -1 and "Must be all to use the idempotent producer",
-        "max.in.flight.requests.per.connection": settings.max_in_flight > 5
-        and "Must be at most 5 to use the idempotent producer",
-    }
-    for name, reason in refusals.items():
-        if reason:
-            if "enable.idempotence" in config.given:
-                raise InvalidSetting(name, config.thing(name), reason)
-            log.info("idempotence turned off because of %s", name)
-            return False
-    return True

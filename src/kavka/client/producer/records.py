@@ -1,0 +1,113 @@
+"""Records on their way into batches: their size, their topic's open batches, and who is told of their fate. Pure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kavka.client.metadata import TopicMetadata
+from kavka.client.producer.batch import (
+    RECORD_OVERHEAD,
+    Callback,
+    Headers,
+    ProducerBatch,
+    RecordMetadata,
+)
+from kavka.client.producer.partitioner import RoundRobin, StickyChoice
+from kavka.ids import TopicPartition
+
+LARGE_VALUE = 8192
+"""From here on a record has more overhead than `RECORD_OVERHEAD`."""
+_LARGE_OVERHEAD = 24
+_HEADER_OVERHEAD = 10
+
+
+class ProducerRecord(NamedTuple):
+    """What interceptors see and may change in `on_send`."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: Headers = ()
+
+
+class TopicBatches:
+    """Partitions of a topic and the batches that are open for them."""
+
+    __slots__ = (
+        "available",
+        "count",
+        "name",
+        "open",
+        "round_robin",
+        "sticky",
+        "sticky_batch",
+        "updates",
+    )
+
+    def __init__(self, metadata: TopicMetadata, batch_bytes: int, updates: int) -> None:
+        """Start with the partitions of `metadata`, which is update number `updates`."""
+        self.name = metadata.name
+        self.open: dict[int, ProducerBatch] = {}
+        self.sticky = StickyChoice(batch_bytes)
+        self.sticky_batch = ProducerBatch(TopicPartition(self.name, -1), 0, -1, 0, is_closed=True)
+        self.round_robin = RoundRobin()
+        self.learn(metadata, updates)
+
+    def learn(self, metadata: TopicMetadata, updates: int) -> None:
+        """Take the partitions of newer metadata."""
+        self.count = len(metadata.partitions)
+        self.available = metadata.available or [p.partition for p in metadata.partitions]
+        self.updates = updates
+
+
+class Acknowledged:
+    """Tells interceptors, then the user's callback."""
+
+    __slots__ = ("_callback", "_interceptors")
+
+    def __init__(self, interceptors: list[Any], callback: Callback | None) -> None:
+        """Keep whom to tell."""
+        self._interceptors = interceptors
+        self._callback = callback
+
+    def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        """Tell them."""
+        for interceptor in self._interceptors:
+            interceptor.on_acknowledgement(metadata, error)
+        if self._callback is not None:
+            self._callback(metadata, error)
+
+
+def call_back(target: Any) -> Callable[[asyncio.Future[RecordMetadata]], None]:
+    """Return a callback for a future that calls `target` as a record's callback is called."""
+
+    def on_done(future: asyncio.Future[RecordMetadata]) -> None:
+        if not future.cancelled():
+            error = future.exception()
+            target(None if error else future.result(), error)
+
+    return on_done
+
+
+def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Return an upper bound of a record's size in a batch."""
+    size = (0 if key is None else len(key)) + (0 if value is None else len(value))
+    size += RECORD_OVERHEAD if size < LARGE_VALUE else _LARGE_OVERHEAD
+    for name, content in headers:
+        size += 4 * len(name) + _HEADER_OVERHEAD + (0 if content is None else len(content))
+    return size
+
+
+def as_bytes(what: str, given: Any) -> bytes | None:
+    """Return a copy of other buffers, and bytes and None as they are. Raise TypeError for what is no buffer."""
+    if given is None or type(given) is bytes:
+        return given
+    if isinstance(given, bytes | bytearray | memoryview):
+        return bytes(given)
+    raise TypeError(
+        f"the {what} is {type(given).__name__}, not bytes: encode it, or set {what}.serializer"
+    )

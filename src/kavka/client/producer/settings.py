@@ -1,0 +1,69 @@
+"""What the settings of a producer mean together. Pure."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from kavka.client.config import Config
+from kavka.client.producer.sender import SenderSettings
+from kavka.settings.declaration import InvalidSetting
+from kavka.wire.records.compression import Compression
+
+log = logging.getLogger(__name__)
+
+
+def partitioner_of(config: Config) -> Any:
+    """Return a callable, `roundrobin`, or None for the default. Raise InvalidSetting."""
+    given = config.thing("partitioner.class")
+    if given is None or callable(given):
+        return given
+    simple = str(given).rpartition(".")[2].lower()
+    if simple in ("roundrobin", "roundrobinpartitioner"):
+        return "roundrobin"
+    if simple in ("default", "defaultpartitioner", "uniformstickypartitioner"):
+        return None
+    raise InvalidSetting("partitioner.class", given, "Give None, roundrobin or a callable")
+
+
+def sender_settings(config: Config) -> SenderSettings:
+    """Return the sender's part. Raise InvalidSetting for a delivery timeout that is too short."""
+    compression = Compression.of(config.text("compression.type"))
+    level_name = f"compression.{compression.kafka_name}.level"
+    acks = config.text("acks")
+    delivery_timeout_ms = config.integer("delivery.timeout.ms")
+    least_ms = config.integer("linger.ms") + config.integer("request.timeout.ms")
+    if delivery_timeout_ms < least_ms:
+        if "delivery.timeout.ms" in config.given:
+            reason = "It should be equal to or larger than linger.ms + request.timeout.ms"
+            raise InvalidSetting("delivery.timeout.ms", delivery_timeout_ms, reason)
+        delivery_timeout_ms = least_ms
+    return SenderSettings(
+        acks=-1 if acks == "all" else int(acks),
+        retries=config.integer("retries"),
+        max_in_flight=config.integer("max.in.flight.requests.per.connection"),
+        max_request_bytes=config.integer("max.request.size"),
+        request_timeout_ms=config.integer("request.timeout.ms"),
+        delivery_timeout_ms=delivery_timeout_ms,
+        compression=compression,
+        level=config.integer(level_name) if level_name in config.given else None,
+    )
+
+
+def is_idempotent(config: Config, settings: SenderSettings) -> bool:
+    """Decide as the Java client: contradictions are refused if idempotence was asked for, else they turn it off."""
+    if not config.flag("enable.idempotence"):
+        return False
+    refusals = {
+        "retries": settings.retries == 0 and "Must be above 0 to use the idempotent producer",
+        "acks": settings.acks != -1 and "Must be all to use the idempotent producer",
+        "max.in.flight.requests.per.connection": settings.max_in_flight > 5
+        and "Must be at most 5 to use the idempotent producer",
+    }
+    for name, reason in refusals.items():
+        if reason:
+            if "enable.idempotence" in config.given:
+                raise InvalidSetting(name, config.thing(name), reason)
+            log.info("idempotence turned off because of %s", name)
+            return False
+    return True

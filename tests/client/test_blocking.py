@@ -1,0 +1,61 @@
+import threading
+
+import pytest
+
+from kavka.client import TopicPartition, blocking
+from kavka.errors import ErrorCode, KafkaError
+from kavka.wire.apis import ApiKey
+
+AT = TopicPartition("t", 0)
+
+
+def test_records_go_in_and_come_out_without_asyncio(broker, settings):
+    with blocking.Producer(settings, network=broker) as producer:
+        assert producer.send("t", b"a").offset == 0
+        assert producer.append("t", b"b") is None
+        assert producer.append("t", b"c", want_future=True).result(10).offset == 2
+        assert producer.send_many("t", [(None, b"d")])[0].base_offset == 3
+    reading = settings | {"auto.offset.reset": "earliest"}
+    with blocking.Consumer(reading, network=broker) as consumer:
+        consumer.assign([AT])
+        found = []
+        while len(found) < 4:
+            found += [r.value for one in consumer.poll(1000) for r in one.records()]
+        assert consumer.position(AT) == 4
+        consumer.seek(AT, 2)
+        assert next(iter(consumer)).value == b"c"
+    assert found == [b"a", b"b", b"c", b"d"]
+
+
+def test_appending_from_several_threads_loses_nothing(broker, settings):
+    with blocking.Producer(settings | {"buffer.memory": 100_000}, network=broker) as producer:
+        threads = [
+            threading.Thread(
+                target=lambda n=n: [producer.append("t", b"%d-%d" % (n, i)) for i in range(3000)]
+            )
+            for n in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        producer.flush()
+        values = [value for _, _, value in broker.records("t")]
+    for n in range(3):
+        mine = [v for v in values if v.startswith(b"%d-" % n)]
+        assert mine == [b"%d-%d" % (n, i) for i in range(3000)]
+
+
+def test_failures_come_to_the_calling_thread(broker, settings):
+    broker.faults[ApiKey.PRODUCE].append(ErrorCode.INVALID_RECORD)
+    with blocking.Producer(settings, network=broker) as producer:
+        with pytest.raises(KafkaError, match="INVALID_RECORD"):
+            producer.send("t", b"a")
+        producer.append("t", 5)
+        with pytest.raises(TypeError, match="value is int"):
+            producer.flush()
+    with pytest.raises(RuntimeError, match="closed"):
+        producer.send("t", b"a")
+    broker.is_down = True
+    with pytest.raises(ConnectionError, match="cannot reach any of"):
+        blocking.Admin(settings, network=broker)

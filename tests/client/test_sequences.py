@@ -1,0 +1,155 @@
+import pytest
+
+from kavka.client.producer.batch import ProducerBatch
+from kavka.client.producer.sequences import Sequences
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+
+AT = TopicPartition("t", 0)
+
+
+def batch(count, at=AT):
+    return ProducerBatch(at, 0, 0, 0, values=[b""] * count, timestamps=[0] * count)
+
+
+@pytest.fixture
+def sequences():
+    made = Sequences()
+    made.set_producer(7, 0)
+    return made
+
+
+def drain(sequences, *batches):
+    for one in batches:
+        assert sequences.may_drain(one)
+        sequences.assign(one)
+        one.is_on_wire = True
+
+
+def test_batches_are_numbered_without_gaps_per_partition(sequences):
+    one, two, other = batch(3), batch(2), batch(1, TopicPartition("t", 1))
+    drain(sequences, one, two, other)
+    assert [b.base_sequence for b in (one, two, other)] == [0, 3, 0]
+    assert one.last_sequence == 2
+
+
+def test_nothing_is_drained_without_a_producer_id():
+    assert not Sequences().may_drain(batch(1))
+
+
+def test_only_the_first_of_refused_batches_may_be_repeated(sequences):
+    one, two = batch(1), batch(1)
+    drain(sequences, one, two)
+    one.is_on_wire = two.is_on_wire = False
+    assert sequences.may_repeat(one, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert sequences.may_repeat(two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert not sequences.may_drain(two)
+    assert sequences.may_drain(one)
+    sequences.on_acked(one, 0)
+    assert sequences.may_drain(two)
+    assert two.base_sequence == 1
+
+
+def test_a_batch_that_is_given_up_starts_a_new_epoch_for_what_is_behind_it(sequences):
+    one, two, three = batch(1), batch(2), batch(1)
+    drain(sequences, one, two)
+    one.is_on_wire = False
+    sequences.on_failed(one, is_certain=True)
+    sequences.bump()
+    assert not sequences.may_drain(three), "two is on the wire with the old numbers"
+    two.is_on_wire = False
+    sequences.bump()
+    assert (two.producer_epoch, two.base_sequence) == (1, 0)
+    drain(sequences, two, three)
+    assert (three.producer_epoch, three.base_sequence) == (1, 2)
+
+
+def test_other_partitions_move_to_the_new_epoch_when_they_have_nothing_in_flight(sequences):
+    other = TopicPartition("t", 1)
+    one, two, three = batch(1), batch(1, other), batch(1, other)
+    drain(sequences, one, two)
+    one.is_on_wire = False
+    sequences.on_failed(one, is_certain=True)
+    sequences.bump()
+    assert not sequences.may_drain(three)
+    sequences.on_acked(two, 0)
+    drain(sequences, three)
+    assert (three.producer_epoch, three.base_sequence) == (1, 0)
+
+
+def test_an_unknown_fate_is_settled_by_later_answers(sequences):
+    one, two = batch(1), batch(1)
+    drain(sequences, one, two)
+    one.is_on_wire = False
+    sequences.on_failed(one, is_certain=False)
+    assert not sequences.may_drain(batch(1))
+    sequences.on_acked(two, 1)
+    sequences.bump()
+    assert sequences.epoch == 0, "two was taken, so one was as well"
+    assert sequences.may_drain(batch(1))
+
+
+def test_an_unknown_fate_that_stays_unknown_starts_a_new_epoch(sequences):
+    one = batch(1)
+    drain(sequences, one)
+    one.is_on_wire = False
+    sequences.on_failed(one, is_certain=False)
+    sequences.bump()
+    assert sequences.epoch == 1
+    two = batch(1)
+    drain(sequences, two)
+    assert (two.producer_epoch, two.base_sequence) == (1, 0)
+
+
+def test_a_broker_that_lost_acknowledged_batches_starts_a_new_epoch(sequences):
+    one, two = batch(1), batch(1)
+    drain(sequences, one)
+    sequences.on_acked(one, 0)
+    drain(sequences, two)
+    two.is_on_wire = False
+    assert sequences.may_repeat(two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    sequences.bump()
+    assert (two.producer_epoch, two.base_sequence) == (1, 0)
+
+
+def test_records_that_were_deleted_with_the_producers_state_start_a_new_epoch(sequences):
+    one, two = batch(1), batch(1)
+    drain(sequences, one)
+    sequences.on_acked(one, 0)
+    drain(sequences, two)
+    two.is_on_wire = False
+    assert sequences.may_repeat(two, ErrorCode.UNKNOWN_PRODUCER_ID, 10)
+    sequences.bump()
+    assert (two.producer_epoch, two.base_sequence) == (1, 0)
+
+
+def test_sequences_wrap_to_zero(sequences):
+    one = batch(1)
+    drain(sequences, one)
+    sequences._partitions[AT].next = 2**31 - 1
+    two, three = batch(2), batch(1)
+    drain(sequences, two, three)
+    assert (two.base_sequence, two.last_sequence, three.base_sequence) == (2**31 - 1, 0, 1)
+
+
+def test_when_epochs_run_out_a_new_producer_id_is_asked_for(sequences):
+    sequences.set_producer(7, 32767)
+    one, two = batch(1), batch(1)
+    drain(sequences, one, two)
+    one.is_on_wire = two.is_on_wire = False
+    sequences.on_failed(one, is_certain=True)
+    sequences.bump()
+    assert not sequences.has_producer
+    sequences.restart_with(8, 0)
+    assert (two.producer_id, two.producer_epoch, two.base_sequence) == (8, 0, 0)
+
+
+def test_halves_of_a_split_batch_keep_their_sequences(sequences):
+    one, two = batch(5), batch(1)
+    drain(sequences, one, two)
+    one.is_on_wire = False
+    halves = one.split()
+    sequences.on_split(one, halves)
+    assert [(h.base_sequence, h.count) for h in halves] == [(0, 2), (2, 3)]
+    assert sequences.may_drain(halves[0])
+    assert not sequences.may_drain(halves[1])

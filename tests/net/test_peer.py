@@ -1,0 +1,252 @@
+"""The peer against bytes written by hand with the codec."""
+
+import asyncio
+import struct
+from contextlib import suppress
+
+import pytest
+
+from kavka.errors import ErrorCode, KafkaError
+from kavka.net.network import TcpNetwork
+from kavka.net.peer import Peer
+from kavka.wire.apis import ApiKey
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.frame import decode_request_header, encode_response
+from kavka.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
+from kavka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kavka.wire.messages.list_groups import ListGroupsRequest
+
+SERVED = {ApiKey.API_VERSIONS: (0, 3), ApiKey.HEARTBEAT: (0, 4), ApiKey.LIST_GROUPS: (90, 99)}
+
+
+def versions(served):
+    apis = [
+        ApiVersionsResponseApi(api_key=k, min_version=low, max_version=high)
+        for k, (low, high) in served.items()
+    ]
+    return ApiVersionsResponse(api_keys=apis)
+
+
+class Server:
+    """Answers ApiVersions by itself and everything else by `behave(writer, header)`."""
+
+    def __init__(self, behave=None, served=SERVED, oldest=False):
+        self.behave = behave
+        self.served = served
+        self.oldest = oldest  # knows ApiVersions only in version 0; None never answers
+        self.headers = []
+        self.connections = []
+
+    async def __aenter__(self):
+        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        self.port = self.server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *error):
+        self.server.close()
+        await asyncio.gather(*self.connections)
+
+    async def serve(self, reader, writer):
+        self.connections.append(asyncio.current_task())
+        try:
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                header = decode_request_header(await reader.readexactly(size))
+                self.headers.append(header)
+                if header.api_key == ApiKey.API_VERSIONS:
+                    self.answer_versions(writer, header)
+                else:
+                    self.behave(writer, header)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            await close(writer)
+
+    def answer_versions(self, writer, header):
+        if self.oldest is None:
+            return
+        answer = versions(self.served)
+        version = header.api_version
+        if self.oldest and version > 0:
+            answer = versions({ApiKey.API_VERSIONS: (0, 0)})
+            answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+            version = 0
+        writer.write(b"".join(encode_response(answer, version, header.correlation_id)))
+
+
+async def close(writer):
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+def answer(writer, header, code=0):
+    response = HeartbeatResponse(error_code=code)
+    writer.write(b"".join(encode_response(response, header.api_version, header.correlation_id)))
+
+
+def run(server, work):
+    async def main():
+        async with server:
+            peer = await Peer.connect(TcpNetwork(), "127.0.0.1", server.port, client_id="me")
+            try:
+                return await work(peer)
+            finally:
+                peer.close()
+                await peer.wait_closed()
+
+    return asyncio.run(main())
+
+
+def heartbeat():
+    return HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+def test_versions_are_negotiated_and_requests_answered():
+    server = Server(answer)
+
+    async def work(peer):
+        assert peer.version_of(ApiKey.HEARTBEAT) == 4
+        assert peer.version_of(ApiKey.HEARTBEAT, newest=2) == 2
+        assert peer.supports(ApiKey.HEARTBEAT)
+        assert peer.broker_versions[ApiKey.LIST_GROUPS] == (90, 99)
+        return await peer.send(heartbeat())
+
+    assert run(server, work) == HeartbeatResponse()
+    assert [(h.api_key, h.api_version, h.client_id) for h in server.headers] == [
+        (ApiKey.API_VERSIONS, 3, "me"),
+        (ApiKey.HEARTBEAT, 4, "me"),
+    ]
+
+
+def test_a_broker_that_knows_only_version_0_is_asked_in_it():
+    server = Server(answer, oldest=True)
+
+    async def work(peer):
+        await peer.send(heartbeat())
+
+    run(server, work)
+    assert [h.api_version for h in server.headers] == [3, 0, 4]
+
+
+def test_an_api_without_a_common_version_is_refused_before_it_is_sent():
+    async def work(peer):
+        with pytest.raises(KafkaError, match="does not serve LIST_GROUPS"):
+            peer.post(ListGroupsRequest())
+        assert not peer.supports(ApiKey.LIST_GROUPS)
+
+    run(Server(answer), work)
+
+
+def test_requests_are_pipelined_and_answers_find_their_requests_in_any_order():
+    held = []
+
+    def behave(writer, header):
+        held.append(header)
+        if len(held) == 3:
+            for late in reversed(held):
+                answer(writer, late, code=late.correlation_id)
+
+    async def work(peer):
+        posted = [peer.post(heartbeat()) for _ in range(3)]
+        assert peer.in_flight == 3
+        return [r.error_code for r in await asyncio.gather(*posted)]
+
+    assert run(Server(behave), work) == [1, 2, 3]
+
+
+def test_a_late_answer_closes_the_connection_for_everyone():
+    async def work(peer):
+        slow = peer.post(heartbeat(), timeout_ms=20)
+        other = peer.post(heartbeat(), timeout_ms=60_000)
+        with pytest.raises(TimeoutError, match="did not answer in 20 ms"):
+            await slow
+        with pytest.raises(ConnectionError, match="too late"):
+            await other
+        assert peer.is_closed
+        with pytest.raises(ConnectionError):
+            peer.post(heartbeat())
+
+    run(Server(lambda writer, header: None), work)
+
+
+def test_a_lost_connection_fails_everything_that_waits():
+    async def work(peer):
+        posted = [peer.post(heartbeat()) for _ in range(2)]
+        for future in posted:
+            with pytest.raises(ConnectionError, match="was lost"):
+                await future
+
+    run(Server(lambda writer, header: writer.close()), work)
+
+
+def test_an_answer_that_cannot_be_read_fails_its_request_only():
+    def behave(writer, header):
+        if header.correlation_id == 1:
+            writer.write(struct.pack(">ii", 4, header.correlation_id))
+        else:
+            answer(writer, header)
+
+    async def work(peer):
+        broken, sound = peer.post(heartbeat()), peer.post(heartbeat())
+        with pytest.raises(CorruptFrame):
+            await broken
+        assert await sound == HeartbeatResponse()
+
+    run(Server(behave), work)
+
+
+@pytest.mark.parametrize(
+    "garbage", [struct.pack(">i", -5), struct.pack(">i", 2**31 - 1), struct.pack(">ii", 4, 777)]
+)
+def test_a_stream_that_makes_no_sense_is_closed(garbage):
+    async def work(peer):
+        with pytest.raises(ConnectionError):
+            await peer.send(heartbeat())
+        assert peer.is_closed
+
+    run(Server(lambda writer, header: writer.write(garbage)), work)
+
+
+def test_an_unanswered_request_waits_for_nothing():
+    async def work(peer):
+        peer.post_unanswered(heartbeat())
+        assert peer.in_flight == 0
+
+    run(Server(lambda writer, header: None), work)
+
+
+def test_a_caller_that_gives_up_does_not_disturb_the_others():
+    held = []
+
+    def behave(writer, header):
+        held.append(header)
+        if len(held) == 2:
+            for each in held:
+                answer(writer, each)
+
+    async def work(peer):
+        given_up = peer.post(heartbeat())
+        given_up.cancel()
+        assert await peer.send(heartbeat()) == HeartbeatResponse()
+
+    run(Server(behave), work)
+
+
+def test_nobody_listening_is_an_os_error():
+    async def main():
+        async with Server() as server:
+            port = server.port
+        await Peer.connect(TcpNetwork(), "127.0.0.1", port)
+
+    with pytest.raises(OSError, match=r"refused|Connect call failed"):
+        asyncio.run(main())
+
+
+def test_a_silent_broker_is_given_up_in_time():
+    async def main():
+        async with Server(oldest=None) as quiet:
+            await Peer.connect(TcpNetwork(), "127.0.0.1", quiet.port, timeout_ms=30)
+
+    with pytest.raises(TimeoutError, match="did not answer in 30 ms"):
+        asyncio.run(main())
