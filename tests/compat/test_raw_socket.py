@@ -4,6 +4,7 @@ closes the connection, and lives on."""
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -103,6 +104,15 @@ def test_unknown_version_of_api_versions_is_answered_in_version_0(
     assert connection.answer() is not None
 
 
+def test_bytes_behind_a_request_are_ignored(connection: RawConnection) -> None:
+    # librdkafka's Metadata of all topics, as it is on the wire
+    all_topics = bytes.fromhex("00000000010000")
+    connection.send(frame(_header(METADATA, 12) + b"\x00" + all_topics))
+    assert connection.answer() is not None
+    connection.send(request(METADATA, 1, struct.pack(">i", 0) + b"and more"))
+    assert connection.answer() is not None
+
+
 def test_half_a_frame_and_goodbye_does_no_harm(any_broker: Broker) -> None:
     for length in range(1, len(API_VERSIONS_REQUEST)):
         with RawConnection.to(any_broker) as raw:
@@ -173,6 +183,9 @@ def _create(broker: Broker, topic: str) -> None:
 
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    deadline = time.monotonic() + 20
+    while _end_offset(broker, topic) != 0:  # the controller may know of it before the leader does
+        assert time.monotonic() < deadline, "the new topic has no leader"
 
 
 def test_batches_are_refused_with_kafkas_codes(

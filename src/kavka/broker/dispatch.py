@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.net.connection import Connection, Slot
 from kavka.wire.apis import APIS, ApiKey
-from kavka.wire.codec import CorruptFrame, decode
+from kavka.wire.codec import CorruptFrame, decode_front
 from kavka.wire.frame import RequestHeader, decode_request_header, encode_response
 
 if TYPE_CHECKING:
@@ -148,7 +148,9 @@ class Dispatcher:
             if served is None or not served.min_version <= version <= served.max_version:
                 self._not_served(connection, slot, header)
                 return
-            request: Any = decode(served.request, version, frame[header.body_position :])
+            # Kafka ignores what follows the body: librdkafka leaves three bytes behind a Metadata of all topics
+            request: Any
+            request, _ = decode_front(served.request, version, frame[header.body_position :])
         except CorruptFrame as error:
             self._refuse(connection, str(error))
             return

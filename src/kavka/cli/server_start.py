@@ -96,7 +96,7 @@ async def _serve(settings: dict[str, str], started: float) -> int:
         return _failed(str(error))
     except BlockingIOError as error:
         return _failed(
-            f"Failed to acquire lock on file .lock in {error.filename or 'a log directory'}. A Kafka instance in "
+            f"Failed to acquire lock on file {error.filename}. A Kafka instance in "
             "another process or thread is using this directory."
         )
     except (IdentityError, CorruptRegistry, ValueError) as error:

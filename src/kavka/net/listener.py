@@ -105,6 +105,9 @@ def open_listener(
         sock.setblocking(False)
         sock.bind(address)
         sock.listen(options.backlog)
+    except OSError as error:
+        sock.close()
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
     except BaseException:
         sock.close()
         raise

@@ -179,9 +179,11 @@ class OsDisk:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             os.close(fd)
-            raise
+            raise OSError(
+                error.errno, error.strerror, path
+            ) from error  # flock does not say which file
         return OsLock(fd)
 
     def usage(self, path: str) -> tuple[int, int]:
