@@ -25,6 +25,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     jars = ",".join(str(path) for path in connector_jars())
     directory = tmp_path_factory.mktemp("spark")
     # Tests provoke failures of queries, which Spark logs as errors.
-    session = local_session("tests", directory, settings={"spark.jars": jars}, log_level="off")
+    session = local_session(
+        "tests", directory, settings={"spark.jars": jars}, log_level="off", short_lived=True
+    )
     yield session
     session.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,7 @@ class Queries:
         self._bootstrap = bootstrap
         self._checkpoints = directory / "checkpoints"
         self._queries: dict[str, StreamingQuery] = {}
+        self._start_counts()
         self._start_files()
         self._start_topic(
             "dead-letters", DEAD_LETTERS, activity.dead_letters(self._lines("dead-letters"))
@@ -51,7 +53,6 @@ class Queries:
         self._start_topic("alerts", ALERTS, activity.as_records(alerts, "visitor"))
         sessions = activity.sessions(self._on_time("sessions"))
         self._start_topic("sessions", SESSIONS, activity.as_records(sessions, "visitor"))
-        self._start_counts()
 
     def _lines(self, name: str) -> DataFrame:
         records = (
@@ -135,5 +136,6 @@ def progress_of(report: Any) -> Progress:
     return Progress(taken, max(latest - taken, 0), report["processedRowsPerSecond"] or 0.0, dropped)
 
 
-def _sum(offsets: Any) -> int:
-    return sum(sum(partitions.values()) for partitions in (offsets or {}).values())
+def _sum(offsets: str | None) -> int:
+    """Return the sum of offsets in the JSON of Spark's Kafka source."""
+    return sum(sum(partitions.values()) for partitions in json.loads(offsets or "{}").values())

@@ -120,6 +120,7 @@ class _Demo:
                 "kavka demo",
                 self._directory / "spark",
                 settings={"spark.sql.adaptive.enabled": "false"},
+                short_lived=True,
             )
         self._stack.callback(session.stop)
         queries = Queries(session, self._broker.bootstrap, self._directory)

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 
 from kavka.client.admin import Admin, NewTopic
-from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.spark.fetching import read_range
 from kavka.spark.offsets import OffsetRange, Offsets

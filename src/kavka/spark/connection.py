@@ -7,6 +7,7 @@ waits. Task processes live longer than their tasks and keep their connections: `
 from __future__ import annotations
 
 import asyncio
+import atexit
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -91,6 +92,7 @@ def shared(settings: Mapping[str, str]) -> Connection:
     connection = _shared.get(key)
     if connection is None:
         connection = _shared[key] = Connection(settings)
+        atexit.register(connection.close)
     return connection
 
 
