@@ -37,7 +37,16 @@ def is_down_conversion(version: int) -> bool:
 class PartitionRead:
     """What was found for one partition. Whoever does not send `records` calls `release`."""
 
-    __slots__ = ("aborted", "diverging", "key", "last_stable_offset", "outcome", "read", "records")
+    __slots__ = (
+        "aborted",
+        "diverging",
+        "key",
+        "last_stable_offset",
+        "must_scan",
+        "outcome",
+        "read",
+        "records",
+    )
 
     def __init__(
         self, key: PartitionKey, outcome: FetchOutcome, last_stable_offset: int = -1
@@ -48,13 +57,14 @@ class PartitionRead:
         self.last_stable_offset = last_stable_offset
         self.records: FileRange | Buffer | None = None
         self.read: LogRead | None = None
+        self.must_scan = False
         self.diverging: tuple[int, int] | None = None
         self.aborted: list[FetchResponseAbortedTransaction] = []
 
     @property
     def is_cold(self) -> bool:
-        """Whether the disk is needed before the records can be sent."""
-        return self.read is not None and not self.read.is_cached
+        """Whether the disk is needed, or the batches must be looked at, before the records can be sent."""
+        return self.read is not None and (self.must_scan or not self.read.is_cached)
 
     def release(self) -> None:
         """Give up the records."""
@@ -206,9 +216,7 @@ class FetchReader:
                 )
                 for aborted in replica.log.aborted_transactions(asked.fetch_offset, end)
             ]
-        if self._version < _FIRST_WITH_ZSTD and _holds_zstd(read):
-            read.release()
-            return _failed(key, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        read.must_scan = self._version < _FIRST_WITH_ZSTD and found.length > 0
         return read
 
     async def _load(self, read: PartitionRead) -> None:
@@ -230,6 +238,11 @@ class FetchReader:
             return
         read.read, read.records = None, found.range
         read.outcome = read.outcome._replace(records_length=found.length)
+        if read.must_scan and _holds_zstd(read):
+            read.release()
+            read.outcome = read.outcome._replace(
+                error_code=int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), records_length=0
+            )
 
 
 def _failed(key: PartitionKey, code: ErrorCode) -> PartitionRead:

@@ -58,6 +58,14 @@ class GroupShell:
         self._timer_ms: int | None = None
         self._loading: asyncio.Task[None] | None = None
         self._stopped = False
+        self._began_ms = broker.clock.now_ms() - broker.clock.tick_ms()
+
+    def _now_ms(self) -> int:
+        """Return the wall clock's time of this leadership's begin, carried on by the clock that never jumps.
+
+        Sessions must not end because somebody set the clock.
+        """
+        return self._began_ms + self._broker.clock.tick_ms()
 
     # -- life
 
@@ -75,7 +83,7 @@ class GroupShell:
             self._loading.cancel()
         if self._timer is not None:
             self._timer.cancel()
-        self._leave(self.machine.resign(self._broker.clock.now_ms()))
+        self._leave(self.machine.resign(self._now_ms()))
         for future in self._tokens.values():
             if not future.done():
                 future.set_result(ErrorCode.NOT_COORDINATOR)
@@ -133,7 +141,7 @@ class GroupShell:
         return reached
 
     def _loaded(self) -> None:
-        self._run(self.machine.loaded(self._broker.clock.now_ms()))
+        self._run(self.machine.loaded(self._now_ms()))
         self._set_timer()
 
     # -- events
@@ -149,7 +157,7 @@ class GroupShell:
 
     def tell(self, event: Event) -> None:
         """Tell the machine an event."""
-        self._run(self.machine.handle(event, self._broker.clock.now_ms()))
+        self._run(self.machine.handle(event, self._now_ms()))
         self._set_timer()
 
     def _run(self, decision: GroupDecision) -> None:
@@ -161,7 +169,7 @@ class GroupShell:
             if outcome.error is not ErrorCode.NONE:
                 where, code = self._replica.where, outcome.error
                 log.warning("group decision not stored partition=%s error=%s", where, code.name)
-                self._run(self.machine.failed(decision, code, self._broker.clock.now_ms()))
+                self._run(self.machine.failed(decision, code, self._now_ms()))
                 return
             end_offset = outcome.end_offset
         self._undecided.append(_Undecided(decision, end_offset))
@@ -175,6 +183,7 @@ class GroupShell:
             for record in decision.records:
                 self.machine.apply(record)
             self._leave(decision)
+        self._set_timer()
 
     def _leave(self, decision: GroupDecision) -> None:
         for answer in decision.effects:
@@ -184,7 +193,7 @@ class GroupShell:
 
     def _encode(self, records: tuple[Record, ...]) -> bytearray:
         builder = BatchBuilder()
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._now_ms()
         for record in records:
             key, value = to_bytes(record)
             builder.append(key, value, now_ms)
@@ -203,13 +212,13 @@ class GroupShell:
             self._timer = None
         self._timer_ms = deadline_ms
         if deadline_ms is not None:
-            delay_s = max(0, deadline_ms - self._broker.clock.now_ms()) / 1000
+            delay_s = max(0, deadline_ms - self._now_ms()) / 1000
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
 
     def _tick(self) -> None:
         """Do what is due; a clock that jumped back comes back later."""
         self._timer, self._timer_ms = None, None
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._now_ms()
         while True:
             deadline_ms = self.machine.deadline_ms()
             if deadline_ms is None or deadline_ms > now_ms:

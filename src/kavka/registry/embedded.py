@@ -183,3 +183,6 @@ class EmbeddedRegistry:
             )
             for watch in watches.pop(event.path, ()):
                 watch(event)
+            if event.type is EventType.DELETED:
+                for watch in self._child_watches.pop(event.path, ()):
+                    watch(event)
