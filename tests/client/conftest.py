@@ -259,11 +259,13 @@ class ScriptedBroker:
             known = self.producers.setdefault((topic, partition, header.producer_id), {})
             if known.get("epoch", header.producer_epoch) < header.producer_epoch:
                 known.clear()
+                known["next"] = 0
             written = known.setdefault("written", {})
             known["epoch"] = header.producer_epoch
             if header.base_sequence in written:
                 return ErrorCode.NONE, written[header.base_sequence]
-            if header.base_sequence != known.get("next", 0):
+            # As in Kafka, the first sequence that is seen of a producer may be any.
+            if header.base_sequence != known.get("next", header.base_sequence):
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             written[header.base_sequence] = end
             known["next"] = header.base_sequence + header.record_count

@@ -63,6 +63,16 @@ def test_records_arrive_once_and_in_order_whatever_is_lost(broker, settings, fau
     assert values(broker) == [b"%d" % i for i in range(300)]
 
 
+def test_a_broker_that_becomes_leader_between_two_batches_does_not_reorder_them(broker, settings):
+    broker.faults[ApiKey.PRODUCE].append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    async def work(producer):
+        await producer.send_many("t", [(None, b"%d" % i) for i in range(100)])
+
+    run(broker, settings, work, **{"batch.size": 200})
+    assert values(broker) == [b"%d" % i for i in range(100)]
+
+
 def test_without_idempotence_a_lost_answer_doubles_records(broker, settings):
     broker.faults[ApiKey.PRODUCE].append(LOSE_ANSWER)
 

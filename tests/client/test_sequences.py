@@ -6,6 +6,7 @@ from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 
 AT = TopicPartition("t", 0)
+OTHER = TopicPartition("t", 1)
 
 
 def batch(count, at=AT):
@@ -16,7 +17,17 @@ def batch(count, at=AT):
 def sequences():
     made = Sequences()
     made.set_producer(7, 0)
+    start(made, AT, OTHER)
     return made
+
+
+def start(sequences, *partitions):
+    """Have a first batch acknowledged: until then only one is let out."""
+    for at in partitions or (AT,):
+        first = batch(1, at)
+        drain(sequences, first)
+        first.is_on_wire = False
+        sequences.on_acked(first, 0)
 
 
 def drain(sequences, *batches):
@@ -27,14 +38,24 @@ def drain(sequences, *batches):
 
 
 def test_batches_are_numbered_without_gaps_per_partition(sequences):
-    one, two, other = batch(3), batch(2), batch(1, TopicPartition("t", 1))
+    one, two, other = batch(3), batch(2), batch(1, OTHER)
     drain(sequences, one, two, other)
-    assert [b.base_sequence for b in (one, two, other)] == [0, 3, 0]
-    assert one.last_sequence == 2
+    assert [b.base_sequence for b in (one, two, other)] == [1, 4, 1]
+    assert one.last_sequence == 3
 
 
 def test_nothing_is_drained_without_a_producer_id():
     assert not Sequences().may_drain(batch(1))
+
+
+def test_the_first_batch_of_a_partition_goes_alone():
+    sequences = Sequences()
+    sequences.set_producer(7, 0)
+    one, two = batch(1), batch(1)
+    drain(sequences, one)
+    assert not sequences.may_drain(two)
+    sequences.on_acked(one, 0)
+    drain(sequences, two)
 
 
 def test_only_the_first_of_refused_batches_may_be_repeated(sequences):
@@ -47,7 +68,7 @@ def test_only_the_first_of_refused_batches_may_be_repeated(sequences):
     assert sequences.may_drain(one)
     sequences.on_acked(one, 0)
     assert sequences.may_drain(two)
-    assert two.base_sequence == 1
+    assert two.base_sequence == 2
 
 
 def test_a_batch_that_is_given_up_starts_a_new_epoch_for_what_is_behind_it(sequences):
@@ -60,13 +81,15 @@ def test_a_batch_that_is_given_up_starts_a_new_epoch_for_what_is_behind_it(seque
     two.is_on_wire = False
     sequences.bump()
     assert (two.producer_epoch, two.base_sequence) == (1, 0)
-    drain(sequences, two, three)
+    drain(sequences, two)
+    assert not sequences.may_drain(three), "the first of an epoch goes alone"
+    sequences.on_acked(two, 1)
+    drain(sequences, three)
     assert (three.producer_epoch, three.base_sequence) == (1, 2)
 
 
 def test_other_partitions_move_to_the_new_epoch_when_they_have_nothing_in_flight(sequences):
-    other = TopicPartition("t", 1)
-    one, two, three = batch(1), batch(1, other), batch(1, other)
+    one, two, three = batch(1), batch(1, OTHER), batch(1, OTHER)
     drain(sequences, one, two)
     one.is_on_wire = False
     sequences.on_failed(one, is_certain=True)
@@ -134,6 +157,7 @@ def test_sequences_wrap_to_zero(sequences):
 
 def test_when_epochs_run_out_a_new_producer_id_is_asked_for(sequences):
     sequences.set_producer(7, 32767)
+    start(sequences)
     one, two = batch(1), batch(1)
     drain(sequences, one, two)
     one.is_on_wire = two.is_on_wire = False
@@ -150,6 +174,6 @@ def test_halves_of_a_split_batch_keep_their_sequences(sequences):
     one.is_on_wire = False
     halves = one.split()
     sequences.on_split(one, halves)
-    assert [(h.base_sequence, h.count) for h in halves] == [(0, 2), (2, 3)]
+    assert [(h.base_sequence, h.count) for h in halves] == [(1, 2), (3, 3)]
     assert sequences.may_drain(halves[0])
     assert not sequences.may_drain(halves[1])

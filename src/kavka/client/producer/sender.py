@@ -310,6 +310,7 @@ class Sender:
             and batch.attempts < self._settings.retries
             and not self._is_late(batch, now_ms)
         ):
+            log.info("batch repeated at=%s attempts=%d reason=%s", batch.at, batch.attempts, error)
             wait_ms = self._cluster.retry_backoff_ms(batch.attempts)
             self._accumulator.requeue(batch, now_ms + int(wait_ms))
         else:

@@ -10,6 +10,10 @@ broker takes sequence n+1 only after n, so whatever is lost, batches arrive once
                           partition gets sequences from 0 in the new epoch
     fate unknown          the partition waits until its other batches are answered; then the epoch is bumped
 
+The first batch of a partition in an epoch goes alone. A broker that has no state of the producer takes any sequence:
+if the first batch met a broker that was not leader yet, and the second one the same broker a moment later, the second
+would be written, and the first never again.
+
 An epoch is bumped here, without asking the broker, as the Java client does: epochs fence by being larger. Only
 when they run out is a new producer id asked for.
 """
@@ -92,7 +96,9 @@ class Sequences:
             return state.in_flight[0] is batch
         if state.unresolved:
             return False
-        return self._is_current(state) or not state.in_flight
+        if not state.in_flight:
+            return True
+        return self._is_current(state) and state.last_acked != NO_SEQUENCE
 
     def assign(self, batch: ProducerBatch) -> None:
         """Number a batch that is drained; one that is repeated keeps its numbers."""
@@ -146,8 +152,9 @@ class Sequences:
         state = self._partitions[batch.at]
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             expected = (state.last_acked + 1) & SEQUENCE_MASK if state.last_acked >= 0 else 0
-            if state.unresolved or batch.base_sequence == expected:
-                self._to_bump[batch.at] = None  # the broker lost what it had acknowledged
+            ahead = (batch.base_sequence - expected) & SEQUENCE_MASK
+            if state.unresolved or not 0 < ahead < 1 << 30:
+                self._to_bump[batch.at] = None  # the broker does not know what it had acknowledged
             return True  # otherwise an earlier batch failed and comes first
         if error is ErrorCode.UNKNOWN_PRODUCER_ID:
             if not batch.sequence_was_reset or state.last_acked_offset < log_start_offset:
