@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kavka.ids import TopicId, TopicPartition
 from kavka.storage.checkpoint import (
@@ -136,7 +137,7 @@ class LogStore:
                     start_offsets.get(topic_partition, 0),
                 )
 
-        await asyncio.gather(*(load(tp) for tp in await self._find_partitions(directory)))
+        await _finish_all([load(tp) for tp in await self._find_partitions(directory)])
 
     async def _find_partitions(self, directory: LogDirectory) -> list[TopicPartition]:
         """Return the partitions in a directory; deleted ones are queued for removal."""
@@ -203,7 +204,7 @@ class LogStore:
             async with slots:
                 await log.close()
 
-        await asyncio.gather(*(close(log) for log in self._logs_in(directory)))
+        await _finish_all([close(log) for log in self._logs_in(directory)])
 
     # Partitions come and go
 
@@ -368,3 +369,10 @@ def _tree_removal(directory: LogDirectory, path: str) -> Callable[[], None]:
             directory.disk.remove_tree(path)
 
     return remove
+
+
+async def _finish_all(work: list[Coroutine[Any, Any, None]]) -> None:
+    """Wait for all, also when one fails; then raise the first failure. Nothing goes on behind the caller's back."""
+    for outcome in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
