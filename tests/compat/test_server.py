@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from kavka_compat.clients import Librdkafka, Message
 from kavka_compat.ours import kavka_command, run_kavka, start_kavka
-from kavka_compat.processes import free_port
+from kavka_compat.processes import Running, free_port
 
 pytestmark = pytest.mark.compat
 
@@ -86,8 +87,6 @@ def test_properties_file_is_read_and_overridden(tmp_path: Path) -> None:
         "# a comment\nnum.partitions=7\n"
         f"listeners=PLAINTEXT://127.0.0.1:1\nlog.dirs={tmp_path / 'logs'}\n"
     )
-    from kavka_compat.processes import Running
-
     override = ("--override", "listeners=PLAINTEXT://127.0.0.1:0")
     process = Running(kavka_command("server-start", str(file), *override), tmp_path / "out")
     try:
@@ -114,12 +113,13 @@ def test_signal_stops_cleanly_and_nothing_is_lost(number: signal.Signals, tmp_pa
 
 
 def test_broker_stops_in_time_while_consumers_wait(tmp_path: Path) -> None:
-    from confluent_kafka import Consumer
-
-    broker = start_kavka(tmp_path)
+    broker = start_kavka(tmp_path, {"group.min.session.timeout.ms": "1000"})
     Librdkafka().produce(broker.bootstrap, "t", [Message(b"v")], "none", True)
-    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "g"}
-    with Consumer({**settings, "auto.offset.reset": "earliest", "log_level": 0}) as consumer:
-        consumer.subscribe(["t"])
-        assert consumer.poll(20) is not None
+    command = [sys.executable, "-m", "kavka_compat.member", "confluent-kafka", broker.bootstrap]
+    sources = {"PYTHONPATH": str(Path(__file__).parent)}
+    member = Running([*command, "t", "g"], tmp_path / "member.out", sources)
+    try:
+        member.wait_for('"read"', 30)
         assert broker.process.stop(seconds=5) == 0
+    finally:
+        member.kill()
