@@ -42,8 +42,17 @@ class BrokerNode:
     async def _serve(self, host: SimHost) -> None:
         stop = self._stop = asyncio.Event()
         broker = Broker(self._settings, host)
-        endpoints = await broker.start()
+        broker.failed.add_done_callback(lambda _: stop.set())
+        try:
+            endpoints = await broker.start()
+        except OSError as error:
+            self._world.story.tell(self.node.name, f"cannot start: {error}")
+            host.process.may_leave_tasks = True
+            return
         self.is_serving = True
         self._world.story.tell(self.node.name, f"serves {', '.join(map(str, endpoints))}")
         await stop.wait()
+        if broker.failed.done():
+            self._world.story.tell(self.node.name, f"gives up: {broker.failed.result()}")
+            host.process.may_leave_tasks = True
         await broker.stop()

@@ -34,6 +34,8 @@ class Fault(Enum):
     CUT_ONE_WAY = "cut one direction of a link"
     SLOW_LINK = "make a link slow"
     SLOW_DISK = "make the disk slow"
+    FAIL_DISK = "let calls of the disk fail"
+    FILL_DISK = "leave almost no room on the disk"
     COLD = "empty the page cache"
     JUMP_CLOCK = "set a wall clock"
 
@@ -87,5 +89,12 @@ POWER = FaultModel(
     Durability.A_PREFIX,
 )
 
-MODELS = (CALM, NETWORK, PROCESSES, PROCESSES, PROCESSES, POWER_WITH_FLUSH, POWER)
+DISKS = FaultModel(
+    "disks",
+    "writes and syncs fail and the disk is full for a while; brokers are killed and started again",
+    (*_PROCESS, *_MACHINE, Fault.FAIL_DISK, Fault.FAIL_DISK, Fault.FILL_DISK, Fault.FILL_DISK),
+    Durability.EVERYTHING_ACKNOWLEDGED,
+)
+
+MODELS = (CALM, NETWORK, PROCESSES, PROCESSES, PROCESSES, POWER_WITH_FLUSH, POWER, DISKS)
 """The models a seed chooses from; one that stands here twice is chosen twice as often."""

@@ -61,6 +61,8 @@ BROKER_MARKS = (
     Mark("a reader fell behind the log's start", "position out of range", "member"),
     Mark("a link was cut in one direction", r"^cuts \S+$", "nemesis"),
     Mark("a disk was slow", "disk slow", "nemesis"),
+    Mark("a broker gave up because its disk failed", "^gives up: .*Input/output error", "broker"),
+    Mark("a broker gave up because its disk was full", "^gives up: .*No space left", "broker"),
     Mark("a wall clock was set", "has its clock set"),
 )
 """What a few hundred seeds of `BrokerRun` must meet."""

@@ -86,8 +86,8 @@ class Nemesis:
                 self._tell(f"breaks {count} connections")
             case Fault.CUT | Fault.CUT_ONE_WAY | Fault.SLOW_LINK if client is not None:
                 self._harm_link(fault, broker, client)
-            case Fault.SLOW_DISK:
-                self._slow_disk(broker)
+            case Fault.SLOW_DISK | Fault.FAIL_DISK | Fault.FILL_DISK:
+                self._harm_disk(fault, broker)
             case Fault.COLD:
                 self._tell("empties the page cache of the broker's host")
                 broker.disk.cool()
@@ -138,13 +138,21 @@ class Nemesis:
 
         self._later(heal)
 
-    def _slow_disk(self, broker: Node) -> None:
-        self._tell("makes the broker's disk slow")
-        broker.disk.faults = replace(self._calm, delay_s=0.1, stall=0.2, stall_s=0.1)
+    def _harm_disk(self, fault: Fault, broker: Node) -> None:
+        disk = broker.disk
+        match fault:
+            case Fault.SLOW_DISK:
+                harm, disk.faults = "slow", replace(self._calm, delay_s=0.1, stall=0.2, stall_s=0.1)
+            case Fault.FAIL_DISK:
+                harm, disk.faults = "fail", replace(self._calm, write_error=0.05, sync_error=0.05)
+            case _:
+                room = disk.used_bytes + self._source.choice([0, 200, 5_000])
+                harm, disk.faults = "full", replace(self._calm, capacity_bytes=room)
+        self._tell(f"makes the broker's disk {harm}")
 
         def heal() -> None:
-            self._tell("makes the broker's disk fast again")
-            broker.disk.faults = replace(self._calm)
+            self._tell("makes the broker's disk good again")
+            disk.faults = replace(self._calm)
 
         self._later(heal)
 

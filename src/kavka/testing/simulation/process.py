@@ -33,6 +33,8 @@ class Process:
         self.loop = loop
         self.alive = True
         self.killed = False
+        self.may_leave_tasks = False
+        """Whether it ends because it cannot go on, so that unfinished work is no finding."""
         # Invariant: None unless paused; then what would have run meanwhile, in order.
         self.held: list[asyncio.Handle] | None = None
         self._pauses = 0

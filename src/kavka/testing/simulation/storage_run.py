@@ -103,8 +103,12 @@ class StorageRun:
             cold=self._source.choice([0.0, 0.3]),
             delay_s=self._source.choice([0.0005, 0.02]),
             stall=self._source.choice([0.0, 0.05]),
-            capacity_bytes=self._source.choice([1 << 30, 60_000]) if fails else 1 << 30,
+            capacity_bytes=self._capacity() if fails else 1 << 30,
         )
+
+    def _capacity(self) -> int:
+        room = self._source.choice([1 << 30, 1 << 30, 3_000, 20_000])
+        return self._node.disk.used_bytes + room
 
     async def _death(self, is_last: bool) -> None:
         """End the life, if it does not end by itself."""

@@ -120,7 +120,7 @@ class Node:
             process.end(killed=False)
             if error is not None:
                 self.world.fail(self.name, "its program failed", error)
-            if left:
+            if left and not process.may_leave_tasks:
                 self.world.fail(self.name, f"left tasks behind: {left}", None)
             self.world.story.tell(self.name, "ends" if error is None else f"ends with {error!r}")
 
