@@ -34,6 +34,7 @@ from kavka.wire.stored import znodes
 log = logging.getLogger(__name__)
 
 _MOST_WAITING = 100_000
+_RECEIVE_BYTES = 256 * 1024
 
 
 class Broker:
@@ -117,10 +118,11 @@ class Broker:
             self.config.integer("kavka.connection.max.in.flight"),
         )
         bound: dict[str, int] = {}
+        chunk = bytearray(_RECEIVE_BYTES)
         for endpoint in self.config.listeners:
 
             def make(name: str = endpoint.name) -> Connection:
-                return Connection(self.dispatcher, name, limits)
+                return Connection(self.dispatcher, name, limits, chunk)
 
             listener = await self.host.network.listen(endpoint.host, endpoint.port, make)
             self._listeners.append(listener)

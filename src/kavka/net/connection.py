@@ -61,8 +61,14 @@ class Limits:
 class Connection:
     """Implements `doors.Wire` for an accepted connection. All calls come from the loop's thread."""
 
-    def __init__(self, handler: FrameHandler, listener_name: str, limits: Limits) -> None:
-        """`listener_name` tells which of the broker's listeners accepted it."""
+    def __init__(
+        self,
+        handler: FrameHandler,
+        listener_name: str,
+        limits: Limits,
+        chunk: bytearray | None = None,
+    ) -> None:
+        """`listener_name` tells which listener accepted it; connections of one loop may share a receiving `chunk`."""
         self.listener_name = listener_name
         self.peer_host = ""
         self.last_active_ms = 0
@@ -70,7 +76,7 @@ class Connection:
         """What handlers remember of this client, such as its software name."""
         self._handler = handler
         self._limits = limits
-        self._reader = FrameReader(self._on_frame, limits.frame_bytes)
+        self._reader = FrameReader(self._on_frame, limits.frame_bytes, chunk)
         self._slots: deque[Slot] = deque()
         self._transport: Transport | None = None
         self._taken = False

@@ -7,10 +7,11 @@
 A frame is handed out without its four bytes of size, as a *writable* `memoryview` over memory of its own, which nobody
 else touches afterwards: it may be kept as long as needed and patched in place.
 
-Memory: small frames are received into one chunk that is reused for ever and copied out of it (below a microsecond);
-a frame larger than half a chunk gets memory of its own as soon as its size is known, into which the rest of it is
-received directly. Above a mebibyte this memory is an anonymous map, so that a lying length costs address space only:
-pages appear as bytes arrive.
+Memory: small frames are received into a chunk that is reused for ever and copied out of it (below a microsecond). All
+connections of one loop may share a chunk, because it is empty between two callbacks: the beginning of a small frame
+waits in memory of its reader. A frame above 32 KiB of which only a beginning has come gets memory of its own, into
+which the rest is received directly. Above a mebibyte this memory is an anonymous map, so that a lying length costs
+address space only: pages appear as bytes arrive.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Callable
 
 _SIZE = struct.Struct(">i").unpack_from
 _CHUNK_BYTES = 64 * 1024
-_DIRECT_BYTES = _CHUNK_BYTES // 2
+_DIRECT_BYTES = 32 * 1024
 _MAPPED_BYTES = 1024 * 1024
 
 
@@ -32,18 +33,23 @@ class InvalidFrameSize(ConnectionError):
 class FrameReader:
     """Follows one stream. After `InvalidFrameSize` it must not be used again."""
 
-    __slots__ = ("_chunk", "_chunk_view", "_end", "_frame", "_frame_end", "_max_bytes", "_on_frame")
+    __slots__ = ("_chunk", "_frame", "_frame_end", "_max_bytes", "_on_frame", "_rest")
 
-    def __init__(self, on_frame: Callable[[memoryview], None], max_bytes: int) -> None:
-        """Give every complete frame to `on_frame`; refuse frames above `max_bytes`.
+    def __init__(
+        self,
+        on_frame: Callable[[memoryview], None],
+        max_bytes: int,
+        chunk: bytearray | None = None,
+    ) -> None:
+        """Give every complete frame to `on_frame`; refuse frames above `max_bytes`; receive into `chunk`.
 
         What `on_frame` raises comes out of `buffer_updated`; the reader must not be used after that.
         """
         self._on_frame = on_frame
         self._max_bytes = max_bytes
-        self._chunk = bytearray(_CHUNK_BYTES)
-        self._chunk_view = memoryview(self._chunk)
-        self._end = 0  # bytes of the chunk that are received and not cut yet; they start at 0
+        self._chunk = memoryview(bytearray(_CHUNK_BYTES) if chunk is None else chunk)
+        assert len(self._chunk) >= _CHUNK_BYTES
+        self._rest = b""  # the beginning of a small frame. Invariant: shorter than the chunk
         self._frame: memoryview | None = None  # a large frame under way, filled up to _frame_end
         self._frame_end = 0
 
@@ -51,7 +57,11 @@ class FrameReader:
         """Return the memory for the next bytes; never empty."""
         if self._frame is not None:
             return self._frame[self._frame_end :]
-        return self._chunk_view[self._end :]
+        rest = self._rest
+        if not rest:
+            return self._chunk
+        self._chunk[: len(rest)] = rest
+        return self._chunk[len(rest) :]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take the bytes that were put into the last buffer and hand out the frames that they complete.
@@ -60,8 +70,7 @@ class FrameReader:
         """
         frame = self._frame
         if frame is None:
-            self._end += nbytes
-            self._cut()
+            self._cut(len(self._rest) + nbytes)
             return
         self._frame_end += nbytes
         if self._frame_end == len(frame):
@@ -71,12 +80,12 @@ class FrameReader:
     @property
     def is_between_frames(self) -> bool:
         """Whether the stream stands at the border of two frames: an end here is a clean one."""
-        return self._frame is None and self._end == 0
+        return self._frame is None and not self._rest
 
-    def _cut(self) -> None:
-        chunk, view, end = self._chunk, self._chunk_view, self._end
-        on_frame, max_bytes = self._on_frame, self._max_bytes
+    def _cut(self, end: int) -> None:
+        chunk, on_frame, max_bytes = self._chunk, self._on_frame, self._max_bytes
         position = 0
+        self._rest = b""
         while end - position >= 4:
             (size,) = _SIZE(chunk, position)
             if not 0 <= size <= max_bytes:
@@ -84,17 +93,14 @@ class FrameReader:
             frame_end = position + 4 + size
             if frame_end > end:
                 if size > _DIRECT_BYTES:
-                    self._begin_large(size, view[position + 4 : end])
-                    position = end
+                    self._begin_large(size, chunk[position + 4 : end])
+                    return
                 break
-            frame = memoryview(bytearray(view[position + 4 : frame_end]))
+            frame = memoryview(bytearray(chunk[position + 4 : frame_end]))
             position = frame_end
             on_frame(frame)
-        if position:
-            rest = end - position
-            if rest:
-                chunk[:rest] = chunk[position:end]
-            self._end = rest
+        if position < end:
+            self._rest = bytes(chunk[position:end])
 
     def _begin_large(self, size: int, received: memoryview) -> None:
         memory = mmap.mmap(-1, size) if size > _MAPPED_BYTES else bytearray(size)

@@ -150,10 +150,11 @@ class SocketTransport:
             buffers.append(part)
         if self._sent_of_head:
             buffers[0] = memoryview(buffers[0])[self._sent_of_head :]
-        if len(buffers) == 1:
-            sent = self._sock.send(buffers[0], flags)
-        else:
-            sent = self._sock.sendmsg(buffers, [], flags)
+        sent = (
+            self._sock.send(buffers[0], flags)
+            if len(buffers) == 1
+            else self._sock.sendmsg(buffers, [], flags)
+        )
         self._queued_bytes -= sent
         left = sent
         for buffer in buffers:
