@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 _NEWEST_BY_NAME = 12
 """Later versions name topics by id."""
-_SHORT_WAIT_MS = 50
-"""How long a broker may wait while other partitions of it are left out, because their buffers are full."""
+_EMPTY_PAUSE_S = 0.05
+"""How long a partition without new data is left alone while another one of its broker has a full buffer."""
 _STALE = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -228,7 +228,8 @@ class Fetcher:
                 self._connecting[broker_id] = self._loop.create_task(self._connect(broker_id))
             return
         settings = self._settings
-        wait_ms = min(settings.max_wait_ms, _SHORT_WAIT_MS) if some_full else settings.max_wait_ms
+        # A broker that waits for new data would hold up the partitions whose buffers get free meanwhile.
+        wait_ms = 0 if some_full else settings.max_wait_ms
         self._turn += 1
         start = self._turn % len(states)
         ordered = states[start:] + states[:start]  # max.bytes may leave nothing for the last ones
@@ -242,7 +243,8 @@ class Fetcher:
             return
         self._in_flight[broker_id] = answer
         moves = {state.at: state.moves for state in states}
-        answer.add_done_callback(partial(self._on_answer, broker_id, moves))
+        pause_s = _EMPTY_PAUSE_S if some_full else 0.0
+        answer.add_done_callback(partial(self._on_answer, broker_id, moves, pause_s))
 
     def _request(self, states: list[PartitionState], wait_ms: int) -> FetchRequest:
         settings = self._settings
@@ -289,7 +291,11 @@ class Fetcher:
     # Answers
 
     def _on_answer(
-        self, broker_id: BrokerId, moves: dict[TopicPartition, int], answer: asyncio.Future[Any]
+        self,
+        broker_id: BrokerId,
+        moves: dict[TopicPartition, int],
+        pause_s: float,
+        answer: asyncio.Future[Any],
     ) -> None:
         del self._in_flight[broker_id]
         if self._is_closed or answer.cancelled():
@@ -314,10 +320,10 @@ class Fetcher:
             for part in topic.partitions:
                 state = current.get(TopicPartition(topic.topic, part.partition_index))
                 if state is not None and state.is_fetchable:
-                    self._on_part(state, part)
+                    self._on_part(state, part, pause_s)
         self.wake()
 
-    def _on_part(self, state: PartitionState, part: FetchResponsePartition) -> None:
+    def _on_part(self, state: PartitionState, part: FetchResponsePartition, pause_s: float) -> None:
         code = ErrorCode.of(part.error_code)
         if code is not ErrorCode.NONE:
             self._on_error(state, code)
@@ -328,6 +334,7 @@ class Fetcher:
         if part.preferred_read_replica >= 0:
             state.preferred_replica = BrokerId(part.preferred_read_replica)
         if not part.records:
+            state.retry_at = self._loop.time() + pause_s
             return
         try:
             assert not hasattr(part.records, "file"), "decoding gives bytes"

@@ -44,6 +44,9 @@ from kavka.net.network import TcpNetwork
 
 log = logging.getLogger(__name__)
 
+_TABLE_BATCH_BYTES = 256 * 1024
+"""Size of a table's batches unless `batch.size` is given: its rows are all there, so nothing is gained by small ones."""
+
 
 class Producer:
     """Sends records. Use as an asynchronous context manager, or `start` and `close`.
@@ -69,6 +72,9 @@ class Producer:
         self._now_ms = self._clock.now_ms
         self._network = network or TcpNetwork()
         self._batch_bytes = checked.integer("batch.size")
+        self._table_batch_bytes = self._batch_bytes
+        if "batch.size" not in checked.given:
+            self._table_batch_bytes = _TABLE_BATCH_BYTES
         self._max_block_ms = checked.integer("max.block.ms")
         self._max_request_bytes = checked.integer("max.request.size")
         self._key_serializer = as_callable(checked, "key.serializer")
@@ -353,7 +359,7 @@ class Producer:
             metadata,
             partition,
             sticky,
-            batch_bytes=self._batch_bytes,
+            batch_bytes=self._table_batch_bytes,
             now_ms=self._now_ms(),
             compression=self._settings.compression,
             level=self._settings.level,

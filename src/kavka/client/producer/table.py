@@ -50,13 +50,13 @@ class SealedRecords:
         producer_id: int,
         producer_epoch: int,
         base_sequence: int,
-    ) -> bytes:
+    ) -> bytearray:
         """Return the batch with the producer's fields and a new checksum."""
         batch = bytearray(self._batch)
         _PRODUCER.pack_into(batch, _PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
         crc = crc32c(memoryview(batch)[CRC_START:])
         batch[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
-        return bytes(batch)
+        return batch
 
     def timestamp(self, index: int) -> int:
         """Return the timestamp of a record."""
@@ -104,7 +104,6 @@ def _by_partition(
 ) -> Iterator[tuple[int, Any]]:
     """Yield (partition, its rows)."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
@@ -124,6 +123,8 @@ def _by_partition(
         _check(partition, count)
         yield partition, table
         return
+    import pyarrow.compute as pc  # slow to import, and not needed for one partition
+
     numbers = pc.fill_null(numbers, sticky)
     for number in sorted(pc.unique(numbers).to_pylist()):
         _check(number, count)
