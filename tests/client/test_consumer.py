@@ -333,6 +333,18 @@ def test_a_fenced_static_member_is_told_so(broker, settings):
     assert broker.seen(ApiKey.LEAVE_GROUP) == []
 
 
+def test_a_member_that_was_refused_tries_again_with_the_next_poll(broker, settings):
+    broker.faults[ApiKey.JOIN_GROUP].append(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    async def work(consumer):
+        consumer.subscribe(["t"])
+        with pytest.raises(KafkaError, match="GROUP_AUTHORIZATION_FAILED"):
+            await consumer.poll(1000)
+        await until(consumer, consumer.assignment)
+
+    run(broker, settings, work, **{"group.id": "g"})
+
+
 def test_a_member_that_does_not_poll_leaves_the_group(broker, settings):
     told = Told()
 

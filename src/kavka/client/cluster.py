@@ -24,6 +24,7 @@ from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, 
 log = logging.getLogger(__name__)
 
 _IDLE_CHECK_S = 30.0
+_CLOSE_S = 1.0
 
 
 class Channel(IntEnum):
@@ -98,7 +99,12 @@ class Cluster:
             peers.append(self._bootstrap_peer)
         for peer in peers:
             peer.close()
-        await asyncio.gather(*(peer.wait_closed() for peer in peers))
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await asyncio.gather(*(peer.wait_closed() for peer in peers))
+        except TimeoutError:  # a broker that reads no more: what is queued for it is lost anyway
+            for peer in peers:
+                peer.abort()
         self._peers.clear()
 
     # Topics

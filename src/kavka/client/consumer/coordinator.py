@@ -174,6 +174,8 @@ class GroupMember:
             if not done:
                 return
             task, self._joining = self._joining, None
+            if task.exception() is not None:
+                self._needs_join = True  # whoever goes on polling tries again
             await self._adopt(task.result())
 
     async def leave(self, reason: str) -> None:

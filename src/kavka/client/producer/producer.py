@@ -45,7 +45,7 @@ from kavka.net.network import TcpNetwork
 log = logging.getLogger(__name__)
 
 _TABLE_BATCH_BYTES = 256 * 1024
-"""Size of a table's batches unless `batch.size` is given: its rows are all there, so nothing is gained by small ones."""
+"""Size of a table's batches unless `batch.size` is given: all rows are there, so small ones gain nothing."""
 
 
 class Producer:
