@@ -44,6 +44,14 @@ async def read(consumer, count):
     return found
 
 
+async def eventually(ask, holds):
+    """Return what `ask` answers once it `holds`: a KRaft broker learns of changes after the controller."""
+    async with asyncio.timeout(30):
+        while not holds(answer := await ask()):
+            await asyncio.sleep(0.05)
+    return answer
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_what_is_produced_is_consumed(any_broker, fresh_name, codec):
     async def main():
@@ -206,9 +214,11 @@ def test_the_admin_client_does_what_the_tools_need(any_broker, fresh_name):
             assert await admin.create_partitions({fresh_name: NewPartitions(3)}) == {
                 fresh_name: None
             }
-            assert fresh_name in await admin.list_topics()
-            described = await admin.describe_topics([fresh_name, fresh_name + "-not"])
-            assert len(described[fresh_name].partitions) == 3
+            await eventually(admin.list_topics, lambda names: fresh_name in names)
+            described = await eventually(
+                lambda: admin.describe_topics([fresh_name, fresh_name + "-not"]),
+                lambda found: len(found[fresh_name].partitions) == 3,
+            )
             refused = described[fresh_name + "-not"]
             assert refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert len((await admin.describe_cluster()).brokers) == 1
@@ -220,9 +230,10 @@ def test_the_admin_client_does_what_the_tools_need(any_broker, fresh_name):
                 {topic: [ConfigOp("retention.ms", "77")]}
             )
             assert changed == {topic: None}
-            configs = {e.name: e for e in (await admin.describe_configs([topic]))[topic]}
-            assert configs["retention.ms"].value == "77"
-            assert not configs["retention.ms"].is_default
+            await eventually(
+                lambda: admin.describe_configs({topic: ["retention.ms"]}),
+                lambda found: [(e.value, e.is_default) for e in found[topic]] == [("77", False)],
+            )
 
             async with Producer(of(any_broker)) as producer:
                 for i in range(10):
