@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,11 +107,52 @@ def test_reading_stops_while_too_many_requests_are_in_work() -> None:
     assert transport.calls == ["pause", "resume"]
 
 
+def test_frames_of_one_packet_are_not_handled_beyond_the_room() -> None:
+    async def story() -> None:
+        connection, handler, transport = opened(in_flight=2)
+        feed(connection, b"".join(frame(b"%d" % number) for number in range(5)))
+        assert len(handler.frames) == 2
+        connection.answer(handler.frames[0][0], [b"A"])
+        await asyncio.sleep(0)
+        assert [body for _slot, body in handler.frames] == [b"0", b"1", b"2"]
+        assert transport.calls == ["pause"]
+
+    asyncio.run(story())
+
+
+def test_a_packet_of_many_frames_lets_others_have_their_turns() -> None:
+    async def story() -> None:
+        connection, handler, transport = opened(in_flight=2000)
+        feed(connection, frame(b"") * 1000)
+        assert 0 < len(handler.frames) < 100
+        assert transport.calls == ["pause"]
+        turns = 0
+        while len(handler.frames) < 1000:
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns >= 10
+        assert transport.calls == ["pause", "resume"]
+
+    asyncio.run(story())
+
+
+def test_frames_that_wait_for_their_turn_go_with_their_connection() -> None:
+    async def story() -> None:
+        connection, handler, transport = opened(in_flight=2)
+        feed(connection, frame(b"") * 5)
+        connection.connection_lost(None)
+        connection.answer(handler.frames[0][0], [b"A"])
+        await asyncio.sleep(0)
+        assert (len(handler.frames), transport.sent) == (2, b"")
+
+    asyncio.run(story())
+
+
 def test_reading_stops_while_the_client_does_not_read() -> None:
     connection, handler, transport = opened()
+    feed(connection, frame(b"a"))
     connection.pause_writing()
     assert transport.calls == ["pause"]
-    feed(connection, frame(b"a"))
     connection.answer(handler.frames[0][0], [b"A"])
     assert transport.sent == b""
     connection.resume_writing()

@@ -2,7 +2,8 @@
 
 Every frame gets a `Slot` when it is read. Answers may become ready in any order; a slot leaves when all before it have
 left. Reading stops while too many requests are in work or too many answer bytes wait for a slow reader, so a connection
-costs bounded memory whatever its client does.
+costs bounded memory whatever its client does. Frames that came in one packet are handled a few at a time, so that a
+client which sends thousands at once keeps nobody else waiting.
 
     frames:   f1 f2 f3 f4          slots:  [ready][waits][ready][waits]
     on the wire: a1                          left  ^ a3 waits for a2
@@ -10,6 +11,7 @@ costs bounded memory whatever its client does.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
@@ -20,6 +22,8 @@ from kavka.doors import Part, Transport
 from kavka.net.frames import FrameReader, InvalidFrameSize
 
 log = logging.getLogger(__name__)
+
+_TURN_FRAMES = 16  # what one connection may have handled before the loop serves the others
 
 
 class Slot:
@@ -77,6 +81,8 @@ class Connection:
         self._handler = handler
         self._limits = limits
         self._reader = FrameReader(self._on_frame, limits.frame_bytes, chunk)
+        self._frames: deque[memoryview] = deque()  # received, not handled yet; of one packet
+        self._turn: asyncio.Handle | None = None
         self._slots: deque[Slot] = deque()
         self._transport: Transport | None = None
         self._taken = False
@@ -100,16 +106,15 @@ class Connection:
         return self._reader.get_buffer(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Handle the frames that are complete now, and send their answers together."""
-        self._corked = True
+        """Handle the first frames that are complete now, and send their answers together."""
         try:
             self._reader.buffer_updated(nbytes)
         except InvalidFrameSize as error:
+            self._handle_frames()
             log.warning("connection closed peer=%s reason=%s", self.peer_host, error)
             self.abort()
-        finally:
-            self._corked = False
-        self._flush()
+        else:
+            self._handle_frames()
 
     def eof_received(self) -> bool:
         """Close: nobody waits for the answers any more."""
@@ -118,6 +123,9 @@ class Connection:
     def connection_lost(self, exc: Exception | None) -> None:
         """Drop answers that wait, releasing the files they hold."""
         self._transport = None
+        self._frames.clear()
+        if self._turn is not None:
+            self._turn.cancel()
         for slot in self._slots:
             _release(slot.parts)
         self._slots.clear()
@@ -145,7 +153,7 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         """Whether no request is in work."""
-        return not self._slots
+        return not self._slots and not self._frames
 
     def answer(self, slot: Slot, parts: Sequence[Part]) -> None:
         """Give the answer of `slot`; empty parts mean that the request has none (acks=0)."""
@@ -170,11 +178,27 @@ class Connection:
     # -- inside
 
     def _on_frame(self, frame: memoryview) -> None:
-        if not self.is_open:
-            return
-        slot = Slot()
-        self._slots.append(slot)
-        self._handler.received(self, slot, frame)
+        if self.is_open:
+            self._frames.append(frame)
+
+    def _handle_frames(self) -> None:
+        """Take one turn: as many frames as there is room for, up to a number; their answers leave together."""
+        self._turn = None
+        self._corked = True
+        try:
+            for _ in range(min(_TURN_FRAMES, len(self._frames))):
+                if self._is_full or not self.is_open:
+                    break
+                slot = Slot()
+                self._slots.append(slot)
+                self._handler.received(self, slot, self._frames.popleft())
+        finally:
+            self._corked = False
+        self._flush()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._writing_paused or len(self._slots) >= self._limits.in_flight
 
     def _flush(self) -> None:
         """Send every answer at the head of the order."""
@@ -189,11 +213,15 @@ class Connection:
         self._pace()
 
     def _pace(self) -> None:
-        """Read while there is room for more requests."""
+        """Handle and read more while there is room for more requests."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        full = self._writing_paused or len(self._slots) >= self._limits.in_flight
+        full = self._is_full
+        if self._frames:
+            if not full and self._turn is None:
+                self._turn = asyncio.get_running_loop().call_soon(self._handle_frames)
+            full = True
         if full and not self._reading_paused:
             self._reading_paused = True
             transport.pause_reading()
