@@ -68,7 +68,7 @@ async def list_offsets(
             refusal = found.get(at)
             if refusal is None:
                 raise TimeoutError(f"no offset of {at} in {timeout_ms} ms") from None
-    return found
+    return {at: found[at] for at in wanted}
 
 
 async def _ask_until_known(
