@@ -96,6 +96,11 @@ class MetadataCache:
             return None
         return topic.partitions[where.partition]
 
+    def reached_by(self, listener_name: str) -> list[tuple[LiveBroker, Endpoint]]:
+        """Return the live brokers that have a listener of that name, and where it is."""
+        found = ((live, live.endpoint(listener_name)) for live in self.brokers.values())
+        return [(live, endpoint) for live, endpoint in found if endpoint is not None]
+
     def offline_of(self, replicas: Iterable[BrokerId]) -> list[BrokerId]:
         """Return those of `replicas` that are not alive."""
         return [broker for broker in replicas if broker not in self.brokers]

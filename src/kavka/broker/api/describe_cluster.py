@@ -26,20 +26,16 @@ def handle(
             endpoint_type=_BROKERS,
         )
     metadata = broker.metadata
-    brokers = []
-    for live in metadata.brokers.values():
-        endpoint = live.endpoint(context.listener_name)
-        if endpoint is not None:
-            brokers.append(
-                DescribeClusterResponseBroker(
-                    broker_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack
-                )
-            )
     answer = DescribeClusterResponse(
         endpoint_type=_BROKERS,
         cluster_id=metadata.cluster_id,
         controller_id=metadata.controller_id,
-        brokers=brokers,
+        brokers=[
+            DescribeClusterResponseBroker(
+                broker_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack
+            )
+            for live, endpoint in metadata.reached_by(context.listener_name)
+        ],
     )
     if request.include_cluster_authorized_operations:
         answer.cluster_authorized_operations = cluster_operations()

@@ -62,17 +62,13 @@ def _answer(
     topics: list[MetadataResponseTopic],
 ) -> MetadataResponse:
     metadata = broker.metadata
-    brokers = []
-    for live in metadata.brokers.values():
-        endpoint = live.endpoint(context.listener_name)
-        if endpoint is not None:
-            brokers.append(
-                MetadataResponseBroker(
-                    node_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack
-                )
-            )
     answer = MetadataResponse(
-        brokers=brokers,
+        brokers=[
+            MetadataResponseBroker(
+                node_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack
+            )
+            for live, endpoint in metadata.reached_by(context.listener_name)
+        ],
         cluster_id=metadata.cluster_id,
         controller_id=metadata.controller_id,
         topics=topics,
