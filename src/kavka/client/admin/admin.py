@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from kavka.client.admin import configs, groups, nodes, records, topics
+from kavka.client.admin import configs, eligible_leaders, groups, nodes, records, topics
 from kavka.client.admin.router import Router
 from kavka.client.cluster import Cluster
 from kavka.client.config import ADMIN, Config
@@ -112,6 +112,12 @@ class Admin:
         if names is None:
             return {**await topics.all_topics(self._router, timeout_ms)}
         return await topics.describe_topics(self._router, names, timeout_ms)
+
+    async def eligible_leaders(
+        self, names: Iterable[str], *, page_size: int = 2000, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, eligible_leaders.EligibleLeaders]:
+        """Return the replicas that may lead although they are out of sync (KIP-966); nothing before Kafka 3.7."""
+        return await eligible_leaders.eligible_leaders(self._router, names, page_size, timeout_ms)
 
     # Brokers
 

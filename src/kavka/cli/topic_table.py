@@ -1,0 +1,106 @@
+"""What `kavka topics --describe` prints: a line for a topic, a line for each of its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kavka.client.admin.admin import Admin
+from kavka.client.admin.configs import ConfigEntry, ConfigResource, ResourceType
+from kavka.client.admin.eligible_leaders import EligibleLeaders
+from kavka.client.admin.topics import TopicDescription
+from kavka.client.metadata import PartitionMetadata
+from kavka.errors import KafkaError
+from kavka.ids import TopicPartition, uuid_text
+
+
+class Problems(NamedTuple):
+    """Which partitions are asked for; with none of these, all."""
+
+    under_replicated: bool = False
+    unavailable: bool = False
+    under_min_isr: bool = False
+    at_min_isr: bool = False
+
+    def has(self, part: PartitionMetadata, live: Iterable[int], min_isr: int) -> bool:
+        """Tell whether the partition has one of the problems."""
+        in_sync = len(part.in_sync_replicas)
+        return (
+            (self.under_replicated and in_sync < len(part.replicas))
+            or (self.unavailable and part.leader not in live)
+            or (self.under_min_isr and in_sync < min_isr)
+            or (self.at_min_isr and in_sync == min_isr)
+        )
+
+
+async def describe(
+    admin: Admin,
+    topics: Sequence[TopicDescription],
+    problems: Problems,
+    overrides_only: bool,
+    page_size: int,
+) -> list[str]:
+    """Return the lines about the topics, in order of their names."""
+    if not topics:
+        return []
+    live = {broker.broker_id for broker in (await admin.describe_cluster()).brokers}
+    settings = await _settings(admin, topics)
+    leaders = (
+        {}
+        if overrides_only
+        else await admin.eligible_leaders((t.name for t in topics), page_size=page_size)
+    )
+    lines: list[str] = []
+    for topic in sorted(topics, key=lambda topic: topic.name):
+        changed = [entry for entry in settings[topic.name] if not entry.is_default]
+        if not any(problems) and (changed or not overrides_only):
+            lines.append(topic_line(topic, changed))
+        if overrides_only:
+            continue
+        min_isr = _min_isr(settings[topic.name])
+        for part in topic.partitions:
+            if not any(problems) or problems.has(part, live, min_isr):
+                known = leaders.get(TopicPartition(topic.name, part.partition))
+                lines.append(partition_line(topic.name, part, known))
+    return lines
+
+
+async def _settings(
+    admin: Admin, topics: Sequence[TopicDescription]
+) -> dict[str, list[ConfigEntry]]:
+    resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
+    found = {}
+    for resource, entries in (await admin.describe_configs(resources)).items():
+        if isinstance(entries, KafkaError):
+            raise entries
+        found[resource.name] = entries
+    return found
+
+
+def _min_isr(settings: Sequence[ConfigEntry]) -> int:
+    values = (entry.value for entry in settings if entry.name == "min.insync.replicas")
+    return int(next(values, None) or 1)
+
+
+def topic_line(topic: TopicDescription, changed: Sequence[ConfigEntry]) -> str:
+    """Return the line about a topic as a whole."""
+    replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
+    settings = ",".join(f"{entry.name}={entry.value}" for entry in changed)
+    return (
+        f"Topic: {topic.name}\tTopicId: {uuid_text(topic.topic_id)}\tPartitionCount: {len(topic.partitions)}"
+        f"\tReplicationFactor: {replicas}\tConfigs: {settings}"
+    )
+
+
+def partition_line(topic: str, part: PartitionMetadata, leaders: EligibleLeaders | None) -> str:
+    """Return the line about a partition."""
+    eligible, last_known = leaders or (None, None)
+    return (
+        f"\tTopic: {topic}\tPartition: {part.partition}\tLeader: {part.leader if part.leader >= 0 else 'none'}"
+        f"\tReplicas: {_brokers(part.replicas)}\tIsr: {_brokers(part.in_sync_replicas)}"
+        f"\tElr: {_brokers(eligible)}\tLastKnownElr: {_brokers(last_known)}"
+    )
+
+
+def _brokers(brokers: Iterable[int] | None) -> str:
+    return "N/A" if brokers is None else ",".join(map(str, brokers))
