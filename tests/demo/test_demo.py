@@ -80,3 +80,15 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     assert process.returncode == 1
     assert err.count("\n") == 1
     assert "none.log" in err
+
+
+def test_a_missing_java_is_one_sentence_that_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+    process = start(tmp_path)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err == (
+        "kavka demo: Spark needs Java 17: install a JDK 17 (Debian: openjdk-17-jre-headless)\n"
+    )
