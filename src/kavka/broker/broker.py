@@ -1,6 +1,6 @@
 """One broker: its parts, its start and its stop.
 
-    start   directories locked, logs loaded -> registry opened -> listeners bound -> registered -> controller -> duties
+    start   directories locked -> registry opened -> logs loaded -> listeners bound -> controller elected -> duties
     stop    listeners closed -> groups unloaded -> answers sent -> logs flushed and closed -> marker -> registry closed
 
 A broker that stops cleanly leaves Kafka's marker, so that its next start recovers nothing.
@@ -28,7 +28,7 @@ from kavka.core.fetch_session import FetchSessionCache
 from kavka.doors import Host, Listener
 from kavka.net.connection import Connection, Limits
 from kavka.registry.embedded import EmbeddedRegistry
-from kavka.registry.interface import ensure_path
+from kavka.registry.interface import ensure_paths
 from kavka.wire.stored import znodes
 
 log = logging.getLogger(__name__)
@@ -73,14 +73,13 @@ class Broker:
     async def _start(self) -> list[Endpoint]:
         host = self.host
         self.replicas.on_all_failed = self._fail
-        await self.replicas.open()
+        await self.replicas.lock()
         self.registry = await EmbeddedRegistry.open(
             host.disk, self.replicas.first_directory, host.clock, host.chance
         )
         self._registry_is_open = True
         self.registry.on_failure = self.replicas.registry_failed
-        for path in znodes.PERSISTENT_ROOTS:
-            await ensure_path(self.registry, path)
+        await ensure_paths(self.registry, znodes.PERSISTENT_ROOTS)
         identity = await establish_identity(self)
         self.broker_id = identity.broker_id
         self.metadata = MetadataCache(identity.cluster_id)
@@ -95,7 +94,8 @@ class Broker:
             host.clock,
             host.chance,
         )
-        await self._load_broker_configs()
+        await self._load_configs()
+        await self.replicas.load()
         endpoints = await self._bind()
         await self._register(endpoints)
         await self.controller.start(bump_epochs=not self.replicas.was_clean)
@@ -103,13 +103,17 @@ class Broker:
         self.duties.start()
         return endpoints
 
-    async def _load_broker_configs(self) -> None:
+    async def _load_configs(self) -> None:
+        """Learn what brokers and topics override, before the logs are opened under it."""
         for default in (True, False):
             entity = znodes.DEFAULT_ENTITY if default else str(self.broker_id)
             path = znodes.config_path("brokers", entity)
             if await self.registry.stat(path) is not None:
                 data, _stat = await self.registry.get(path)
                 self.configs.put_broker(znodes.decode_config(data), default=default)
+        for node in await self.registry.children("/config/topics"):
+            data, _stat = await self.registry.get(f"/config/topics/{node}")
+            self.configs.put_topic(znodes.entity_name(node), znodes.decode_config(data))
 
     async def _bind(self) -> list[Endpoint]:
         """Open the listeners; return what is advertised, with the ports that were taken for 0."""

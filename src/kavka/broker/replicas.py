@@ -41,7 +41,7 @@ class Replicas:
             )
             for path in config.log_directories
         ]
-        self.store = LogStore(directories, lambda _topic: LogConfig())
+        self.store = LogStore(directories, lambda topic: log_config(broker.configs.topic(topic)))
         self._hosted: dict[TopicPartition, Replica] = {}
         self._is_open = False
         self.on_all_failed: Callable[[str], None] | None = None
@@ -49,13 +49,14 @@ class Replicas:
 
     # -- directories
 
-    async def open(self) -> None:
-        """Lock the directories and load the logs in them, recovering those that were not closed cleanly.
-
-        Raise BlockingIOError when another broker uses a directory, OSError when none can be used.
-        """
-        await self.store.open()
+    async def lock(self) -> None:
+        """Take the directories. Raise BlockingIOError when another broker uses one, OSError when none can be used."""
         self._is_open = True
+        await self.store.lock()
+
+    async def load(self) -> None:
+        """Load the logs, with their topics' settings, recovering those that were not closed cleanly."""
+        await self.store.load()
         for where, recovery in self.store.recoveries.items():
             report = log.warning if recovery.cut_bytes else log.info
             report(

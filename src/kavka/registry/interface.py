@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from kavka.core.znodes import ANY_VERSION, Event, Operation, Stat, ZnodeError
+from kavka.core.znodes import ANY_VERSION, Create, Event, Operation, Stat, ZnodeError
 
 Watch = Callable[[Event], None]
 
@@ -64,6 +64,19 @@ class Registry(Protocol):
     async def close(self) -> None:
         """End the session: its ephemeral nodes go."""
         ...
+
+
+async def ensure_paths(registry: Registry, paths: Iterable[str]) -> None:
+    """Make all that is missing of some persistent paths, in one multi."""
+    missing: dict[str, None] = {}
+    for path in paths:
+        above: list[str] = []
+        while path and path not in missing and await registry.stat(path) is None:
+            above.append(path)
+            path = path.rsplit("/", 1)[0]
+        missing.update(dict.fromkeys(reversed(above)))
+    if missing:
+        await registry.multi([Create(path) for path in missing])
 
 
 async def ensure_path(registry: Registry, path: str) -> None:

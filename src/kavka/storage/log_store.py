@@ -68,6 +68,7 @@ class LogStore:
         """The logs for which opening was more than reading."""
         self.unreadable: dict[TopicPartition, CorruptFile] = {}
         """The logs that could not be opened and may not be cut; they are left as they are."""
+        self._is_loaded = False
         self._config_of = config_of
         self._loads_at_once = loads_at_once
         self._logs: dict[TopicPartition, Log] = {}
@@ -97,10 +98,14 @@ class LogStore:
     # Start and stop
 
     async def open(self) -> None:
-        """Lock all directories and load their logs; one that cannot be used goes offline and the others serve.
+        """Lock all directories and load their logs. Raise as `lock` and `load`."""
+        await self.lock()
+        await self.load()
 
-        Raise BlockingIOError when another process uses one, OSError when none can be used, ValueError when two
-        hold the same partition.
+    async def lock(self) -> None:
+        """Take all directories; one that cannot be used goes offline and the others serve.
+
+        Raise BlockingIOError when another process uses one, OSError when none can be used.
         """
         for directory in self.directories:
             try:
@@ -109,7 +114,18 @@ class LogStore:
                 raise
             except OSError as error:
                 directory.fail(error)
+        self._check_online()
+
+    async def load(self) -> None:
+        """Load the logs of all directories, with the settings that `config_of` gives now.
+
+        Raise OSError when no directory can be used, ValueError when two hold the same partition.
+        """
         await asyncio.gather(*(self._load_directory(d) for d in self._online()))
+        self._check_online()
+        self._is_loaded = True
+
+    def _check_online(self) -> None:
         if not self._online():
             failure = self.directories[0].failure
             assert failure is not None
@@ -185,7 +201,13 @@ class LogStore:
     async def close(
         self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1
     ) -> None:
-        """Stop in order: flush and close all logs, write the checkpoints, leave the clean-shutdown markers."""
+        """Stop in order: flush and close all logs, write the checkpoints, leave the clean-shutdown markers.
+
+        Before all logs are loaded only the locks are given up: what is on disk stays as it was found.
+        """
+        if not self._is_loaded:
+            await self._abandon()
+            return
         for directory in self.directories:
             try:
                 await directory.settle()
@@ -196,6 +218,10 @@ class LogStore:
             except LogDirectoryFailed as error:
                 logger.warning("log directory could not be closed cleanly reason=%s", error)
             await directory.close(is_clean=True, broker_epoch=broker_epoch)
+
+    async def _abandon(self) -> None:
+        for directory in self.directories:
+            await directory.close(is_clean=directory.was_clean)
 
     async def _close_logs(self, directory: LogDirectory) -> None:
         slots = asyncio.Semaphore(self._loads_at_once)

@@ -1,0 +1,114 @@
+"""Starts that fail change nothing, and starts that succeed know what the last stop was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kavka.ids import TopicPartition
+from kavka.registry.journal import CorruptRegistry
+from kavka.wire.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestConfig,
+    CreateTopicsRequestTopic,
+)
+
+Run = Callable[..., None]
+MARKER = ".kafka_cleanshutdown"
+
+
+async def nothing(served: Any) -> None:
+    """Start and stop."""
+
+
+async def some_records(served: Any) -> None:
+    await served.topic("t")
+    await served.produce("t", b"a", b"b")
+
+
+def damage_registry(directory: Path) -> None:
+    snapshot = directory / "kavka-registry.snapshot"
+    data = bytearray(snapshot.read_bytes())
+    data[-1] ^= 1
+    snapshot.write_bytes(data)
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_a_failed_start_leaves_the_marker_as_it_was(
+    run: Run, tmp_path: Path, was_clean: bool
+) -> None:
+    run(some_records)
+    marker = tmp_path / "data" / MARKER
+    if not was_clean:
+        marker.unlink()
+    damage_registry(tmp_path / "data")
+    with pytest.raises(CorruptRegistry):
+        run(nothing)
+    assert marker.exists() is was_clean
+
+
+def test_a_port_that_is_taken_is_named(run: Run, tmp_path: Path) -> None:
+    async def story(served: Any) -> None:
+        from kavka.broker.broker import Broker
+        from kavka.broker.host import RealHost
+
+        settings = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{served.port}",
+            "log.dirs": str(tmp_path / "other"),
+        }
+        with pytest.raises(OSError, match=str(served.port)):
+            await Broker(settings, RealHost()).start()
+
+    run(story)
+
+
+def test_a_directory_in_use_is_refused(run: Run, tmp_path: Path) -> None:
+    async def story(served: Any) -> None:
+        from kavka.broker.broker import Broker
+        from kavka.broker.host import RealHost
+
+        settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "data")}
+        with pytest.raises(BlockingIOError):
+            await Broker(settings, RealHost()).start()
+        assert (await served.produce("t", b"a")).error_code == 3  # it serves on
+        await some_records(served)
+
+    run(story)
+    assert (tmp_path / "data" / MARKER).exists()
+
+
+def test_the_leader_epoch_grows_only_after_an_unclean_stop(run: Run, tmp_path: Path) -> None:
+    epochs: list[int] = []
+
+    async def note(served: Any) -> None:
+        await served.topic("t")
+        replica = served.broker.replicas.find(TopicPartition("t", 0))
+        epochs.append(replica.partition.leader_epoch)
+
+    run(note)
+    run(note)
+    (tmp_path / "data" / MARKER).unlink()
+    run(note)
+    assert epochs == [0, 0, 1]
+
+
+def test_logs_are_opened_with_their_topics_settings(run: Run, tmp_path: Path) -> None:
+    async def before(served: Any) -> None:
+        config = CreateTopicsRequestConfig(name="index.interval.bytes", value="100")
+        topic = CreateTopicsRequestTopic(
+            name="t", num_partitions=1, replication_factor=1, configs=[config]
+        )
+        await served.send(CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+        for _ in range(20):
+            await served.produce("t", b"x" * 200)
+
+    run(before)
+    index = tmp_path / "data" / "t-0" / "00000000000000000000.index"
+    written = index.read_bytes()
+    assert len(written) > 8 * 10
+    (tmp_path / "data" / MARKER).unlink()
+    run(nothing)
+    assert index.read_bytes() == written
