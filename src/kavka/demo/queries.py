@@ -24,13 +24,10 @@ _KEPT_WINDOWS = 50
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a query is: offsets taken, offsets that wait, and rows per second of its last batch."""
+    """How far a query is: records of the access topic that it has taken, and rows per second of its last batch."""
 
-    taken: int
-    lag: int
-    rows_per_second: float
-    rows_dropped: int
-    """Rows that Spark's own watermark has dropped in that batch."""
+    taken: int = 0
+    rows_per_second: float = 0.0
 
 
 class Queries:
@@ -96,12 +93,8 @@ class Queries:
         )
 
     def progress(self) -> dict[str, Progress]:
-        """Return how far each query is; queries that have not finished a batch are left out."""
-        return {
-            name: progress_of(query.lastProgress)
-            for name, query in self._queries.items()
-            if query.lastProgress is not None
-        }
+        """Return how far each query is."""
+        return {name: progress_of(query.lastProgress) for name, query in self._queries.items()}
 
     def check(self) -> None:
         """Raise the exception of the first query that has failed."""
@@ -112,10 +105,7 @@ class Queries:
 
     def have_taken(self, records: int) -> bool:
         """Tell whether every query has finished this many records of the access topic."""
-        progress = self.progress()
-        return len(progress) == len(self._queries) and all(
-            one.taken >= records for one in progress.values()
-        )
+        return all(one.taken >= records for one in self.progress().values())
 
     def finish(self) -> None:
         """Wait until nothing is left to do, so that the groups have committed the end as well."""
@@ -129,11 +119,12 @@ class Queries:
 
 
 def progress_of(report: Any) -> Progress:
-    """Read Spark's report of a batch. Offsets count from 0, so their sum is the number of records."""
-    source = report["sources"][0]
-    taken, latest = _sum(source["endOffset"]), _sum(source["latestOffset"])
-    dropped = sum(state["numRowsDroppedByWatermark"] for state in report["stateOperators"])
-    return Progress(taken, max(latest - taken, 0), report["processedRowsPerSecond"] or 0.0, dropped)
+    """Read Spark's report of a batch, None before the first; the sum of its offsets is a number of records."""
+    if report is None:
+        return Progress()
+    return Progress(
+        _sum(report["sources"][0]["endOffset"]), report["processedRowsPerSecond"] or 0.0
+    )
 
 
 def _sum(offsets: str | None) -> int:

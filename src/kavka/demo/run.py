@@ -162,7 +162,8 @@ class _Demo:
             sent=sent.sent,
             sent_per_second=self._rate.of(now, sent.sent),
             queries={
-                name: (one.lag, one.rows_per_second) for name, one in queries.progress().items()
+                name: (max(sent.sent - one.taken, 0), one.rows_per_second)
+                for name, one in queries.progress().items()
             },
             window_start_s=window,
             top_pages=pages,
@@ -228,7 +229,7 @@ def _report(sent: Tally, checks: list[Check], bootstrap: str, *, keep: bool) -> 
 def _attach(bootstrap: str) -> str:
     return f"""
 The broker is at {bootstrap} until Ctrl-C. Attach with
-  kcat:     kcat -b {bootstrap} -t alerts -o beginning
+  kcat:     kcat -C -b {bootstrap} -t alerts -o beginning
   Kafka:    kafka-console-consumer.sh --bootstrap-server {bootstrap} --topic dead-letters --from-beginning \\
               --property print.headers=true
   lag:      kafka-consumer-groups.sh --bootstrap-server {bootstrap} --describe --all-groups
