@@ -10,11 +10,14 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from kavka.settings.declaration import InvalidSetting
 from kavka.settings.properties import parse_properties
 
 log = logging.getLogger("kavka")
+T = TypeVar("T")
 
 _USAGE = """usage: kavka server-start [-daemon] [server.properties] [--override property=value]...
 
@@ -89,9 +92,10 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     from kavka.broker.identity import IdentityError
     from kavka.registry.journal import CorruptRegistry
 
+    told = _listen_for_signals()
     try:
         broker = Broker(settings, RealHost.for_settings(settings))
-        endpoints = await broker.start()
+        endpoints = await _unless_told(told, broker.start())
     except InvalidSetting as error:
         return _failed(str(error))
     except BlockingIOError as error:
@@ -105,13 +109,15 @@ async def _serve(settings: dict[str, str], started: float) -> int:
         return _failed(
             f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
         )
+    if endpoints is None:
+        return 0
     took = time.monotonic() - started
     shown = ",".join(str(endpoint) for endpoint in endpoints)
     print(f"kavka broker {broker.broker_id} ready: {shown} in {took:.2f} s", flush=True)
     # What the start made lives as long as the broker: the collector need not walk it again.
     gc.collect()
     gc.freeze()
-    reason = await _until_told_to_stop(broker.failed)
+    reason = await _until_told_to_stop(told, broker.failed)
     if reason is not None:
         log.error("broker stopped broker=%d reason=%s", broker.broker_id, reason)
         print(f"kavka server-start: {reason}", file=sys.stderr)
@@ -119,12 +125,29 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     return 0 if reason is None else 1
 
 
-async def _until_told_to_stop(failed: asyncio.Future[str]) -> str | None:
-    """Return None on a signal, the reason when the broker cannot go on."""
-    loop = asyncio.get_running_loop()
+def _listen_for_signals() -> asyncio.Event:
+    """Return an event that SIGTERM and SIGINT set from now on."""
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    return told
+
+
+async def _unless_told(told: asyncio.Event, start: Coroutine[Any, Any, T]) -> T | None:
+    """Return what the start gives, or None when a signal came first: the start is then taken back."""
+    starting = asyncio.ensure_future(start)
+    telling = asyncio.ensure_future(told.wait())
+    await asyncio.wait({starting, telling}, return_when=asyncio.FIRST_COMPLETED)
+    telling.cancel()
+    if starting.done():
+        return starting.result()
+    starting.cancel()
+    await asyncio.wait({starting})
+    return None
+
+
+async def _until_told_to_stop(told: asyncio.Event, failed: asyncio.Future[str]) -> str | None:
+    """Return None on a signal, the reason when the broker cannot go on."""
     failed.add_done_callback(lambda _failed: told.set())
     await told.wait()
     return failed.result() if failed.done() else None

@@ -86,7 +86,6 @@ class SegmentRecovery:
         else:
             self._commit_last(epochs, producers)
         self._last = None
-        segment.note_largest_timestamp()
         if segment.size < size:
             segment.cut_file(segment.size)
             # Later flushes begin at the recovery point, which may be where this file ends now.
