@@ -279,6 +279,22 @@ def test_offsets_are_found_by_time(run: Run) -> None:
     run(story)
 
 
+@pytest.mark.parametrize("version", [10, 11])
+def test_metadata_by_topic_id_is_refused_where_kafka_refuses_it(run: Run, version: int) -> None:
+    async def story(served: Any) -> None:
+        await create(served, "t")
+        topic_id = served.broker.metadata.topics["t"].topic_id
+        for asked in (
+            MetadataRequestTopic(name=None, topic_id=topic_id),
+            MetadataRequestTopic(name=None, topic_id=b"x" * 16),
+            MetadataRequestTopic(name=None),
+        ):
+            (found,) = (await served.send(MetadataRequest(topics=[asked]), version)).topics
+            assert (found.error_code, found.name) == (ErrorCode.INVALID_REQUEST, "")
+
+    run(story)
+
+
 def test_a_directory_keeps_its_broker(run: Run) -> None:
     async def story(served: Any) -> None:
         assert served.broker.broker_id == 7

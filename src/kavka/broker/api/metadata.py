@@ -21,6 +21,8 @@ from kavka.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
+_FIRST_BY_TOPIC_ID = 12
+
 
 def handle(
     broker: Broker, context: RequestContext, request: MetadataRequest
@@ -33,14 +35,19 @@ def handle(
     missing = _to_create(broker, wanted) if request.allow_auto_topic_creation else []
     if missing and broker.config.flag("auto.create.topics.enable"):
         return _create_and_answer(broker, context, request, missing)
-    return _answer(broker, context, request, [_asked(broker, topic, request) for topic in wanted])
+    return _answer(
+        broker,
+        context,
+        request,
+        [_asked(broker, topic, request, context.version) for topic in wanted],
+    )
 
 
 async def _create_and_answer(
     broker: Broker, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
     await asyncio.gather(*(broker.create_topic_automatically(name) for name in missing))
-    topics = [_asked(broker, topic, request) for topic in request.topics or ()]
+    topics = [_asked(broker, topic, request, context.version) for topic in request.topics or ()]
     return _answer(broker, context, request, topics)
 
 
@@ -79,10 +86,12 @@ def _answer(
 
 
 def _asked(
-    broker: Broker, wanted: MetadataRequestTopic, request: MetadataRequest
+    broker: Broker, wanted: MetadataRequestTopic, request: MetadataRequest, version: int
 ) -> MetadataResponseTopic:
     """Return a topic that was asked for by name, or by id when it has no name."""
     topic_id, name = TopicId(wanted.topic_id), wanted.name
+    if version < _FIRST_BY_TOPIC_ID and (name is None or topic_id != NO_TOPIC_ID):
+        return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name or "")
     if topic_id != NO_TOPIC_ID:
         name = broker.metadata.name_of(topic_id)
         if name is None:
