@@ -112,6 +112,16 @@ def test_signal_stops_cleanly_and_nothing_is_lost(number: signal.Signals, tmp_pa
         assert [f.message for f in found] == messages
 
 
+def test_broker_that_is_told_to_stop_as_soon_as_it_is_ready_stops_cleanly(tmp_path: Path) -> None:
+    command = kavka_command("server-start", *_overrides(tmp_path / "logs"))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert b"ready" in process.stdout.readline()
+        process.terminate()
+        assert process.wait(30) == 0
+    assert (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
+
+
 def test_broker_stops_in_time_while_consumers_wait(tmp_path: Path) -> None:
     broker = start_kavka(tmp_path, {"group.min.session.timeout.ms": "1000"})
     Librdkafka().produce(broker.bootstrap, "t", [Message(b"v")], "none", True)
