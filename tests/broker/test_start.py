@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from kavka.wire.messages.create_topics import (
 
 Run = Callable[..., None]
 MARKER = ".kafka_cleanshutdown"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
 async def nothing(served: Any) -> None:
@@ -63,6 +65,23 @@ def test_a_port_that_is_taken_is_named(run: Run, tmp_path: Path) -> None:
             await Broker(settings, RealHost()).start()
 
     run(story)
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_a_start_that_finds_its_port_taken_leaves_the_marker_as_it_was(
+    run: Run, tmp_path: Path, was_clean: bool
+) -> None:
+    run(some_records)
+    marker, offsets = tmp_path / "data" / MARKER, tmp_path / "data" / HIGH_WATERMARKS
+    before = offsets.read_bytes()
+    if not was_clean:
+        marker.unlink()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=str(port)):
+            run(nothing, listeners=f"PLAINTEXT://127.0.0.1:{port}")
+    assert marker.exists() is was_clean
+    assert offsets.read_bytes() == before
 
 
 def test_a_directory_in_use_is_refused(run: Run, tmp_path: Path) -> None:

@@ -182,9 +182,9 @@ class Broker:
         await self.dispatcher.stop()
         self.produce_purgatory.close()
         self.fetch_purgatory.close()
-        await self._close_storage()
+        await self._close_storage(is_clean=True)
 
-    async def _close_storage(self) -> None:
+    async def _close_storage(self, *, is_clean: bool) -> None:
         """Close the registry before the logs: their directories hold its lock."""
         if self._registry_is_open:
             self._registry_is_open = False
@@ -192,12 +192,15 @@ class Broker:
                 await self.registry.close()
             except (OSError, ConnectionError) as error:
                 log.warning("registry not closed cleanly reason=%s", error)
-        await self.replicas.close()
+        await self.replicas.close(is_clean=is_clean)
 
     async def _abandon(self) -> None:
-        """Let go of what a failed start holds."""
+        """Let go of what a failed start holds.
+
+        After an unclean stop the next start must know of it, too: only a start that goes through raises the epochs.
+        """
         self._close_listeners()
-        await self._close_storage()
+        await self._close_storage(is_clean=self.replicas.was_clean)
 
     def _fail(self, reason: str) -> None:
         if not self.failed.done():

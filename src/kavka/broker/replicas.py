@@ -245,11 +245,11 @@ class Replicas:
     def _high_watermarks(self) -> dict[TopicPartition, int]:
         return {replica.where: replica.partition.high_watermark for replica in self}
 
-    async def close(self) -> None:
-        """Flush and close everything, and leave the marker of a clean stop. Calling it twice is allowed."""
+    async def close(self, *, is_clean: bool = True) -> None:
+        """Flush and close everything, and leave the marker of a clean stop if `is_clean`. Twice is allowed."""
         if self._is_open:
             self._is_open = False
-            await self.store.close(self._high_watermarks())
+            await self.store.close(self._high_watermarks(), is_clean=is_clean)
 
 
 def log_config(values: Mapping[str, Value]) -> LogConfig:

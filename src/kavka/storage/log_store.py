@@ -199,10 +199,16 @@ class LogStore:
             self.recoveries[topic_partition] = log.recovery
 
     async def close(
-        self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1
+        self,
+        high_watermarks: Mapping[TopicPartition, int],
+        *,
+        broker_epoch: int = -1,
+        is_clean: bool = True,
     ) -> None:
         """Stop in order: flush and close all logs, write the checkpoints, leave the clean-shutdown markers.
 
+        Without `is_clean` there are no markers: the next start is one after an unclean stop. A high watermark that is
+        not given stays what it was when the logs were loaded.
         Before all logs are loaded only the locks are given up: what is on disk stays as it was found.
         """
         if not self._is_loaded:
@@ -214,10 +220,12 @@ class LogStore:
                 await self._close_logs(directory)
                 if directory.failure is None:
                     await self._write_checkpoints(directory)
-                    await self._write_high_watermarks(directory, high_watermarks)
+                    await self._write_high_watermarks(
+                        directory, {**self.high_watermarks, **high_watermarks}
+                    )
             except LogDirectoryFailed as error:
                 logger.warning("log directory could not be closed cleanly reason=%s", error)
-            await directory.close(is_clean=True, broker_epoch=broker_epoch)
+            await directory.close(is_clean=is_clean, broker_epoch=broker_epoch)
 
     async def _abandon(self) -> None:
         for directory in self.directories:
