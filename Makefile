@@ -41,9 +41,10 @@ chaos: ## kill -9 a broker under load, 100 times
 	@scripts/setup.sh test
 	KAVKA_KILLS=$(or $(KILLS),100) $(PY) -m pytest -m chaos -s tests/chaos
 
-bench: ## side by side with Apache Kafka
+bench: ## side by side with Apache Kafka, and Spark's connector with ours
 	@scripts/setup.sh test
 	PYTHONPATH=bench:tests/compat $(PY) -m apache.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
+	$(PY) bench/spark.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,5))
 
 passed: ## rewrite tests/compat/PASSED.txt after tests were added
 	@scripts/setup.sh test
