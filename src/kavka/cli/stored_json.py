@@ -19,7 +19,8 @@ def json_of(message: Any, version: int) -> dict[str, Any]:
     Fields that the version lacks are left out, tagged ones also at their default; bytes are base64.
     """
     found: dict[str, Any] = {}
-    for field in fields_of(type(message)):
+    declared: Any = type(message)
+    for field in fields_of(declared):
         value = getattr(message, field.name)
         if version not in field.versions:
             continue
