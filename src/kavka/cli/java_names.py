@@ -22,6 +22,7 @@ _NAMES = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "TopicExistsException",
     ErrorCode.INVALID_CONFIG: "InvalidConfigurationException",
     ErrorCode.NON_EMPTY_GROUP: "GroupNotEmptyException",
+    ErrorCode.KAFKA_STORAGE_ERROR: "KafkaStorageException",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "TopicAuthorizationException",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "GroupAuthorizationException",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ClusterAuthorizationException",

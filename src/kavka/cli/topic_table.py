@@ -85,7 +85,7 @@ def _min_isr(settings: Sequence[ConfigEntry]) -> int:
 def topic_line(topic: TopicDescription, changed: Sequence[ConfigEntry]) -> str:
     """Return the line about a topic as a whole."""
     replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
-    settings = ",".join(f"{entry.name}={entry.value}" for entry in changed)
+    settings = ",".join(f"{entry.name}={_shown(entry.value)}" for entry in changed)
     return (
         f"Topic: {topic.name}\tTopicId: {uuid_text(topic.topic_id)}\tPartitionCount: {len(topic.partitions)}"
         f"\tReplicationFactor: {replicas}\tConfigs: {settings}"
@@ -104,3 +104,7 @@ def partition_line(topic: str, part: PartitionMetadata, leaders: EligibleLeaders
 
 def _brokers(brokers: Iterable[int] | None) -> str:
     return "N/A" if brokers is None else ",".join(map(str, brokers))
+
+
+def _shown(value: str | None) -> str:
+    return "null" if value is None else value

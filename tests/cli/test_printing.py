@@ -1,0 +1,129 @@
+"""Lines and tables, byte for byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.cli.broker_api_versions import api_lines
+from kavka.cli.config_entries import entry_line
+from kavka.cli.group_description import assignment_text
+from kavka.cli.group_tables import Column, table
+from kavka.cli.java_names import java_name, spelt_together
+from kavka.cli.log_dirs import log_dir_json
+from kavka.cli.topic_table import Problems, partition_line, topic_line
+from kavka.client.admin.configs import ConfigEntry, ConfigSynonym
+from kavka.client.admin.eligible_leaders import EligibleLeaders
+from kavka.client.admin.nodes import LogDir, LogDirReplica
+from kavka.client.metadata import PartitionMetadata, TopicMetadata
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kavka.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
+
+
+def _partition(leader: int, in_sync: tuple[int, ...]) -> PartitionMetadata:
+    replicas = (BrokerId(0), BrokerId(1))
+    isr = tuple(BrokerId(broker) for broker in in_sync)
+    return PartitionMetadata(0, BrokerId(leader), LeaderEpoch(1), replicas, isr, (), ErrorCode.NONE)
+
+
+def test_columns_grow_with_their_cells_and_the_last_is_not_padded() -> None:
+    columns = [Column("GROUP", 7), Column("N", 3, grows=False), Column("REST", 0)]
+    assert table(columns, [["g" * 9, 12345, "x"], ["g", 1, ""]]) == (
+        "GROUP     N   REST\nggggggggg 12345 x\ng         1   \n"
+    )
+
+
+def test_a_topic_is_told_with_its_own_settings() -> None:
+    topic = TopicMetadata("t", TopicId(bytes(15) + b"\5"), False, (_partition(0, (0, 1)),))
+    settings = [ConfigEntry("a", "1", 1, False, False), ConfigEntry("b", None, 4, True, False)]
+    assert topic_line(topic, settings) == (
+        "Topic: t\tTopicId: AAAAAAAAAAAAAAAAAAAABQ\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: a=1,b=None"
+    ).replace("None", "null")
+
+
+def test_a_partition_is_told_with_leader_and_replicas() -> None:
+    assert partition_line("t", _partition(-1, (1,)), EligibleLeaders((0,), ())) == (
+        "\tTopic: t\tPartition: 0\tLeader: none\tReplicas: 0,1\tIsr: 1\tElr: 0\tLastKnownElr: "
+    )
+    assert partition_line("t", _partition(0, (0, 1)), None).endswith(
+        "\tLeader: 0\tReplicas: 0,1\tIsr: 0,1\tElr: N/A\tLastKnownElr: N/A"
+    )
+
+
+@pytest.mark.parametrize(
+    ("problems", "leader", "in_sync", "expected"),
+    [
+        (Problems(under_replicated=True), 0, (0,), True),
+        (Problems(under_replicated=True), 0, (0, 1), False),
+        (Problems(unavailable=True), -1, (0, 1), True),
+        (Problems(unavailable=True), 1, (0, 1), True),
+        (Problems(unavailable=True), 0, (0, 1), False),
+        (Problems(under_min_isr=True), 0, (0,), True),
+        (Problems(under_min_isr=True), 0, (0, 1), False),
+        (Problems(at_min_isr=True), 0, (0, 1), True),
+        (Problems(at_min_isr=True, under_replicated=True), 0, (0,), True),
+    ],
+)
+def test_problems_of_partitions_are_found(
+    problems: Problems, leader: int, in_sync: tuple[int, ...], expected: bool
+) -> None:
+    assert problems.has(_partition(leader, in_sync), live={0}, min_isr=2) is expected
+
+
+def test_a_setting_is_told_with_its_synonyms() -> None:
+    synonyms = (ConfigSynonym("a", "1", 1), ConfigSynonym("log.a", None, 5))
+    assert entry_line(ConfigEntry("a", "1", 1, False, False, synonyms)) == (
+        "  a=1 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:a=1, DEFAULT_CONFIG:log.a=null}"
+    )
+    assert entry_line(ConfigEntry("b", None, 9, True, False)) == (
+        "  b=null sensitive=true synonyms={}"
+    )
+
+
+def test_an_assignment_is_grouped_by_topic() -> None:
+    parts = [TopicPartition("u", 0), TopicPartition("t", 1), TopicPartition("t", 0)]
+    assert assignment_text(parts) == "t:0,1;u:0"
+
+
+def test_versions_are_told_with_what_is_usable() -> None:
+    apis = [(18, 0, 4), (3, 0, 99), (1, 90, 99), (28, 0, 5), (999, 1, 1)]
+    answer = ApiVersionsResponse(
+        error_code=0,
+        api_keys=[
+            ApiVersionsResponseApi(api_key=key, min_version=first, max_version=last)
+            for key, first, last in apis
+        ],
+    )
+    lines = api_lines(answer)
+    assert "ApiVersions(18): 0 to 4 [usable: 4]" in lines
+    assert "Metadata(3): 0 to 99 [usable: 12]" in lines
+    assert "Fetch(1): 90 to 99 [unusable: node too new]" in lines
+    assert "Produce(0): UNSUPPORTED" in lines
+    assert lines[-1] == "UNKNOWN(999): 1"
+
+
+def test_errors_have_the_names_of_javas_exceptions() -> None:
+    package = "org.apache.kafka.common.errors."
+    assert java_name(ErrorCode.TOPIC_ALREADY_EXISTS) == package + "TopicExistsException"
+    assert java_name(ErrorCode.INVALID_TOPIC_EXCEPTION) == package + "InvalidTopicException"
+    assert java_name(ErrorCode.NOT_COORDINATOR) == package + "NotCoordinatorException"
+    error = KafkaError(ErrorCode.NON_EMPTY_GROUP, "group g: not empty")
+    assert spelt_together(error) == package + "GroupNotEmptyException: group g: not empty"
+    assert (
+        spelt_together(error, by_code=True)
+        == package + "GroupNotEmptyException: The group is not empty."
+    )
+
+
+def test_a_log_directory_shows_the_topics_that_are_asked_for() -> None:
+    replicas = {TopicPartition(t, 0): LogDirReplica(7, 0, False) for t in ("b", "a")}
+    shown = log_dir_json("/logs", LogDir(None, replicas, 1, 1), {"a"})
+    assert shown == {
+        "partitions": [{"partition": "a-0", "size": 7, "offsetLag": 0, "isFuture": False}],
+        "error": None,
+        "logDir": "/logs",
+    }
+    broken = LogDir(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR), {}, -1, -1)
+    assert log_dir_json("/logs", broken, set())["error"] == (
+        "org.apache.kafka.common.errors.KafkaStorageException"
+    )

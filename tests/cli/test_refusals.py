@@ -1,0 +1,119 @@
+"""What the tools refuse before they ask any broker: no broker runs here."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+TOPICS = "kavka.cli.topics --bootstrap-server 127.0.0.1:1"
+GROUPS = "kavka.cli.consumer_groups --bootstrap-server 127.0.0.1:1"
+CONFIGS = "kavka.cli.configs --bootstrap-server 127.0.0.1:1"
+OFFSETS = "kavka.cli.get_offsets --bootstrap-server 127.0.0.1:1"
+
+
+def _run(command: str) -> int:
+    module, *words = command.split()
+    code: int = importlib.import_module(module).main(words)
+    return code
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("kavka.cli.topics --list", "--bootstrap-server must be specified"),
+        (f"{TOPICS} --list --delete", "exactly one action: --list, --describe, --create, --alter or --delete"),
+        (f"{TOPICS} --create", 'Missing required argument "[topic]"'),
+        (f"{TOPICS} --alter --topic t", 'Missing required argument "[partitions]"'),
+        (f"{TOPICS} --list --if-exists", 'Option "[if-exists]" can\'t be used with option "[list]"'),
+        (
+            f"{TOPICS} --create --topic t --replica-assignment 0 --partitions 2",
+            'Option "[replica-assignment]" can\'t be used with option "[partitions]"',
+        ),
+        (f"{TOPICS} --alter --topic t --config a=b", "the kafka-configs tool can be used"),
+        ("kavka.cli.consumer_groups --list", 'Missing required argument "[bootstrap-server]"'),
+        (f"{GROUPS} --describe", "Option [describe] takes one of these options: [all-groups], [group]"),
+        (
+            f"{GROUPS} --describe --group g --members --state",
+            "Option [describe] takes at most one of these options: [members], [offsets], [state]",
+        ),
+        (f"{GROUPS} --list --group g", 'Option "[group]" can\'t be used with option "[list]"'),
+        (
+            f"{GROUPS} --reset-offsets --group g --topic t --to-earliest --to-latest",
+            'Option "[to-earliest]" can\'t be used with option "[to-latest]"',
+        ),
+        (
+            f"{GROUPS} --reset-offsets --group g --topic t --to-earliest --execute --dry-run",
+            "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
+        ),
+        (f"{GROUPS} --delete-offsets --group g", "takes the following options: [topic], [group]"),
+        (f"{GROUPS} --delete --group g --topic t", "does not support topic-specific offset deletion"),
+        (f"{CONFIGS} --describe", "At least one entity type must be specified"),
+        (f"{CONFIGS} --describe --entity-type foo", "Invalid entity type foo, the entity type must be one of"),
+        (
+            f"{CONFIGS} --describe --entity-type brokers --entity-name x",
+            "The entity name for brokers must be a valid integer broker id, but it is: x",
+        ),
+        (f"{CONFIGS} --alter --topic t", "At least one of --add-config, --add-config-file, or --delete-config"),
+        (
+            f"{CONFIGS} --alter --entity-type topics --add-config a=b",
+            "An entity name must be specified with --alter of topics",
+        ),
+        (f"{OFFSETS} --time soon", "Error occurred: Malformed time argument soon."),
+        (f"{OFFSETS} --topic t --partitions 1-2", "expects a comma separated list of numeric partition ids"),
+        (f"{OFFSETS} --topic t --topic-partitions t:0", "--topic-partitions cannot be used with"),
+        ("kavka.cli.delete_records --bootstrap-server a:1", 'Missing required argument "[offset-json-file]"'),
+        ("kavka.cli.log_dirs --bootstrap-server a:1", 'Missing required argument "[describe]"'),
+        ("kavka.cli.broker_api_versions --version=1 --x", "x is not a recognized option"),
+    ],
+)  # fmt: skip
+def test_options_that_make_no_sense_end_with_a_sentence_and_1(
+    command: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(command) == 1
+    captured = capsys.readouterr()
+    assert sentence in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"{TOPICS} --list",
+        f"{GROUPS} --list",
+        f"{CONFIGS} --describe --topic t",
+        f"{OFFSETS} --topic t",
+        "kavka.cli.log_dirs --bootstrap-server 127.0.0.1:1 --describe",
+        "kavka.cli.broker_api_versions --bootstrap-server 127.0.0.1:1",
+    ],
+)
+def test_an_unreachable_broker_is_named_in_one_line(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(command) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [line] = captured.err.splitlines()
+    assert line.startswith("cannot reach any of bootstrap.servers [127.0.0.1:1]: ")
+
+
+def test_a_wrong_address_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("kavka.cli.topics --bootstrap-server nowhere --list") == 1
+    assert "'nowhere' is not host:port" in capsys.readouterr().err
+
+
+def test_a_missing_command_config_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(f"{TOPICS} --list --command-config {tmp_path}/no.properties") == 1
+    assert f"cannot read {tmp_path}/no.properties: No such file" in capsys.readouterr().err
+
+
+def test_settings_of_command_config_are_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("request.timeout.ms=soon\n")
+    assert _run(f"{TOPICS} --list --command-config {path}") == 1
+    assert "request.timeout.ms" in capsys.readouterr().err
