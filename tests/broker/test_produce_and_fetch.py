@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from kavka.errors import ErrorCode
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
@@ -70,6 +72,25 @@ def test_a_fetch_answers_without_records_when_its_time_is_over(run: Run) -> None
         await served.topic("t")
         found = await served.fetch("t", max_wait_ms=20)
         assert (found.error_code, found.high_watermark, len(found.records)) == (0, 0, 0)
+
+    run(story)
+
+
+def test_a_fetch_ends_with_its_connection(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        other = await served.another()
+        waiting = asyncio.ensure_future(other.fetch("t", max_wait_ms=2**31 - 1))
+        await served.until_a_fetch_waits()
+        other.peer.close()
+        with pytest.raises(ConnectionError):
+            await waiting
+        for _ in range(100_000):
+            if not len(served.broker.fetch_purgatory):
+                break
+            await asyncio.sleep(0)
+        assert len(served.broker.fetch_purgatory) == 0
+        assert (await served.produce("t", b"a")).error_code == 0
 
     run(story)
 

@@ -39,7 +39,7 @@ class Transport:
         self.closing = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return ("10.0.0.1", 1234)
+        return {"peername": ("10.0.0.1", 1234), "bytes_sent": len(self.sent)}.get(name, default)
 
     def writelines(self, parts: Sequence[bytes]) -> None:
         self.sent += b"".join(parts)
@@ -157,6 +157,16 @@ def test_reading_stops_while_the_client_does_not_read() -> None:
     assert transport.sent == b""
     connection.resume_writing()
     assert (transport.sent, transport.calls) == (b"A", ["pause", "resume"])
+
+
+def test_a_connection_is_silent_while_nothing_comes_and_nothing_goes() -> None:
+    connection, handler, _transport = opened()
+    feed(connection, frame(b"a"))
+    connection.last_active_ms = 1000
+    assert connection.silent_ms(3000) == 2000
+    connection.answer(handler.frames[0][0], [b"A"])
+    assert connection.silent_ms(4000) == 0
+    assert connection.silent_ms(9000) == 5000
 
 
 def test_a_frame_above_the_limit_closes_the_connection() -> None:

@@ -101,7 +101,8 @@ class Dispatcher:
         self._broker = broker
         self._served: dict[int, _Served] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[Connection, set[asyncio.Future[Any]]] = {}
+        """All that are open, each with its fetches that wait."""
         self._held: list[tuple[Connection, Slot, memoryview]] | None = []
 
     def begin(self) -> None:
@@ -127,12 +128,13 @@ class Dispatcher:
                     "connection refused peer=%s reason=max.connections.per.ip", connection.peer_host
                 )
                 return False
-        self.connections[connection] = None
+        self.connections[connection] = set()
         return True
 
     def closed(self, connection: Connection) -> None:
-        """Forget a connection."""
-        self.connections.pop(connection, None)
+        """Forget a connection, and its fetches: they change nothing, so nobody misses them."""
+        for fetch in self.connections.pop(connection, ()):
+            fetch.cancel()
 
     def received(self, connection: Connection, slot: Slot, frame: memoryview) -> None:
         """Serve one request, or close the connection when it cannot be understood."""
@@ -204,9 +206,13 @@ class Dispatcher:
     def _await(self, context: RequestContext, slot: Slot, result: Awaitable[Any]) -> None:
         future = asyncio.ensure_future(result)
         self._tasks.add(future)
+        fetches = self.connections.get(context.connection, set())
+        if context.header.api_key == ApiKey.FETCH:
+            fetches.add(future)
 
         def done(finished: asyncio.Future[Any]) -> None:
             self._tasks.discard(finished)
+            fetches.discard(finished)
             if finished.cancelled():
                 context.connection.abort()
             elif (error := finished.exception()) is not None:

@@ -66,14 +66,14 @@ class Duties:
         self._tasks.append(asyncio.get_running_loop().create_task(loop()))
 
     async def _close_idle(self) -> None:
-        """Close connections that have had no request for `connections.max.idle.ms` and wait for none."""
+        """Close connections on which nothing moved for `connections.max.idle.ms`, also those that wait, as Kafka does."""
         longest = self._broker.config.integer("connections.max.idle.ms")
         if longest < 0:
             return
         now = self._broker.clock.tick_ms()
         for connection in list(self._broker.dispatcher.connections):
-            if connection.is_idle and now - connection.last_active_ms > longest:
-                connection.close()
+            if connection.silent_ms(now) > longest:
+                connection.abort()
 
     async def stop(self) -> None:
         """End all duties."""

@@ -52,6 +52,10 @@ class Purgatory:
             self._set_timer(deadline_ms)
         return waiting
 
+    def drop(self, waiting: Waiting[Hashable, WaitingRequest]) -> None:
+        """Let a request wait no longer, because nobody waits for its answer; it is not finished."""
+        self._delayed.cancel(waiting)
+
     def touched(self, key: Hashable) -> None:
         """Finish the requests of `key` that are complete now."""
         for request in self._delayed.touched(key):

@@ -85,6 +85,7 @@ class Connection:
         self._turn: asyncio.Handle | None = None
         self._slots: deque[Slot] = deque()
         self._transport: Transport | None = None
+        self._sent_bytes = 0  # when `silent_ms` last looked
         self._taken = False
         self._corked = False
         self._writing_paused = False
@@ -149,6 +150,14 @@ class Connection:
     def is_open(self) -> bool:
         """Whether an answer could still be sent."""
         return self._transport is not None and not self._transport.is_closing()
+
+    def silent_ms(self, now_ms: int) -> int:
+        """Return for how long no request came and no byte of an answer went; to be asked from time to time."""
+        sent = 0 if self._transport is None else self._transport.get_extra_info("bytes_sent", 0)
+        if sent != self._sent_bytes:
+            self._sent_bytes = sent
+            self.last_active_ms = now_ms
+        return now_ms - self.last_active_ms
 
     @property
     def is_idle(self) -> bool:

@@ -40,6 +40,7 @@ class SocketTransport:
         self._queue: deque[Part] = deque()
         self._sent_of_head = 0
         self._queued_bytes = 0
+        self._sent_bytes = 0
         self._high_bytes = high_bytes
         self._low_bytes = high_bytes // 4
         self._waits_for_socket = False
@@ -53,7 +54,7 @@ class SocketTransport:
         self.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return `peername`, `sockname` or `socket`."""
+        """Return `peername`, `sockname`, `socket`, or `bytes_sent`: how many the socket has taken so far."""
         match name:
             case "peername":
                 return self._peername
@@ -61,6 +62,8 @@ class SocketTransport:
                 return self._sockname
             case "socket":
                 return self._sock
+            case "bytes_sent":
+                return self._sent_bytes
         return default
 
     # -- receiving
@@ -131,6 +134,7 @@ class SocketTransport:
                 else:
                     sent = self._send_range(head)
                 budget -= sent
+                self._sent_bytes += sent
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:

@@ -104,8 +104,13 @@ async def _wait(
     have = sum(read.outcome.records_length for read in reads)
     wait = _BytesWait(reader, request.min_bytes - have)
     reader.release(reads)
-    broker.fetch_purgatory.wait(reader.where(), request.max_wait_ms, wait)
-    await wait.done
+    waiting = broker.fetch_purgatory.wait(reader.where(), request.max_wait_ms, wait)
+    try:
+        await wait.done
+    except asyncio.CancelledError:
+        if waiting is not None:
+            broker.fetch_purgatory.drop(waiting)
+        raise
     again = reader.read()
     if any(read.is_cold for read in again):
         await reader.load(again)
