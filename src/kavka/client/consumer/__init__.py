@@ -1,8 +1,33 @@
-"""The consumer: subscription, assignors and batches (pure), fetcher, coordinator and `Consumer` (shells)."""
+"""The consumer: subscription, assignors and batches (pure), fetcher, coordinator and `Consumer` (shells).
 
-from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
-from kavka.client.consumer.consumer import Consumer
-from kavka.client.consumer.coordinator import RebalanceListener
-from kavka.client.consumer.subscription import OffsetAndMetadata
+Names are imported on first use: the admin client shares a few of these modules and needs no consumer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
+    from kavka.client.consumer.consumer import Consumer
+    from kavka.client.consumer.coordinator import RebalanceListener
+    from kavka.client.consumer.subscription import OffsetAndMetadata
 
 __all__ = ["Consumer", "ConsumerRecord", "FetchedBatches", "OffsetAndMetadata", "RebalanceListener"]
+
+_HOMES = {
+    "Consumer": "consumer",
+    "ConsumerRecord": "batches",
+    "FetchedBatches": "batches",
+    "OffsetAndMetadata": "subscription",
+    "RebalanceListener": "coordinator",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from the module that has it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

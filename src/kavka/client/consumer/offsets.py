@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from kavka.client.cluster import Channel, Cluster
-from kavka.client.consumer.coordinator import GroupMember
 from kavka.client.consumer.subscription import OffsetAndMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
@@ -25,6 +25,9 @@ from kavka.wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
+
+if TYPE_CHECKING:
+    from kavka.client.consumer.coordinator import GroupMember
 
 _GROUPS_VERSION = 8
 _STABLE_VERSION = 7
