@@ -255,6 +255,20 @@ def test_the_identity_of_a_directory_is_kept(bench: LogBench) -> None:
     asyncio.run(scenario())
 
 
+def test_checkpoints_that_are_written_at_once_do_not_disturb_each_other(bench: LogBench) -> None:
+    async def scenario() -> None:
+        directory = bench.directory
+        await directory.open()
+        one = TopicPartition("t", 0)
+        name = "log-start-offset-checkpoint"
+        await asyncio.gather(*(directory.write_offsets(name, {one: n}) for n in range(20)))
+        assert directory.failure is None
+        assert await directory.read_offsets(name) == {one: 19}
+        await directory.close(is_clean=True)
+
+    asyncio.run(scenario())
+
+
 def test_a_malformed_checkpoint_is_taken_as_empty(bench: LogBench) -> None:
     async def scenario() -> None:
         directory = bench.directory

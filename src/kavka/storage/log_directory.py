@@ -49,6 +49,8 @@ class LogDirectory:
         self._lock: Lock | None = None
         self._removals: deque[tuple[int, Callable[[], None]]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        # Each checkpoint is written under one temporary name: one writer at a time, in the order of the calls.
+        self._checkpoint_turn = asyncio.Lock()
 
     # Life
 
@@ -155,8 +157,10 @@ class LogDirectory:
             return {}
 
     async def write_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        """Replace a checkpoint of offsets."""
-        await self.replace_file(f"{self.path}/{name}", checkpoint.encode_offsets(offsets))
+        """Replace a checkpoint of offsets; of two calls the later one's offsets stay."""
+        content = checkpoint.encode_offsets(offsets)
+        async with self._checkpoint_turn:
+            await self.replace_file(f"{self.path}/{name}", content)
 
     async def read_meta(self) -> MetaProperties | None:
         """Return `meta.properties`, None when the directory is new. Raise ValueError when it is malformed."""
