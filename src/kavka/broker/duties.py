@@ -66,7 +66,7 @@ class Duties:
         self._tasks.append(asyncio.get_running_loop().create_task(loop()))
 
     async def _close_idle(self) -> None:
-        """Close connections on which nothing moved for `connections.max.idle.ms`, also those that wait, as Kafka does."""
+        """Close connections on which nothing moved for `connections.max.idle.ms`; as in Kafka also those that wait."""
         longest = self._broker.config.integer("connections.max.idle.ms")
         if longest < 0:
             return
