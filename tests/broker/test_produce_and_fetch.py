@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.api import fetch
+from kavka.broker.dispatch import RequestContext
 from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.wire.frame import RequestHeader
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.records.batch import BatchBuilder
@@ -63,6 +67,27 @@ def test_a_fetch_waits_for_bytes_and_wakes_when_they_come(run: Run) -> None:
         found = await waiting
         assert found.high_watermark == 1
         assert found.records
+
+    run(story)
+
+
+def test_a_fetch_is_woken_by_what_comes_before_its_second_stage(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        broker = served.broker
+        connection = next(iter(broker.dispatcher.connections))
+        context = RequestContext(connection, RequestHeader(1, 11, 0, "test", 0), 0)
+        asked = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        topics = [FetchRequestTopic(topic="t", partitions=[asked])]
+        waiting = fetch.handle(
+            broker, context, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
+        )
+        builder = BatchBuilder()
+        builder.append(None, b"at once", 1_700_000_000_000)
+        broker.replicas.find(TopicPartition("t", 0)).append_internal(builder.build())
+        assert len(broker.fetch_purgatory) == 0
+        response = await waiting
+        response.responses[0].partitions[0].records.release()
 
     run(story)
 

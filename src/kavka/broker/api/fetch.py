@@ -92,29 +92,36 @@ async def _load(
     return _response(broker, context, request, session, reads)
 
 
-async def _wait(
+def _wait(
     broker: Broker,
     context: RequestContext,
     request: FetchRequest,
     session: FetchContext,
     reader: FetchReader,
     reads: list[PartitionRead],
-) -> FetchResponse:
-    """Wait for bytes, an error or the end of `max_wait_ms`, and read again."""
+) -> Awaitable[FetchResponse]:
+    """Wait for bytes, an error or the end of `max_wait_ms`, and read again.
+
+    The wait is registered in the first stage: what is appended before the second stage begins wakes this fetch too.
+    """
     have = sum(read.outcome.records_length for read in reads)
     wait = _BytesWait(reader, request.min_bytes - have)
     reader.release(reads)
     waiting = broker.fetch_purgatory.wait(reader.where(), request.max_wait_ms, wait)
-    try:
-        await wait.done
-    except asyncio.CancelledError:
-        if waiting is not None:
-            broker.fetch_purgatory.drop(waiting)
-        raise
-    again = reader.read()
-    if any(read.is_cold for read in again):
-        await reader.load(again)
-    return _response(broker, context, request, session, again)
+
+    async def answer() -> FetchResponse:
+        try:
+            await wait.done
+        except asyncio.CancelledError:
+            if waiting is not None:
+                broker.fetch_purgatory.drop(waiting)
+            raise
+        again = reader.read()
+        if any(read.is_cold for read in again):
+            await reader.load(again)
+        return _response(broker, context, request, session, again)
+
+    return answer()
 
 
 class _BytesWait:
