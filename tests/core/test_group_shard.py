@@ -299,3 +299,30 @@ def test_deleted_topics_take_their_offsets_with_them() -> None:
         (OffsetRecord("h", "t", 0, None),),
     ]
     assert shard.durable() == {}
+
+
+def test_a_rebalance_timeout_of_nothing_does_not_stop_the_clock() -> None:
+    world = World()
+
+    def join(instance: str, member_id: str, timeout_ms: int) -> Callable[[int], Event]:
+        return lambda token: Join(
+            token, "g", 6_000, timeout_ms, member_id, instance, "consumer", (("range", b""),),
+            "c", "/h", f"m-{instance}", False, False,
+        )  # fmt: skip
+
+    def sync(generation: int) -> Callable[[int], Event]:
+        return lambda token: Sync(token, "g", generation, "m-i1", "i1", None, None, ())
+
+    world.ask(join("i1", "", 4_000))
+    world.now_ms = 500
+    world.tick()
+    world.ask(sync(1))
+    world.commit()
+    world.ask(join("i1", "m-i1", 0))
+    world.ask(sync(2))
+    world.commit()
+    world.ask(join("i2", "", 0))
+    world.ask(lambda token: Leave(token, "g", (LeavingMember("", "i2"),)))
+    world.tick()
+    (group,) = world.listed()
+    assert group.state == "PreparingRebalance"

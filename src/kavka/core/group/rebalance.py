@@ -12,6 +12,8 @@ from kavka.core.group.group import Group, GroupState, Member
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
 
+_SHORTEST_WAIT_MS = 1_000  # for static members that have not come
+
 
 def begin_if_possible(group: Group, step: Step) -> None:
     """Begin a rebalance unless one is being prepared."""
@@ -65,8 +67,10 @@ def complete(group: Group, step: Step) -> None:
             group.remove(member.member_id)
     group.initial_delay_left_ms = None
     if group.members and not _elect_joined_leader(group):
-        # Only static members are left and none has come: their sessions decide.
-        group.join_deadline_ms = step.wake(step.now_ms + group.rebalance_timeout_ms)
+        # Only static members are left and none has come: their sessions decide. A timeout of 0 must not be due at once
+        # again and again.
+        wait_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
+        group.join_deadline_ms = step.wake(step.now_ms + wait_ms)
         return
     group.join_deadline_ms = None
     group.generation_id += 1
