@@ -74,6 +74,28 @@ def test_a_poll_returns_no_more_records_than_asked_for_and_cuts_batches(broker, 
     assert run(broker, settings, work) == list(range(100))
 
 
+def test_an_answer_to_what_a_partition_wanted_in_an_earlier_assignment_is_dropped(broker, settings):
+    fill(broker, settings, 8, **{"batch.size": 0})
+
+    async def work(consumer):
+        consumer.assign([AT])
+        consumer.seek(AT, 0)
+        assert await consumer.poll(1000)
+        asked = len(broker.seen(ApiKey.FETCH))
+        while len(broker.seen(ApiKey.FETCH)) == asked:
+            await asyncio.sleep(0)
+        consumer.assign([])  # the answer is on its way
+        consumer.assign([AT])
+        consumer.seek(AT, 0)
+        return await read(consumer, 8)
+
+    async def in_time(consumer):
+        return await asyncio.wait_for(work(consumer), 10)
+
+    records = run(broker, settings, in_time)
+    assert [record.offset for record in records] == list(range(8))
+
+
 def test_columns_and_arrow_say_what_records_say(broker, settings):
     fill(broker, settings, 50, **{"compression.type": "zstd"})
 

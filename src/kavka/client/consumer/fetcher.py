@@ -242,9 +242,9 @@ class Fetcher:
             self._fail_or_retry(states, error)
             return
         self._in_flight[broker_id] = answer
-        moves = {state.at: state.moves for state in states}
+        asked = [(state, state.moves) for state in states]
         pause_s = _EMPTY_PAUSE_S if some_full else 0.0
-        answer.add_done_callback(partial(self._on_answer, broker_id, moves, pause_s))
+        answer.add_done_callback(partial(self._on_answer, broker_id, asked, pause_s))
 
     def _request(self, states: list[PartitionState], wait_ms: int) -> FetchRequest:
         settings = self._settings
@@ -293,7 +293,7 @@ class Fetcher:
     def _on_answer(
         self,
         broker_id: BrokerId,
-        moves: dict[TopicPartition, int],
+        asked: list[tuple[PartitionState, int]],
         pause_s: float,
         answer: asyncio.Future[Any],
     ) -> None:
@@ -303,7 +303,10 @@ class Fetcher:
                 answer.exception()
             return
         error = answer.exception()
-        states = [s for at, s in self._subscription.partitions.items() if moves.get(at) == s.moves]
+        # A partition that was taken away and given back has another state: what was asked for the old one may lie
+        # far behind the new one's position.
+        assigned = self._subscription.partitions
+        states = [s for s, moves in asked if s.moves == moves and assigned.get(s.at) is s]
         if error is not None:
             log.info("fetch failed broker=%d reason=%s", broker_id, error)
             self._fail_or_retry(states, error)
