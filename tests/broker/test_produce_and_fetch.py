@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,11 @@ from kavka.ids import TopicPartition
 from kavka.wire.frame import RequestHeader
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
+from kavka.wire.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
@@ -317,5 +323,51 @@ def test_fetch_by_topic_id(run: Run) -> None:
         known, unknown = (await served.send(request, 13)).responses
         assert len(known.partitions[0].records) > 0
         assert unknown.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+    run(story)
+
+
+def test_a_transactional_batch_without_a_transaction_is_refused(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        refused = await served.produce(
+            "t", b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        found = await served.fetch("t")
+        assert (found.high_watermark, found.last_stable_offset) == (0, 0)
+
+    run(story)
+
+
+def test_damage_on_the_disk_is_told_for_its_partition(run: Run, tmp_path: Path) -> None:
+    async def before(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"a" * 200)
+        await served.produce("t", b"b" * 20_000)
+        await served.produce("t", b"c")
+
+    async def after(served: Any) -> None:
+        log = tmp_path / "data" / "t-0" / f"{0:020d}.log"
+        with log.open("r+b") as file:
+            file.seek(8)
+            file.write(b"\xff\xff")
+        assert (await served.fetch("t")).error_code == ErrorCode.CORRUPT_MESSAGE
+
+    run(before)
+    run(after)
+
+
+def test_damaged_records_are_told_to_who_asks_for_times(run: Run, tmp_path: Path) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"a")
+        with (tmp_path / "data" / "t-0" / f"{0:020d}.log").open("r+b") as file:
+            file.seek(61)
+            file.write(b"\xff\xff")
+        asked = ListOffsetsRequestPartition(partition_index=0, timestamp=0)
+        topic = ListOffsetsRequestTopic(name="t", partitions=[asked])
+        answer = await served.send(ListOffsetsRequest(replica_id=-1, topics=[topic]), 8)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.CORRUPT_MESSAGE
 
     run(story)

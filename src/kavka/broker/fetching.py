@@ -6,6 +6,7 @@ whole batch, however large, so that a consumer can always go on (KIP-74).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from kavka.core.fetch_session import FetchOutcome, FetchPartition, PartitionKey
 from kavka.doors import Buffer, FileRange
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
-from kavka.storage.failures import LogDirectoryFailed, OffsetOutOfRange
+from kavka.storage.failures import CorruptFile, LogDirectoryFailed, OffsetOutOfRange
 from kavka.storage.log_read import LogRead
 from kavka.wire.messages.fetch import FetchRequest, FetchResponseAbortedTransaction
 from kavka.wire.records.compression import Compression
@@ -22,6 +23,8 @@ from kavka.wire.records.header import walk_complete
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
 
 _FIRST_WITH_BATCHES = 4
 _FIRST_WITH_WHOLE_BATCH = 3
@@ -73,6 +76,12 @@ class PartitionRead:
         ):
             self.records.release()
         self.records = None
+
+    def refuse(self, code: ErrorCode) -> None:
+        """Answer an error in place of the records."""
+        self.release()
+        self.read = None
+        self.outcome = self.outcome._replace(error_code=int(code), records_length=0)
 
 
 class FetchReader:
@@ -203,6 +212,9 @@ class FetchReader:
             return _failed(key, ErrorCode.OFFSET_OUT_OF_RANGE)
         except LogDirectoryFailed:
             return _failed(key, ErrorCode.KAFKA_STORAGE_ERROR)
+        except CorruptFile as error:
+            log.error("partition cannot be read partition=%s reason=%s", replica.where, error)
+            return _failed(key, ErrorCode.CORRUPT_MESSAGE)
         read = PartitionRead(
             key,
             FetchOutcome(0, partition.high_watermark, replica.log.log_start_offset, found.length),
@@ -225,24 +237,19 @@ class FetchReader:
         try:
             found = await read.read.load(self._broker.host.disk)
         except OffsetOutOfRange:
-            read.outcome = read.outcome._replace(
-                error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE), records_length=0
-            )
-            read.read = None
+            read.refuse(ErrorCode.OFFSET_OUT_OF_RANGE)
             return
         except OSError:
-            read.outcome = read.outcome._replace(
-                error_code=int(ErrorCode.KAFKA_STORAGE_ERROR), records_length=0
-            )
-            read.read = None
+            read.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        except CorruptFile as error:
+            log.error("partition cannot be read partition=%s reason=%s", read.key, error)
+            read.refuse(ErrorCode.CORRUPT_MESSAGE)
             return
         read.read, read.records = None, found.range
         read.outcome = read.outcome._replace(records_length=found.length)
         if read.must_scan and _holds_zstd(read):
-            read.release()
-            read.outcome = read.outcome._replace(
-                error_code=int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), records_length=0
-            )
+            read.refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def _failed(key: PartitionKey, code: ErrorCode) -> PartitionRead:

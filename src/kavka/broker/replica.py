@@ -16,7 +16,13 @@ from kavka.settings.declaration import Value
 from kavka.storage.failures import LogDirectoryFailed
 from kavka.storage.log import Log
 from kavka.wire.records.compression import Compression
-from kavka.wire.records.header import BatchHeader, TimestampType, assign, read_header
+from kavka.wire.records.header import (
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    TimestampType,
+    assign,
+    read_header,
+)
 from kavka.wire.records.validate import BatchRules, Refusal, prepare_produced
 
 log = logging.getLogger(__name__)
@@ -85,6 +91,10 @@ class Replica:
                 prepared.code, message=prepared.message, record_errors=prepared.record_errors
             )
         buffer, (header,) = prepared
+        if header.attributes & TRANSACTIONAL_BIT:
+            # A transaction that nobody coordinates would never end, and hold the last stable offset for ever.
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return AppendOutcome(code, message="A transactional batch without transactional id")
         if header.producer_id >= 0:
             verdict = self.log.producers.check(header)
             if isinstance(verdict, Duplicate):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
+from kavka.storage.failures import CorruptFile
 from kavka.storage.log_times import TimedOffset
 from kavka.wire.messages.list_offsets import (
     ListOffsetsRequest,
@@ -15,6 +18,9 @@ from kavka.wire.messages.list_offsets import (
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
 )
+from kavka.wire.records.corrupt import CorruptBatch
+
+log = logging.getLogger(__name__)
 
 LATEST = -1
 EARLIEST = -2
@@ -66,6 +72,10 @@ async def _answer(
         found = await _find(replica, asked.timestamp, read_committed=committed)
     except OSError:
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return answer
+    except (CorruptFile, CorruptBatch) as error:
+        log.error("times cannot be looked up partition=%s reason=%s", where, error)
+        answer.error_code = ErrorCode.CORRUPT_MESSAGE
         return answer
     answer.timestamp, answer.offset = found.timestamp, found.offset
     if context.version >= _FIRST_WITH_EPOCH:
