@@ -109,6 +109,9 @@ def _act(given: Given) -> int:
         text = f"org.apache.kafka.common.config.ConfigException: {error}" if is_setting else error
         log_line("ERROR", "Unknown error when running consumer: ", _LOGGER)
         print(text, file=sys.stderr)
+    except BrokenPipeError:
+        print("Unable to write to standard out, closing consumer.", file=sys.stderr)
+        return 0
     except ConnectionError as error:
         print(error, file=sys.stderr)
     return 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from kavka.cli.client_properties import (
@@ -18,6 +18,7 @@ from kavka.cli.client_properties import (
     servers,
     whole_number,
 )
+from kavka.cli.handing_over import Pair, Source, hand_over
 from kavka.cli.java_names import log_line, spelt_together
 from kavka.cli.line_reader import BadLine, LineReader
 from kavka.cli.options import BadUsage, Given, Option, OptionSet
@@ -212,17 +213,13 @@ class _Sending:
                     self.failed(error)
                 break
 
-    async def send_pairs(self, pairs: list[tuple[bytes | None, bytes | None]]) -> None:
+    async def send_pairs(self, pairs: list[Pair]) -> None:
         """Hand (key, value) pairs over, waiting for nothing but room; one that is refused is left out."""
-        are_read = asyncio.Event()
-        source = _noting_the_end(pairs, are_read)
-        while not are_read.is_set():
-            task = asyncio.create_task(self.producer.send_many(self.topic, source))
+        source = Source(pairs)
+        while not source.is_read.is_set():
+            task = await hand_over(self.producer, self.topic, source)
             self._under_way.add(task)
             task.add_done_callback(self._look_at)
-            reading = asyncio.create_task(are_read.wait())
-            await asyncio.wait({task, reading}, return_when=asyncio.FIRST_COMPLETED)
-            reading.cancel()
 
     def _look_at(self, task: asyncio.Task[Any]) -> None:
         self._under_way.discard(task)
@@ -246,13 +243,6 @@ class _Sending:
             f"Error when sending messages to topic {self.topic} with error: {spelt_together(error)}"
         )
         log_line("ERROR", text, __name__)
-
-
-def _noting_the_end(
-    pairs: list[tuple[bytes | None, bytes | None]], are_read: asyncio.Event
-) -> Iterator[tuple[bytes | None, bytes | None]]:
-    yield from pairs
-    are_read.set()
 
 
 async def _lines(*, is_prompting: bool) -> AsyncIterator[list[bytes]]:
