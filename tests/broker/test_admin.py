@@ -238,6 +238,16 @@ def test_broker_settings_change_for_one_and_for_all(run: Run) -> None:
     run(story)
 
 
+def test_the_limit_of_connections_changes_while_the_broker_runs(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.another()
+        assert (await alter(served, BROKER, "", "max.connections", 0, "2")).error_code == 0
+        with pytest.raises(ConnectionError):
+            await served.another()
+
+    run(story)
+
+
 def test_deleted_records_cannot_be_read_and_stay_deleted(run: Run) -> None:
     async def before(served: Any) -> None:
         await create(served, "t")

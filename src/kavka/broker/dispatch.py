@@ -100,8 +100,9 @@ class Dispatcher:
         """Load no handler yet: each is imported when it is first asked for."""
         self._broker = broker
         self._served: dict[int, _Served] = {}
-        self._tasks: set[asyncio.Future[Any]] = set()
-        self.connections: dict[Connection, set[asyncio.Future[Any]]] = {}
+        # Dicts, not sets: the order in which they are cancelled can be seen.
+        self._tasks: dict[asyncio.Future[Any], None] = {}
+        self.connections: dict[Connection, dict[asyncio.Future[Any], None]] = {}
         """All that are open, each with its fetches that wait."""
         self._held: list[tuple[Connection, Slot, memoryview]] | None = []
 
@@ -115,12 +116,12 @@ class Dispatcher:
 
     def opened(self, connection: Connection) -> bool:
         """Take a connection unless there are too many of all, or from its address."""
-        config = self._broker.config
+        configs = self._broker.configs
         connection.last_active_ms = self._broker.clock.tick_ms()
-        if len(self.connections) >= config.integer("max.connections"):
+        if len(self.connections) >= configs.broker_integer("max.connections"):
             log.warning("connection refused peer=%s reason=max.connections", connection.peer_host)
             return False
-        limit = config.integer("max.connections.per.ip")
+        limit = configs.broker_integer("max.connections.per.ip")
         if limit < len(self.connections) + 1:
             same = sum(1 for other in self.connections if other.peer_host == connection.peer_host)
             if same >= limit:
@@ -128,7 +129,7 @@ class Dispatcher:
                     "connection refused peer=%s reason=max.connections.per.ip", connection.peer_host
                 )
                 return False
-        self.connections[connection] = set()
+        self.connections[connection] = {}
         return True
 
     def closed(self, connection: Connection) -> None:
@@ -205,14 +206,14 @@ class Dispatcher:
 
     def _await(self, context: RequestContext, slot: Slot, result: Awaitable[Any]) -> None:
         future = asyncio.ensure_future(result)
-        self._tasks.add(future)
-        fetches = self.connections.get(context.connection, set())
+        self._tasks[future] = None
+        fetches = self.connections.get(context.connection, {})
         if context.header.api_key == ApiKey.FETCH:
-            fetches.add(future)
+            fetches[future] = None
 
         def done(finished: asyncio.Future[Any]) -> None:
-            self._tasks.discard(finished)
-            fetches.discard(finished)
+            self._tasks.pop(finished, None)
+            fetches.pop(finished, None)
             if finished.cancelled():
                 context.connection.abort()
             elif (error := finished.exception()) is not None:
