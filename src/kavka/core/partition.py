@@ -205,7 +205,8 @@ class Partition:
     @property
     def has_enough_replicas(self) -> bool:
         """Whether the in-sync set is large enough for acks=all; asked before the append (NOT_ENOUGH_REPLICAS)."""
-        return len(self.in_sync_replicas) >= self.effective_min_insync_replicas
+        in_sync = len(self.in_sync_replicas)
+        return in_sync >= self.min_insync_replicas or in_sync >= self.effective_min_insync_replicas
 
     def acknowledged(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
         """Judge a produce with acks=all whose last batch ends before `end_offset`; None waits on."""
@@ -232,15 +233,20 @@ class Partition:
         if self.role is not Role.LEADER or not self.has_enough_replicas:
             return False
         end_offset = self.log_end_offset
+        if self.followers:
+            end_offset = self._replicated_end(end_offset, now_ms)
+        if end_offset <= self.high_watermark:
+            return False
+        self.high_watermark = end_offset
+        return True
+
+    def _replicated_end(self, end_offset: int, now_ms: int) -> int:
         for broker_id, follower in self.followers.items():
             if follower.log_end_offset < end_offset and self._holds_back(
                 broker_id, follower, now_ms
             ):
                 end_offset = follower.log_end_offset
-        if end_offset <= self.high_watermark:
-            return False
-        self.high_watermark = end_offset
-        return True
+        return end_offset
 
     def _holds_back(self, broker_id: BrokerId, follower: Follower, now_ms: int) -> bool:
         """Tell whether the high watermark waits for this replica: in the maximal set, or about to rejoin it."""

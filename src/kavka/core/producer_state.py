@@ -241,6 +241,8 @@ class ProducerState:
 
     def first_unstable_offset(self) -> int | None:
         """Return the first offset of the oldest transaction that is open or whose marker is not replicated yet."""
+        if not self._open_txns and not self._unreplicated_txns:
+            return None
         oldest_open = next(iter(self._open_txns), None)
         # Ended transactions leave in the order of their markers, not of their beginnings.
         oldest_ended = min(self._unreplicated_txns, default=None)

@@ -256,21 +256,33 @@ def _check_records(
     if rules.timestamp_type is TimestampType.CREATE_TIME:
         earliest = max(earliest, now_ms - rules.timestamp_before_max_ms)
         latest = min(latest, now_ms + rules.timestamp_after_max_ms)
-    check = _RecordCheck(
-        header.record_count, rules.needs_key, header.base_timestamp, earliest, latest
-    )
+    count, base_timestamp = header.record_count, header.base_timestamp
     try:
         if header.attributes & COMPRESSION_MASK == 0:
-            check.feed(buffer, header.position + HEADER_SIZE, header.end, True)
+            start, end = header.position + HEADER_SIZE, header.position + header.size
+            _, _, largest, _, violations = kernel.check(
+                buffer,
+                start,
+                end,
+                0,
+                count,
+                True,
+                rules.needs_key,
+                base_timestamp,
+                earliest,
+                latest,
+            )
         else:
+            check = _RecordCheck(count, rules.needs_key, base_timestamp, earliest, latest)
             _check_compressed(buffer, header, rules, check)
+            largest, violations = check.largest, check.violations
     except BatchTooLarge as error:
         return Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(error))
     except CorruptBatch as error:
         return _invalid(f"Found invalid record structure: {error}")
-    if check.violations:
-        return _refuse_records(check.violations, earliest, latest)
-    return check.largest
+    if violations:
+        return _refuse_records(violations[: corrupt.MOST_VIOLATIONS], earliest, latest)
+    return max(largest, -1)
 
 
 class _RecordCheck:
