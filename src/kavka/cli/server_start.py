@@ -7,6 +7,7 @@ import contextlib
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 import time
@@ -42,6 +43,7 @@ def main(arguments: list[str]) -> int:
         return 1
     if is_daemon:
         return _daemon([word for word in arguments if word != "-daemon"])
+    _raise_descriptor_limit()
     _log_to_stderr(settings.get("kavka.log.level", "INFO"), os.environ.get("KAVKA_LOG_FILE"))
     return asyncio.run(_serve(settings, started))
 
@@ -75,6 +77,13 @@ def _properties(path: str) -> dict[str, str]:
         raise _BadUsage(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
         raise _BadUsage(f"{path}: {error}") from error
+
+
+def _raise_descriptor_limit() -> None:
+    """Take as many descriptors as the system grants, as a JVM does: each connection costs one."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # a system with another maximum keeps its own
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _log_to_stderr(level: str, path: str | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import resource
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ log = logging.getLogger(__name__)
 
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _PAUSE_S = 1.0
+_MOST_RESERVED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class SocketListener:
         self._make = make
         self._options = options
         self._loop = asyncio.get_running_loop()
+        self._first_reserved = _first_reserved_descriptor()
         self._resume: asyncio.TimerHandle | None = None
         self._loop.add_reader(sock.fileno(), self._accept)
 
@@ -66,6 +69,10 @@ class SocketListener:
                     raise
                 self._pause(error)
                 return
+            if sock.fileno() >= self._first_reserved:
+                sock.close()
+                self._pause(OSError(errno.EMFILE, "the other descriptors are kept for files"))
+                return
             _set_options(sock, self._options)
             SocketTransport(sock, self._make())
 
@@ -76,6 +83,18 @@ class SocketListener:
         self._resume = self._loop.call_later(
             _PAUSE_S, self._loop.add_reader, self._sock.fileno(), self._accept
         )
+
+
+def _first_reserved_descriptor() -> int:
+    """Return the descriptor from which on a connection is refused: a quarter is for files, up to a thousand.
+
+    A process gets the lowest free descriptor, so one that high tells how few are left. Without a reserve, clients that
+    open many connections would let the next write to a log or a checkpoint fail, and with it the broker.
+    """
+    limit, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return 1 << 31
+    return limit - min(limit // 4, _MOST_RESERVED)
 
 
 def _set_options(sock: socket.socket, options: SocketOptions) -> None:
