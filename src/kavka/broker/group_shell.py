@@ -17,9 +17,11 @@ from kavka.core.group.step import GroupDecision
 from kavka.core.group.stored import from_bytes, to_bytes
 from kavka.core.machine import Token
 from kavka.errors import ErrorCode
-from kavka.storage.failures import OffsetOutOfRange
+from kavka.storage.failures import CorruptFile, OffsetOutOfRange
+from kavka.wire.codec import CorruptFrame
 from kavka.wire.records.batch import BatchBuilder, decode_records
 from kavka.wire.records.compression import Compression
+from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import walk_complete
 
 if TYPE_CHECKING:
@@ -91,6 +93,23 @@ class GroupShell:
         self._undecided.clear()
 
     async def _load(self) -> None:
+        """Bring the machine up to the end of the partition, then serve.
+
+        As in Kafka, damage on the way does not keep the groups from being served with what was read. A directory that
+        fails resigns this shard.
+        """
+        try:
+            await self._replay_log()
+        except OSError as error:
+            log.error("group shard not loaded partition=%s reason=%s", self._replica.where, error)
+            return
+        except (CorruptFile, CorruptBatch, CorruptFrame) as error:
+            where = self._replica.where
+            log.error("group shard loaded up to damage only partition=%s reason=%s", where, error)
+        if not self._stopped:
+            self._loaded()
+
+    async def _replay_log(self) -> None:
         """Replay the partition up to its end, in slices of the loop's time."""
         started_ms = self._broker.clock.tick_ms()
         offset = self._replica.log.log_start_offset
@@ -122,7 +141,6 @@ class GroupShell:
             count,
             took_ms,
         )
-        self._loaded()
 
     async def _replay(self, data: bytes) -> int | None:
         """Apply the records of whole batches; return the offset after them, None when there is none."""
@@ -216,10 +234,11 @@ class GroupShell:
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
 
     def _tick(self) -> None:
-        """Do what is due; a clock that jumped back comes back later."""
+        """Do what is due, for a slice of the loop's time; the rest follows after others had their turn."""
         self._timer, self._timer_ms = None, None
         now_ms = self._now_ms()
-        while True:
+        slice_end = self._broker.clock.tick_ms() + _SLICE_MS
+        while self._broker.clock.tick_ms() < slice_end:
             deadline_ms = self.machine.deadline_ms()
             if deadline_ms is None or deadline_ms > now_ms:
                 break

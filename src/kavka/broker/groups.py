@@ -143,8 +143,8 @@ class GroupCoordinators:
             shard.tell(DeleteTopicsOffsets(topics))
 
     def committed(self, where: TopicPartition) -> None:
-        """Learn that the high watermark of a partition moved: decisions may be committed."""
-        shard = self._shards.get(where.partition) if where.topic == OFFSETS_TOPIC else None
+        """Learn that the high watermark of a partition of the topic moved: decisions may be committed."""
+        shard = self._shards.get(where.partition)
         if shard is not None:
             shard.commit_ready()
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from kavka.broker.groups import OFFSETS_TOPIC
 from kavka.broker.metadata import INTERNAL_TOPICS, PartitionNews
 from kavka.broker.replica import Replica
 from kavka.core.partition import Partition, PartitionState
@@ -102,6 +103,8 @@ class Replicas:
         for where, replica in self._hosted.items():
             if replica.log.directory is directory:
                 self._broker.metadata.lose_leader(where)
+                if where.topic == OFFSETS_TOPIC:
+                    self._broker.groups.resign(where.partition)
                 self._broker.produce_purgatory.release(where)
                 self._broker.fetch_purgatory.release(where)
         is_registrys = directory is self.store.directories[0]
@@ -160,7 +163,7 @@ class Replicas:
         assert code is ErrorCode.NONE, code
         partition_log.assign_epoch(news.leader_epoch, partition_log.log_end_offset)
         self._hosted[where] = replica
-        if is_internal:
+        if where.topic == OFFSETS_TOPIC:
             self._broker.groups.lead(replica)
 
     async def drop_topic(self, topic: str) -> None:
@@ -169,7 +172,7 @@ class Replicas:
         hosted = [where for where in self._hosted if where.topic == topic]
         for where in dict.fromkeys([*hosted, *on_disk]):
             self._hosted.pop(where, None)
-            if topic in INTERNAL_TOPICS:
+            if topic == OFFSETS_TOPIC:
                 self._broker.groups.resign(where.partition)
             self._broker.produce_purgatory.release(where)
             self._broker.fetch_purgatory.release(where)
@@ -202,7 +205,7 @@ class Replicas:
         """More can be read of a partition: wake who waits for it."""
         self._broker.produce_purgatory.touched(where)
         self._broker.fetch_purgatory.touched(where)
-        if where.topic in INTERNAL_TOPICS:
+        if where.topic == OFFSETS_TOPIC:
             self._broker.groups.committed(where)
 
     def __iter__(self) -> Iterator[Replica]:
