@@ -181,6 +181,87 @@ def test_append_says_when_the_buffer_is_full_and_room_comes_back(broker, setting
     assert len(values(broker)) == count + 2
 
 
+def test_a_callback_that_raises_keeps_nobody_from_learning_of_his_record(broker, settings, caplog):
+    told = []
+
+    def fail(metadata, error):
+        raise RuntimeError("the user's own mistake")
+
+    async def work(producer):
+        producer.append("t", b"a", callback=fail)
+        producer.append("t", b"b", callback=lambda metadata, error: told.append(metadata.offset))
+        await producer.flush(5000)
+        return await producer.send("t", b"c")
+
+    assert run(broker, settings, work).offset == 2
+    assert told == [1]
+    assert "callback of a record failed" in caplog.text
+
+
+def test_a_large_record_waits_until_there_is_room_for_it(broker, settings):
+    async def work(producer):
+        await producer.send("t", b"")
+        for _ in range(6):
+            producer.append("t", b"x" * 900)
+        return await producer.send("t", b"y" * 5000)
+
+    run(broker, settings, work, **{"buffer.memory": 8000, "batch.size": 1000})
+    assert values(broker)[1:] == [b"x" * 900] * 6 + [b"y" * 5000]
+
+
+def test_records_of_unknown_topics_are_bounded_by_the_buffer(broker, settings):
+    async def work(producer):
+        def append_much():
+            for _ in range(1000):
+                producer.append("nowhere", b"x" * 100)
+
+        with pytest.raises(BufferFull):
+            append_much()
+        with pytest.raises(TimeoutError, match="Failed to allocate memory"):
+            await producer.room()
+        with pytest.raises(TimeoutError, match="Topic nowhere not present"):
+            await producer.flush()
+        await producer.room()
+        return await producer.send("t", b"a")
+
+    more = {"max.block.ms": 50, "buffer.memory": 8000, "batch.size": 1000}
+    assert run(broker, settings, work, **more).offset == 0
+
+
+def test_what_waits_for_room_is_refused_when_the_producer_closes(broker, settings):
+    import pyarrow as pa
+
+    async def main():
+        producer = Producer(settings | {"buffer.memory": 2000, "batch.size": 1000}, network=broker)
+        await producer.start()
+        await producer.send("t", b"")
+        many = asyncio.create_task(producer.send_many("t", [(None, b"x" * 900)] * 50))
+        table = asyncio.create_task(
+            producer.send_table("t", pa.table({"value": [b"y" * 900] * 50}))
+        )
+        await asyncio.sleep(0)
+        await producer.close()
+        return await asyncio.gather(many, table, return_exceptions=True)
+
+    outcomes = asyncio.run(asyncio.wait_for(main(), 10))
+    assert [str(outcome) for outcome in outcomes] == ["the producer is not open"] * 2
+
+
+def test_headers_and_timestamps_that_no_batch_can_hold_are_refused_at_once(broker, settings):
+    async def work(producer):
+        with pytest.raises(TypeError, match="the header is str, not bytes: encode it"):
+            producer.append("t", b"a", headers=[("h", "text")])
+        with pytest.raises(TypeError, match="the name of a header is bytes"):
+            producer.append("t", b"a", headers=[(b"h", b"")])
+        with pytest.raises(ValueError, match="Invalid timestamp: -1"):
+            producer.append("t", b"a", timestamp_ms=-1)
+        with pytest.raises(TypeError, match="the timestamp is float, not int"):
+            await producer.send_many("t", [(None, b"a")], timestamp_ms=1.5)
+        return await producer.send("t", b"b")
+
+    assert run(broker, settings, work).offset == 0
+
+
 def test_send_many_returns_the_ranges_of_its_records_only(broker, settings):
     broker.create("four", 4)
 

@@ -137,7 +137,7 @@ def _blocking_method(name: str, method: Callable[..., Any]) -> Callable[..., Any
 _LIFE = frozenset({"start", "close"})
 
 
-@_forward(AsyncProducer, _LIFE | {"append", "room", "room_for"})
+@_forward(AsyncProducer, _LIFE | {"append", "room"})
 class Producer(_Blocking):
     """`kavka.client.Producer` for threads: `send`, `append`, `send_many`, `send_table`, `flush`, `close`."""
 

@@ -51,6 +51,17 @@ class Accumulator:
         self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self.incomplete: dict[ProducerBatch, None] = {}
         self.used_bytes = 0
+        self.refused_bytes = 0
+        """How much there was no room for when BufferFull was raised last."""
+
+    def fits(self, size: int) -> bool:
+        """Tell whether `size` bytes are free."""
+        return self.used_bytes + size <= self._memory_bytes
+
+    def refuse(self, size: int) -> BufferFull:
+        """Remember that there was no room for `size` bytes and return the exception that says so."""
+        self.refused_bytes = size
+        return BufferFull("buffer.memory is used up by records that wait to be sent")
 
     def has_room(self, size: int) -> bool:
         """Tell whether a batch for a record of `size` bytes can be opened."""
@@ -75,7 +86,7 @@ class Accumulator:
         if self.used_bytes + limit > self._memory_bytes:
             limit = max(self._batch_bytes, size)
             if not self.has_room(size):
-                raise BufferFull("buffer.memory is used up by records that wait to be sent")
+                raise self.refuse(size)
         batch = ProducerBatch(at, now_ms, limit, limit, limit=limit)
         self.used_bytes += limit
         self._enqueue(batch)
@@ -95,8 +106,8 @@ class Accumulator:
     def add_closed(self, batch: ProducerBatch) -> None:
         """Queue a batch that came with all its records. Raise BufferFull."""
         assert batch.is_closed
-        if self.incomplete and self.used_bytes + batch.reserved > self._memory_bytes:
-            raise BufferFull("buffer.memory is used up by records that wait to be sent")
+        if self.incomplete and not self.fits(batch.reserved):
+            raise self.refuse(batch.reserved)
         self.used_bytes += batch.reserved
         self._enqueue(batch)
 

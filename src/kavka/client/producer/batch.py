@@ -7,6 +7,7 @@ back into the queue for another try), *done* (`complete` or `fail` was called; a
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple
 from kavka.client.producer.encoding import encode_records
 from kavka.ids import NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
 from kavka.wire.records.compression import Compression
+
+log = logging.getLogger(__name__)
 
 Headers = Sequence[tuple[str, bytes | None]]
 """Headers of a record, in order; names may repeat."""
@@ -45,6 +48,14 @@ class RecordRange(NamedTuple):
 
 Callback = Callable[[RecordMetadata | None, Exception | None], None]
 """Called once per record with one of the two."""
+
+
+def call(callback: Callback, metadata: RecordMetadata | None, error: Exception | None) -> None:
+    """Call a user's callback. What it raises is logged: it must not keep others from learning of their records."""
+    try:
+        callback(metadata, error)
+    except Exception:
+        log.exception("callback of a record failed")
 
 
 class Delivery:
@@ -187,7 +198,7 @@ class ProducerBatch:
                 if not target.done():
                     target.set_result(metadata)
             else:
-                target(metadata, None)
+                call(target, metadata, None)
 
     def fail(self, error: Exception) -> None:
         """Tell everyone that the records were not written, as far as is known."""
@@ -200,7 +211,7 @@ class ProducerBatch:
                 if not target.done():
                     target.set_exception(error)
             else:
-                target(None, error)
+                call(target, None, error)
 
     @property
     def is_watched(self) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Self
 
 from kavka.client.cluster import Cluster
@@ -22,6 +23,7 @@ from kavka.client.producer.batch import (
     RecordRange,
     Target,
     Watcher,
+    call,
 )
 from kavka.client.producer.partitioner import positive_hash
 from kavka.client.producer.records import (
@@ -31,6 +33,8 @@ from kavka.client.producer.records import (
     TopicBatches,
     as_bytes,
     call_back,
+    checked_headers,
+    checked_timestamp,
     size_of,
 )
 from kavka.client.producer.sender import Sender
@@ -181,6 +185,8 @@ class Producer:
         Raise BufferFull when `buffer.memory` is used up, TypeError for what is not bytes and has no serializer,
         ValueError for a partition that does not exist, KafkaError MESSAGE_TOO_LARGE above `max.request.size`.
         """
+        if timestamp_ms is not None:
+            checked_timestamp(timestamp_ms)
         state = self._topics.get(topic)
         if (
             state is None
@@ -225,6 +231,8 @@ class Producer:
     ) -> RecordMetadata:
         """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for room."""
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        if timestamp_ms is not None:
+            checked_timestamp(timestamp_ms)
         if topic not in self._topics:
             await self._cluster.topic(topic, self._max_block_ms)
         while True:
@@ -237,21 +245,37 @@ class Producer:
         return await future
 
     async def room(self) -> None:
-        """Return when a batch can be opened. Raise TimeoutError after `max.block.ms`."""
-        if self._has_room():
+        """Return when there is room for what was refused last. Raise TimeoutError after `max.block.ms`."""
+        size = self._accumulator.refused_bytes
+        await self._wait_until(lambda: self._has_room(size))
+
+    async def _wait_until(self, has_room: Callable[[], bool]) -> None:
+        if has_room():
             return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._room_waiters.append(waiter)
         self._hurry(1)
         try:
             async with asyncio.timeout(self._max_block_ms / 1000):
-                await waiter
+                while not has_room():
+                    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self._room_waiters.append(waiter)
+                    await waiter
         except TimeoutError:
             raise TimeoutError(
                 f"Failed to allocate memory within the configured max blocking time {self._max_block_ms} ms."
             ) from None
         finally:
             self._hurry(-1)
+
+    def _has_room(self, size: int) -> bool:
+        if self._early:
+            return self._accumulator.fits(self._early_bytes + size)
+        return self._accumulator.has_room(size)
+
+    def _wake_waiters(self) -> None:
+        for waiter in self._room_waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._room_waiters.clear()
 
     # Many records
 
@@ -268,6 +292,8 @@ class Producer:
         One future stands for all of them. Raise the first failure: then others may have been written.
         """
         self._require_open()
+        if timestamp_ms is not None:
+            checked_timestamp(timestamp_ms)
         if topic not in self._topics:
             await self._learn_topic(topic)
         loop = asyncio.get_running_loop()
@@ -282,6 +308,7 @@ class Producer:
                 if rest is None:
                     break
                 await self.room()
+                self._require_open()
         except BaseException as error:
             _watch(touched, delivery)
             if delivery.future.done():
@@ -372,7 +399,8 @@ class Producer:
                         self._accumulator.add_closed(batch)
                         break
                     except BufferFull:
-                        await self.room_for(batch.reserved)
+                        await self._wait_until(partial(self._accumulator.has_room, batch.reserved))
+                        self._require_open()
                 batch.created_ms = self._clock.tick_ms()
                 delivery.add_part()
                 batch.watchers.append(Watcher(0, batch.count, delivery))
@@ -382,18 +410,6 @@ class Producer:
             raise
         delivery.seal()
         return await delivery.future
-
-    async def room_for(self, size: int) -> None:
-        """Return when `size` bytes, or any batch at all, can be taken. Raise TimeoutError after `max.block.ms`."""
-        while self._accumulator.incomplete and not self._accumulator.has_room(size):
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._room_waiters.append(waiter)
-            self._hurry(1)
-            try:
-                async with asyncio.timeout(self._max_block_ms / 1000):
-                    await waiter
-            finally:
-                self._hurry(-1)
 
     # Waiting
 
@@ -439,10 +455,6 @@ class Producer:
         if not self._is_open:
             raise RuntimeError("the producer is not open")
 
-    def _has_room(self) -> bool:
-        accumulator = self._accumulator
-        return accumulator.has_room(self._early_bytes + self._batch_bytes)
-
     def _on_done(self, batch: ProducerBatch, error: Exception | None) -> None:
         if error is not None and not batch.is_watched:
             log.error("records not sent at=%s records=%d reason=%s", batch.at, batch.count, error)
@@ -456,11 +468,8 @@ class Producer:
                 elif not done.done():
                     done.set_result(None)
             self._flushes = waiting
-        if self._room_waiters and self._accumulator.is_roomy and self._has_room():
-            for waiter in self._room_waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._room_waiters.clear()
+        if self._room_waiters and self._accumulator.is_roomy:
+            self._wake_waiters()
 
     # From record to batch
 
@@ -495,6 +504,8 @@ class Producer:
             if self._value_serializer is not None:
                 value = self._value_serializer(value)
             record = record._replace(key=key, value=value)
+        if record.headers:
+            record = record._replace(headers=checked_headers(record.headers))
         key, value = record.key, record.value
         if (type(value) is bytes or value is None) and (type(key) is bytes or key is None):
             return record
@@ -609,8 +620,8 @@ class Producer:
 
     def _park(self, record: ProducerRecord, target: Target | None) -> None:
         size = self._checked_size(size_of(record.key, record.value, record.headers))
-        if self._early and not self._accumulator.has_room(self._early_bytes + size):
-            raise BufferFull("buffer.memory is used up by records that wait to be sent")
+        if self._early and not self._accumulator.fits(self._early_bytes + size):
+            raise self._accumulator.refuse(size)
         self._early_bytes += size
         if record.timestamp_ms is None:
             record = record._replace(timestamp_ms=self._now_ms())
@@ -626,21 +637,23 @@ class Producer:
             waiting = self._early[topic]
             while waiting:
                 record, target = waiting[0]
+                size = size_of(record.key, record.value, record.headers)
                 try:
                     self._add(state, record, target, None)
                 except BufferFull:
-                    await self.room_for(self._batch_bytes)
+                    await self._wait_until(partial(self._accumulator.has_room, size))
                     continue
-                except (ValueError, KafkaError) as error:
+                except Exception as error:  # noqa: BLE001  a user's partitioner may raise anything
                     self._fail_target(record, target, error)
                 waiting.popleft()
-                self._early_bytes -= size_of(record.key, record.value, record.headers)
+                self._early_bytes -= size
             del self._early[topic]
             self._topics[topic] = state
-        except (OSError, KafkaError) as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, the records must not wait for ever
             self._fail_early(topic, error)
         finally:
             self._early_tasks.pop(topic, None)
+            self._wake_waiters()
 
     async def _learn_topic(self, topic: str) -> TopicBatches:
         early = self._early_tasks.get(topic)
@@ -671,7 +684,7 @@ class Producer:
             if not target.done():
                 target.set_exception(error)
         elif callable(target):
-            target(None, error)
+            call(target, None, error)
         else:
             log.error("record not sent topic=%s reason=%s", record.topic, error)
             self._failure = self._failure or error

@@ -13,6 +13,7 @@ from kavka.client.producer.batch import (
     Headers,
     ProducerBatch,
     RecordMetadata,
+    call,
 )
 from kavka.client.producer.partitioner import RoundRobin, StickyChoice
 from kavka.ids import TopicPartition
@@ -77,9 +78,9 @@ class Acknowledged:
     def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
         """Tell them."""
         for interceptor in self._interceptors:
-            interceptor.on_acknowledgement(metadata, error)
+            call(interceptor.on_acknowledgement, metadata, error)
         if self._callback is not None:
-            self._callback(metadata, error)
+            call(self._callback, metadata, error)
 
 
 def call_back(target: Any) -> Callable[[asyncio.Future[RecordMetadata]], None]:
@@ -108,6 +109,26 @@ def as_bytes(what: str, given: Any) -> bytes | None:
         return given
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given)
-    raise TypeError(
-        f"the {what} is {type(given).__name__}, not bytes: encode it, or set {what}.serializer"
-    )
+    hint = "" if what == "header" else f", or set {what}.serializer"
+    raise TypeError(f"the {what} is {type(given).__name__}, not bytes: encode it{hint}")
+
+
+def checked_timestamp(timestamp_ms: int) -> int:
+    """Return a valid timestamp. Raise TypeError, ValueError: later a whole batch would fail with it."""
+    if not isinstance(timestamp_ms, int):
+        raise TypeError(f"the timestamp is {type(timestamp_ms).__name__}, not int")
+    if not 0 <= timestamp_ms < 1 << 63:
+        raise ValueError(
+            f"Invalid timestamp: {timestamp_ms}. Timestamp should always be non-negative or null."
+        )
+    return timestamp_ms
+
+
+def checked_headers(headers: Headers) -> Headers:
+    """Return headers whose values are bytes or None. Raise TypeError: later a whole batch would fail with them."""
+    checked = []
+    for name, content in headers:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a header is {type(name).__name__}, not str")
+        checked.append((name, as_bytes("header", content)))
+    return checked
