@@ -34,5 +34,6 @@ class RealHost:
             whole("socket.send.buffer.bytes"),
             whole("socket.receive.buffer.bytes"),
             whole("socket.listen.backlog.size"),
+            whole("kavka.connection.send.queue.bytes"),
         )
         return cls(io_threads=whole("kavka.io.threads"), sockets=sockets)

@@ -27,6 +27,8 @@ class SocketOptions:
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     backlog: int = 128
+    send_queue_bytes: int = 1 << 20
+    """Answers that may wait in a connection's memory before its requests are no longer read."""
 
 
 class SocketListener:
@@ -74,7 +76,7 @@ class SocketListener:
                 self._pause(OSError(errno.EMFILE, "the other descriptors are kept for files"))
                 return
             _set_options(sock, self._options)
-            SocketTransport(sock, self._make())
+            SocketTransport(sock, self._make(), self._options.send_queue_bytes)
 
     def _pause(self, error: OSError) -> None:
         """Out of descriptors or memory: leave connections in the backlog for a while."""

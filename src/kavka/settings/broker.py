@@ -66,25 +66,6 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "The security protocol of each listener name.",
     ),
     Setting(
-        "inter.broker.listener.name",
-        _T.STRING,
-        None,
-        "The listener on which brokers talk to each other.",
-    ),
-    Setting(
-        "security.inter.broker.protocol",
-        _T.STRING,
-        "PLAINTEXT",
-        "The protocol between brokers when inter.broker.listener.name is not set.",
-        choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    ),
-    Setting(
-        "inter.broker.protocol.version",
-        _T.STRING,
-        "3.9-IV0",
-        "The protocol that brokers speak to each other.",
-    ),
-    Setting(
         "num.partitions",
         _T.INT,
         1,
@@ -154,19 +135,6 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         minimum=1,
     ),
     Setting(
-        "queued.max.requests",
-        _T.INT,
-        500,
-        "Requests in work at one time in the whole broker; more are not read.",
-        minimum=1,
-    ),
-    Setting(
-        "queued.max.request.bytes",
-        _T.LONG,
-        -1,
-        "Bytes of requests in work at one time; -1 is no limit.",
-    ),
-    Setting(
         "max.connections",
         _T.INT,
         2_147_483_647,
@@ -180,13 +148,6 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         2_147_483_647,
         "Connections from one address.",
         minimum=0,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "max.connections.per.ip.overrides",
-        _T.STRING,
-        "",
-        "Other limits for some addresses: host:count, separated by commas.",
         scope=_ANYWHERE,
     ),
     Setting(
@@ -361,14 +322,6 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         scope=_ANYWHERE,
     ),
     Setting(
-        "log.cleaner.delete.retention.ms",
-        _T.LONG,
-        86_400_000,
-        "Default of delete.retention.ms.",
-        minimum=0,
-        scope=_ANYWHERE,
-    ),
-    Setting(
         "log.message.timestamp.type",
         _T.STRING,
         "CreateTime",
@@ -451,13 +404,6 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         minimum=0,
     ),
     Setting(
-        "offsets.commit.timeout.ms",
-        _T.INT,
-        5_000,
-        "How long a commit may wait for replicas.",
-        minimum=1,
-    ),
-    Setting(
         "group.min.session.timeout.ms",
         _T.INT,
         6_000,
@@ -492,27 +438,6 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         minimum=1,
     ),
     Setting(
-        "request.timeout.ms",
-        _T.INT,
-        30_000,
-        "How long a request between brokers may take.",
-    ),
-    Setting(
-        "replica.fetch.max.bytes",
-        _T.INT,
-        1_048_576,
-        "Bytes that a follower asks for per partition.",
-        minimum=0,
-    ),
-    Setting(
-        "num.recovery.threads.per.data.dir",
-        _T.INT,
-        1,
-        "Logs of one directory that are recovered at one time.",
-        minimum=1,
-        scope=_ANYWHERE,
-    ),
-    Setting(
         "kavka.log.level",
         _T.LIST,
         ["INFO"],
@@ -536,7 +461,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
     Setting(
         "kavka.connection.send.queue.bytes",
         _T.INT,
-        4_194_304,
+        1_048_576,
         "Answers of one connection that may wait in memory before its requests are no longer read.",
         minimum=65536,
     ),

@@ -17,6 +17,13 @@ def _throttled_replicas(value: Value) -> str | None:
     return None
 
 
+def _gzip_level(value: Value) -> str | None:
+    assert isinstance(value, int)
+    return (
+        None if value == -1 or 1 <= value <= 9 else "Value must be between 1 and 9 or equal to -1"
+    )
+
+
 _T = ValueType
 
 TOPIC_SETTINGS = Catalogue(
@@ -34,8 +41,7 @@ TOPIC_SETTINGS = Catalogue(
             _T.INT,
             -1,
             "Level of gzip when the broker compresses: 1 to 9, -1 for the library's default.",
-            minimum=-1,
-            maximum=9,
+            check=_gzip_level,
             synonym="compression.gzip.level",
         ),
         Setting(
@@ -71,6 +77,7 @@ TOPIC_SETTINGS = Catalogue(
             "How long tombstones of a compacted topic stay readable, milliseconds.",
             minimum=0,
             synonym="log.cleaner.delete.retention.ms",
+            effective=False,
         ),
         Setting(
             "file.delete.delay.ms",

@@ -1,0 +1,39 @@
+"""A setting that claims an effect is read somewhere; one that is not says so when it is set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kavka
+from kavka.settings.broker import EFFECTIVE_SETTINGS
+from kavka.settings.topic import TOPIC_SETTINGS
+
+ROOT = Path(kavka.__file__).parent
+SERVER = [ROOT / "cli" / "server_start.py", *(ROOT / "broker").rglob("*.py")]
+SOURCE = "".join(path.read_text() for path in SERVER)
+# Which codec's level is read depends on another setting.
+LEVELS = {f"compression.{codec}.level" for codec in ("gzip", "lz4", "zstd")}
+
+
+def is_read(name: str) -> bool:
+    return f'"{name}"' in SOURCE
+
+
+@pytest.mark.parametrize("name", [s.name for s in TOPIC_SETTINGS if s.effective])
+def test_an_effective_topic_setting_is_read(name: str) -> None:
+    assert is_read(name) or name in LEVELS
+
+
+@pytest.mark.parametrize("name", [setting.name for setting in EFFECTIVE_SETTINGS])
+def test_an_effective_broker_setting_is_read(name: str) -> None:
+    resolved = f'values["{name}"]' in (ROOT / "settings" / "broker.py").read_text()
+    gives_default = any(s.synonym == name and s.effective for s in TOPIC_SETTINGS)
+    assert is_read(name) or resolved or gives_default
+
+
+@pytest.mark.parametrize("level", ["0", "10", "-2"])
+def test_levels_that_gzip_does_not_have_are_refused(level: str) -> None:
+    with pytest.raises(ValueError, match="between 1 and 9 or equal to -1"):
+        TOPIC_SETTINGS["compression.gzip.level"].parse(level)
