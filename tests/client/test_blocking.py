@@ -59,3 +59,13 @@ def test_failures_come_to_the_calling_thread(broker, settings):
     broker.is_down = True
     with pytest.raises(ConnectionError, match="cannot reach any of"):
         blocking.Admin(settings, network=broker)
+
+
+def test_a_record_that_was_handed_over_cannot_be_taken_back(broker, settings):
+    with blocking.Producer(settings, network=broker) as producer:
+        future = producer.append("t", b"a", want_future=True)
+        assert not future.cancel()
+        assert future.result(10).offset == 0
+        producer.append("t", b"b")
+        producer.flush()
+    assert [value for _, _, value in broker.records("t")] == [b"a", b"b"]

@@ -148,6 +148,7 @@ class Producer(_Blocking):
         super().__init__(config, **doors)
         self._handed_over: deque[tuple[Any, ...]] = deque()
         self._is_draining = False
+        self._turn = asyncio.Lock()  # for one drain at a time, whoever started it
         self._has_space = threading.Condition()
 
     def append(
@@ -162,6 +163,7 @@ class Producer(_Blocking):
         future: concurrent.futures.Future[RecordMetadata] | None = None
         if options.pop("want_future", False):
             future = concurrent.futures.Future()
+            future.set_running_or_notify_cancel()  # a record cannot be taken back
         if len(self._handed_over) >= _MOST_HANDED_OVER:
             with self._has_space:
                 self._has_space.wait_for(lambda: len(self._handed_over) < _MOST_HANDED_OVER)
@@ -172,6 +174,10 @@ class Producer(_Blocking):
         return future
 
     async def _drain(self) -> None:
+        async with self._turn:
+            await self._take_handed_over()
+
+    async def _take_handed_over(self) -> None:
         handed_over, append = self._handed_over, self._async.append
         while handed_over:
             topic, value, key, options, future = handed_over[0]
@@ -197,7 +203,7 @@ class Producer(_Blocking):
         self._wake_callers()
         if handed_over and not self._is_draining:  # one came in between
             self._is_draining = True
-            await self._drain()
+            await self._take_handed_over()
 
     def _fail(
         self, future: concurrent.futures.Future[RecordMetadata] | None, error: Exception
