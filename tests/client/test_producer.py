@@ -309,6 +309,39 @@ def test_a_table_goes_to_the_partitions_of_its_keys(broker, settings):
         assert [int(v) for _, _, v in log] == sorted(int(v) for _, _, v in log)
 
 
+def test_rows_without_a_partition_of_their_own_go_to_that_of_their_key(broker, settings):
+    import pyarrow as pa
+
+    broker.create("four", 4)
+    rows = {
+        "partition": pa.array([3, None, None, 2], pa.int32()),
+        "key": pa.array([b"k", b"k", None, None]),
+        "value": [b"a", b"b", b"c", b"d"],
+    }
+
+    async def work(producer):
+        await producer.send_table("four", pa.table(rows))
+        return (await producer.send("four", b"", b"k")).partition
+
+    place = run(broker, settings, work)
+    assert (3, b"k", b"a") in [(3, key, value) for _, key, value in broker.records("four", 3)]
+    assert b"b" in values(broker, "four", place)
+    assert b"d" in values(broker, "four", 2)
+    assert sum(len(values(broker, "four", partition)) for partition in range(4)) == 5
+
+
+def test_tables_of_a_topic_keep_their_order_also_while_they_wait(broker, settings):
+    import pyarrow as pa
+
+    async def work(producer):
+        asyncio.get_running_loop().call_later(0.05, broker.create, "late")
+        tables = [pa.table({"value": [b"%d-%d" % (n, i) for i in range(50)]}) for n in range(6)]
+        await asyncio.gather(*(producer.send_table("late", table) for table in tables))
+
+    run(broker, settings, work, **{"buffer.memory": 2000, "batch.size": 300})
+    assert values(broker, "late") == [b"%d-%d" % (n, i) for n in range(6) for i in range(50)]
+
+
 def test_tables_are_split_and_repeated_like_any_batch(broker, settings):
     import pyarrow as pa
 

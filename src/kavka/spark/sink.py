@@ -7,8 +7,8 @@ promise of Spark's own Kafka sink too. Within a task the producer is idempotent.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -128,34 +128,28 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int:
 async def _write(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int:
     count = 0
     async with Producer(_DEFAULTS | options.client) as producer:
-        travelling: asyncio.Task[None] | None = None
+        travelling: deque[asyncio.Task[list[RecordRange]]] = deque()
         try:
             for batch in batches:
-                sending = asyncio.create_task(_send(producer, batch, options))
+                before = len(travelling)
+                for topic, rows in _by_topic(batch, options):
+                    names = [name for name in _RECORD_COLUMNS if name in rows.schema.names]
+                    # Tasks start in the order of their making, so the rows of a topic stay in theirs.
+                    sending = producer.send_table(topic, rows.select(names))
+                    travelling.append(asyncio.create_task(sending))
                 await asyncio.sleep(0)  # encode and write before Spark is asked for more
-                if travelling is not None:
-                    await travelling
-                travelling = sending
+                for _ in range(before):
+                    await travelling[0]
+                    travelling.popleft()
                 count += batch.num_rows
-            if travelling is not None:
-                await travelling
+            for task in travelling:
+                await task
         except BaseException:
-            if travelling is not None:
-                travelling.cancel()
-                with suppress(BaseException):
-                    await travelling
+            for task in travelling:
+                task.cancel()
+            await asyncio.gather(*travelling, return_exceptions=True)
             raise
     return count
-
-
-async def _send(producer: Producer, batch: pa.RecordBatch, options: SinkOptions) -> None:
-    for topic, rows in _by_topic(batch, options):
-        records = rows.select([name for name in _RECORD_COLUMNS if name in rows.schema.names])
-        await _send_topic(producer, topic, records)
-
-
-async def _send_topic(producer: Producer, topic: str, records: pa.RecordBatch) -> list[RecordRange]:
-    return await producer.send_table(topic, records)
 
 
 def _by_topic(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -97,6 +97,7 @@ class Producer:
         self._early: dict[str, deque[tuple[ProducerRecord, Target | None]]] = {}
         self._early_tasks: dict[str, asyncio.Task[None]] = {}
         self._early_bytes = 0
+        self._table_turns: dict[str, asyncio.Lock] = {}
         self._flushes: list[tuple[int, asyncio.Future[None]]] = []
         self._room_waiters: deque[asyncio.Future[None]] = deque()
         self._failure: Exception | None = None
@@ -372,13 +373,25 @@ class Producer:
 
         Columns by name: `value`, and if there are any `key` (binary or string), `timestamp` (timestamp or
         milliseconds), `partition` (integer), `headers` (list of struct of key and value). Null timestamps mean
-        now.
+        now. Tables of a topic are queued one after another, in the order of the calls.
         """
+        self._require_open()
+        delivery = Delivery(asyncio.get_running_loop().create_future())
+        try:
+            async with self._table_turns.setdefault(topic, asyncio.Lock()):
+                await self._queue_table(topic, table, partition, delivery)
+        except BaseException:
+            delivery.future.cancel()
+            raise
+        delivery.seal()
+        return await delivery.future
+
+    async def _queue_table(
+        self, topic: str, table: Any, partition: int | None, delivery: Delivery
+    ) -> None:
         from kavka.client.producer.table import batches_of_table  # needs the extra `arrow`
 
-        self._require_open()
         metadata = await self._cluster.topic(topic, self._max_block_ms)
-        delivery = Delivery(asyncio.get_running_loop().create_future())
         state = self._topics.get(topic) or await self._learn_topic(topic)
         sticky = state.sticky.choose(state.available, self._chance.random())
         batches = batches_of_table(
@@ -391,25 +404,19 @@ class Producer:
             compression=self._settings.compression,
             level=self._settings.level,
         )
-        try:
-            for batch in batches:
-                state.sticky.count(batch.reserved)
-                while True:
-                    try:
-                        self._accumulator.add_closed(batch)
-                        break
-                    except BufferFull:
-                        await self._wait_until(partial(self._accumulator.has_room, batch.reserved))
-                        self._require_open()
-                batch.created_ms = self._clock.tick_ms()
-                delivery.add_part()
-                batch.watchers.append(Watcher(0, batch.count, delivery))
-                self._sender.wake()
-        except BaseException:
-            delivery.future.cancel()
-            raise
-        delivery.seal()
-        return await delivery.future
+        for batch in batches:
+            state.sticky.count(batch.reserved)
+            while True:
+                try:
+                    self._accumulator.add_closed(batch)
+                    break
+                except BufferFull:
+                    await self._wait_until(partial(self._accumulator.has_room, batch.reserved))
+                    self._require_open()
+            batch.created_ms = self._clock.tick_ms()
+            delivery.add_part()
+            batch.watchers.append(Watcher(0, batch.count, delivery))
+            self._sender.wake()
 
     # Waiting
 

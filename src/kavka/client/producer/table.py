@@ -109,26 +109,28 @@ def _by_partition(
         table = pa.Table.from_batches([table])
     if not isinstance(table, pa.Table):
         raise TypeError(f"not an Arrow table or record batch: {type(table).__name__}")
-    names = table.schema.names
-    if partition is not None:
-        numbers = None
-    elif "partition" in names and table.column("partition").null_count < table.num_rows:
-        numbers = table.column("partition").cast(pa.int64())
-    elif "key" in names and table.column("key").null_count < table.num_rows:
-        numbers = _partitions_of_keys(pa, table.column("key"), count)
-    else:
-        numbers, partition = None, sticky
-    if numbers is None:
-        assert partition is not None
+    told, keys = _filled(table, "partition"), _filled(table, "key")
+    if partition is not None or (told is None and keys is None):
+        partition = sticky if partition is None else partition
         _check(partition, count)
         yield partition, table
         return
     import pyarrow.compute as pc  # slow to import, and not needed for one partition
 
-    numbers = pc.fill_null(numbers, sticky)
+    choices = [] if told is None else [told.cast(pa.int64())]
+    if keys is not None and (told is None or told.null_count):
+        choices.append(_partitions_of_keys(pa, keys, count))
+    numbers = pc.coalesce(*choices, pa.scalar(sticky, pa.int64()))
     for number in sorted(pc.unique(numbers).to_pylist()):
         _check(number, count)
         yield number, table.filter(pc.equal(numbers, number))
+
+
+def _filled(table: Any, name: str) -> Any:
+    """Return a column; None when it is missing or has only nulls."""
+    if name not in table.schema.names or table.column(name).null_count == table.num_rows:
+        return None
+    return table.column(name)
 
 
 def _partitions_of_keys(pa: Any, keys: Any, count: int) -> Any:
