@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.identity import IdentityError
 from kavka.ids import TopicPartition
 from kavka.registry.journal import CorruptRegistry
 from kavka.wire.messages.create_topics import (
@@ -97,6 +98,30 @@ def test_a_directory_in_use_is_refused(run: Run, tmp_path: Path) -> None:
 
     run(story)
     assert (tmp_path / "data" / MARKER).exists()
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_a_broker_without_its_identity_does_not_serve_as_another(
+    run: Run, tmp_path: Path, was_clean: bool
+) -> None:
+    async def still_there(served: Any) -> None:
+        assert [record.value for record in await served.read("t")] == [b"a", b"b"]
+
+    run(some_records)
+    (tmp_path / "data" / "meta.properties").unlink()
+    if not was_clean:
+        (tmp_path / "data" / MARKER).unlink()
+    with pytest.raises(IdentityError, match=r"set broker\.id=0"):
+        run(nothing)
+    run(still_there, broker__id="0")
+    run(still_there)
+
+
+def test_files_that_are_named_like_partitions_are_left_alone(run: Run, tmp_path: Path) -> None:
+    run(some_records)
+    (tmp_path / "data" / "t-5").write_text("a file")
+    run(nothing)
+    assert (tmp_path / "data" / "t-5").read_text() == "a file"
 
 
 def test_the_leader_epoch_grows_only_after_an_unclean_stop(run: Run, tmp_path: Path) -> None:

@@ -65,8 +65,20 @@ def test_meta_properties_of_both_versions_are_read() -> None:
     assert MetaProperties.decode(meta.encode()) == meta
     kraft = b"#comment\nversion=1\nnode.id=7\ncluster.id=x\\=y\ndirectory.id=d\n"
     assert MetaProperties.decode(kraft) == MetaProperties(7, "x=y", "d")
-    with pytest.raises(ValueError, match="version 2"):
-        MetaProperties.decode(b"version=2\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"version=2\n", "version 2"),
+        (b"", "no version"),
+        (b"\xff\xfegarbage\n", "no version"),
+        (b"version=0\nbroker.id=x\n", "broker.id 'x'"),
+    ],
+)
+def test_damaged_meta_properties_are_told(content: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        MetaProperties.decode(content)
 
 
 def test_partition_metadata_has_two_lines() -> None:

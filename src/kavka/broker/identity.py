@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.core.znodes import ZnodeError
 from kavka.ids import BrokerId, uuid_text
+from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import Registry, RegistryRefused, ensure_path
 from kavka.storage.meta_properties import MetaProperties
 from kavka.wire.stored import znodes
@@ -39,6 +40,8 @@ async def establish_identity(broker: Broker) -> Identity:
                 f"The Cluster ID {cluster_id} doesn't match stored clusterId Some({meta.cluster_id}) in "
                 f"meta.properties of {path}. The broker is trying to join the wrong cluster: use another log.dirs."
             )
+    if isinstance(broker.registry, EmbeddedRegistry):
+        await _refuse_others_topics(broker.registry, broker_id)
     identity = Identity(broker_id, cluster_id)
     await broker.replicas.write_meta(identity.broker_id, identity.cluster_id)
     return identity
@@ -86,6 +89,22 @@ async def _broker_id(broker: Broker, found: dict[str, MetaProperties | None]) ->
     return BrokerId(
         await _generated_id(broker.registry, broker.config.integer("reserved.broker.max.id"))
     )
+
+
+async def _refuse_others_topics(registry: Registry, broker_id: BrokerId) -> None:
+    """An embedded registry has one broker: under another id it would lead none of its topics."""
+    for name in await registry.children(znodes.TOPICS):
+        data, _stat = await registry.get(znodes.topic_path(name))
+        owners = {
+            owner
+            for owners in znodes.TopicNode.decode(data).assignment.values()
+            for owner in owners
+        }
+        if broker_id not in owners:
+            raise IdentityError(
+                f"Topic {name} belongs to broker {sorted(owners)}, but this broker would be {broker_id}, because its "
+                f"meta.properties is missing. Restore the file, or set broker.id={min(owners)}."
+            )
 
 
 async def _generated_id(registry: Registry, largest_reserved: int) -> int:

@@ -167,7 +167,10 @@ class LogDirectory:
         content = await self.disk.run(
             checkpoint.read_file, self.disk, f"{self.path}/{META_PROPERTIES}"
         )
-        return None if content is None else MetaProperties.decode(content)
+        try:
+            return None if content is None else MetaProperties.decode(content)
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from error
 
     async def write_meta(self, meta: MetaProperties) -> None:
         """Replace `meta.properties`."""

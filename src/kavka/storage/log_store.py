@@ -165,7 +165,7 @@ class LogStore:
                 directory.remove_later(_tree_removal(directory, path), 0)
                 continue
             match = _PARTITION_NAME.fullmatch(name)
-            if match is not None:
+            if match is not None and disk.is_directory(path):
                 found.append(TopicPartition(match["topic"], int(match["partition"])))
             elif not name.endswith(_OTHER_SUFFIXES) and disk.is_directory(path):
                 logger.warning("ignored a directory that is no partition path=%s", path)

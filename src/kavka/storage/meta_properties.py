@@ -28,17 +28,25 @@ class MetaProperties:
 
     @classmethod
     def decode(cls, content: bytes) -> MetaProperties:
-        """Read version 0 (ZooKeeper mode) or 1 (KRaft). Raise ValueError on anything else."""
+        """Read version 0 (ZooKeeper mode) or 1 (KRaft). Raise ValueError on anything else.
+
+        A file that does not say its version is damaged: whoever took it for a new one would be another broker.
+        """
         values: dict[str, str] = {}
         for line in content.decode("latin-1").splitlines():
             text = line.strip()
             if text and text[0] not in "#!":
                 name, _, value = text.partition("=")
                 values[name.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
-        version = values.get("version", "0")
+        version = values.get("version")
+        if version is None:
+            raise ValueError(f"{META_PROPERTIES} has no version, so it is damaged")
         if version not in ("0", "1"):
             raise ValueError(f"{META_PROPERTIES} has version {version}; 0 and 1 are known")
-        broker_id = values.get("broker.id" if version == "0" else "node.id")
+        name = "broker.id" if version == "0" else "node.id"
+        broker_id = values.get(name)
+        if broker_id is not None and not broker_id.removeprefix("-").isdecimal():
+            raise ValueError(f"{META_PROPERTIES} has {name} {broker_id!r}, which is no number")
         return cls(
             broker_id=None if broker_id is None else int(broker_id),
             cluster_id=values.get("cluster.id"),
