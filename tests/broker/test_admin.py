@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,20 @@ def test_topic_settings_change_while_the_broker_runs(run: Run) -> None:
         assert refused.error_code == ErrorCode.MESSAGE_TOO_LARGE
         assert (await alter(served, TOPIC, "t", "max.message.bytes", 1, None)).error_code == 0
         assert (await served.produce("t", b"x" * 200)).error_code == 0
+
+    run(story)
+
+
+def test_of_two_changes_at_once_neither_is_lost(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await create(served, "t")
+        other = await served.another()
+        await asyncio.gather(
+            alter(served, TOPIC, "t", "retention.ms", 0, "1000"),
+            alter(other, TOPIC, "t", "segment.bytes", 0, "2000"),
+        )
+        assert (await config(served, TOPIC, "t", "retention.ms")).value == "1000"
+        assert (await config(served, TOPIC, "t", "segment.bytes")).value == "2000"
 
     run(story)
 

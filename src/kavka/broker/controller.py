@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kavka.broker.configs import ConfigRefused, Configs, check_topic_overrides
@@ -298,16 +298,20 @@ class Controller:
 
     # -- configuration
 
-    async def configure_topic(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Store a topic's overrides and obey them."""
+    async def configure_topic(self, name: str, make: Callable[[], Mapping[str, str]]) -> None:
+        """Store the overrides that `make` gives a topic, and obey them; it is called while no other change is under way."""
         async with self._turn:
+            overrides = make()
             await self._put(znodes.config_path("topics", name), znodes.encode_config(overrides))
             self._configs.put_topic(name, overrides)
             self._replicas.reconfigure(name)
 
-    async def configure_broker(self, overrides: Mapping[str, str], *, default: bool) -> None:
-        """Store the dynamic overrides of this broker, or of all, and obey them."""
+    async def configure_broker(
+        self, make: Callable[[], Mapping[str, str]], *, default: bool
+    ) -> None:
+        """Store the dynamic overrides that `make` gives this broker, or all, and obey them; `make` as above."""
         async with self._turn:
+            overrides = make()
             entity = znodes.DEFAULT_ENTITY if default else str(self._broker_id)
             await self._put(znodes.config_path("brokers", entity), znodes.encode_config(overrides))
             self._configs.put_broker(overrides, default=default)

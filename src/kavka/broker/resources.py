@@ -1,11 +1,11 @@
 """Configuration resources: which of them exist here, and changing one of them.
 
-Both AlterConfigs (the whole set at once) and IncrementalAlterConfigs (name by name) end in `store`.
+Both AlterConfigs (the whole set at once) and IncrementalAlterConfigs (name by name) end in `alter`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,9 @@ from kavka.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
+
+Edit = Callable[[dict[str, str]], Mapping[str, str | None]]
+"""Makes new overrides of the present ones, or raises ConfigRefused."""
 
 
 class ResourceType(IntEnum):
@@ -53,20 +56,21 @@ def present_overrides(broker: Broker, kind: int, name: str) -> dict[str, str]:
     raise ConfigRefused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 
 
-async def store(
-    broker: Broker,
-    kind: int,
-    name: str,
-    overrides: Mapping[str, str | None],
-    *,
-    validate_only: bool,
-) -> None:
-    """Check overrides and put them in force for a resource that exists. Raise ConfigRefused."""
-    if kind == ResourceType.TOPIC:
-        accepted = check_topic_overrides(overrides)
-        if not validate_only:
-            await broker.controller.configure_topic(name, accepted)
-        return
-    accepted = check_broker_overrides(overrides, default=name == "")
-    if not validate_only:
-        await broker.controller.configure_broker(accepted, default=name == "")
+async def alter(broker: Broker, kind: int, name: str, edit: Edit, *, validate_only: bool) -> None:
+    """Put in force what `edit` makes of the overrides of a resource. Raise ConfigRefused.
+
+    It is called in the controller's turn, so that of two changes at once neither is lost.
+    """
+
+    def make() -> dict[str, str]:
+        after = edit(present_overrides(broker, kind, name))
+        if kind == ResourceType.TOPIC:
+            return check_topic_overrides(after)
+        return check_broker_overrides(after, default=name == "")
+
+    if validate_only:
+        make()
+    elif kind == ResourceType.TOPIC:
+        await broker.controller.configure_topic(name, make)
+    else:
+        await broker.controller.configure_broker(make, default=name == "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kavka.broker.broker import Broker
 from kavka.broker.configs import ConfigRefused
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.resources import present_overrides, store
+from kavka.broker.resources import alter
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -32,13 +32,16 @@ async def _alter(
     kind, name = resource.resource_type, resource.resource_name
     answer = AlterConfigsResponseResource(resource_type=kind, resource_name=name)
     overrides = {config.name: config.value for config in resource.configs}
-    try:
-        present_overrides(broker, kind, name)
+
+    def edit(present: dict[str, str]) -> dict[str, str | None]:
         if len(overrides) < len(resource.configs):
             raise ConfigRefused(
                 ErrorCode.INVALID_REQUEST, "A config name stands twice in the request"
             )
-        await store(broker, kind, name, overrides, validate_only=validate_only)
+        return overrides
+
+    try:
+        await alter(broker, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
         answer.error_code, answer.error_message = refused.code, str(refused)
     return answer

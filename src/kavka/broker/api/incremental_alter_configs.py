@@ -5,7 +5,7 @@ from __future__ import annotations
 from kavka.broker.broker import Broker
 from kavka.broker.configs import ConfigRefused, Operation, changed
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.resources import ResourceType, present_overrides, store
+from kavka.broker.resources import ResourceType, alter
 from kavka.errors import ErrorCode
 from kavka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -31,12 +31,14 @@ async def _alter(
 ) -> IncrementalAlterConfigsResponseResource:
     kind, name = resource.resource_type, resource.resource_name
     answer = IncrementalAlterConfigsResponseResource(resource_type=kind, resource_name=name)
-    try:
-        present = present_overrides(broker, kind, name)
+
+    def edit(present: dict[str, str]) -> dict[str, str | None]:
         is_topic = kind == ResourceType.TOPIC
         effective = broker.configs.topic(name) if is_topic else broker.configs.broker_values()
-        after = changed(present, _changes(resource), effective, topic=is_topic)
-        await store(broker, kind, name, after, validate_only=validate_only)
+        return changed(present, _changes(resource), effective, topic=is_topic)
+
+    try:
+        await alter(broker, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
         answer.error_code, answer.error_message = refused.code, str(refused)
     return answer
