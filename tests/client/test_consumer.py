@@ -416,6 +416,46 @@ def test_a_commit_of_an_old_generation_is_refused(broker, settings):
     run(broker, settings, work, **{"group.id": "g", "enable.auto.commit": False})
 
 
+def test_a_commit_before_the_group_has_answered_is_refused(broker, settings):
+    async def work(consumer):
+        consumer.subscribe(["t"])
+        with pytest.raises(KafkaError, match="REBALANCE_IN_PROGRESS"):
+            await consumer.commit({AT: 1})
+
+    run(broker, settings, work, **{"group.id": "g", "enable.auto.commit": False})
+    assert broker.committed == {}
+
+
+def test_a_partition_without_a_position_does_not_hold_up_the_others(broker, settings):
+    fill(broker, settings, 3)
+
+    async def work(consumer):
+        consumer.assign([AT, TopicPartition("nowhere", 0)])
+        consumer.seek(AT, 0)
+        return await asyncio.wait_for(consumer.poll(60_000), 10)
+
+    assert offsets(run(broker, settings, work)) == [0, 1, 2]
+
+
+def test_a_refusal_that_repeats_is_raised_once(broker, settings):
+    fill(broker, settings, 3)
+    broker.faults[ApiKey.FETCH].extend([ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 3)
+
+    async def work(consumer):
+        consumer.assign([AT])
+        consumer.seek(AT, 0)
+        await consumer.poll(0)
+        for _ in range(1000):
+            if len(broker.seen(ApiKey.FETCH)) > 3:
+                break
+            await asyncio.sleep(0.001)
+        with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
+            await consumer.poll(1000)
+        return await consumer.poll(1000)
+
+    assert offsets(run(broker, settings, work)) == [0, 1, 2]
+
+
 def test_a_pattern_takes_topics_that_appear_later(broker, settings):
     async def work(consumer):
         consumer.subscribe(pattern="u.*")

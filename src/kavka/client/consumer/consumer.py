@@ -120,6 +120,7 @@ class Consumer:
             reset=self._fetch_settings.reset,
             read_committed=self._fetch_settings.read_committed,
             timeout_ms=self._api_timeout_ms,
+            on_change=self._fetcher.notify,
         )
         try:
             await self._cluster.start()
@@ -222,7 +223,7 @@ class Consumer:
         while True:
             if self._subscription.uses_group:
                 await self._member.ensure_active(deadline)
-            await self._positions.update(deadline)
+            await self._positions.update(loop.time())  # other partitions need not wait for a lookup
             self._auto_commit(loop.time())
             taken = self._fetcher.take(max_records)
             if taken:
@@ -453,7 +454,7 @@ class Consumer:
         }
 
     def _auto_commit(self, now: float) -> None:
-        if not self._commits or now < self._next_commit:
+        if not self._commits or now < self._next_commit or self._member.is_outside:
             return
         if self._next_commit == 0.0:
             self._next_commit = now + self._commit_interval_s
@@ -485,7 +486,7 @@ class Consumer:
             return
         if self._committing is not None:
             await asyncio.gather(self._committing, return_exceptions=True)
-        if self._subscription.uses_group and self._member.generation < 0:
+        if self._member.is_outside:
             return
         changed = self._changed_positions()
         if changed:

@@ -132,6 +132,11 @@ class GroupMember:
         return self._settings
 
     @property
+    def is_outside(self) -> bool:
+        """Whether the group assigns the partitions, and this member is in no generation of it: new, joining or lost."""
+        return self._subscription.uses_group and self.generation == _NO_GENERATION
+
+    @property
     def is_cooperative(self) -> bool:
         """Whether partitions are kept while rejoining: all assignors must be able to."""
         return all(assignor.is_cooperative for assignor in self._settings.assignors)

@@ -84,7 +84,7 @@ class Fetcher:
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._turn = 0
-        self._failures: list[Exception] = []
+        self._failures: dict[str, Exception] = {}  # by message: what repeats is raised once
         self._news = asyncio.Event()
 
     def wake(self) -> None:
@@ -119,11 +119,11 @@ class Fetcher:
     def take(self, max_records: int) -> list[FetchedBatches]:
         """Take buffered records, at most about `max_records`, and move positions past them; partitions take turns.
 
-        Raise what a broker or the data made impossible, once for each time.
+        Raise what a broker or the data made impossible.
         """
         self._news.clear()
         if self._failures:
-            raise self._failures.pop(0)
+            raise self._failures.pop(next(iter(self._failures)))
         states = [
             s for s in self._subscription.partitions.values() if s.buffered and not s.is_paused
         ]
@@ -400,5 +400,5 @@ class Fetcher:
             log.error("fetch answer not understood reason=%s", error)
 
     def _fail(self, error: Exception) -> None:
-        self._failures.append(error)
+        self._failures.setdefault(str(error), error)
         self._news.set()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _GROUPS_VERSION = 8
 _STABLE_VERSION = 7
 _REFUSED = "the offsets were not committed because the group has gone on without this member"
+_OUTSIDE = "the offsets were not committed because the consumer is joining its group: poll until it has partitions"
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -80,6 +81,9 @@ class CommittedOffsets:
             )
             topics.setdefault(at.topic, []).append(part)
         member = self._member
+        if member.is_outside:
+            # Without a generation it would count as the commit of a tool, which a group without members takes.
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, _OUTSIDE)
         is_member = member.generation >= 0
         request = OffsetCommitRequest(
             group_id=member.settings.group_id,

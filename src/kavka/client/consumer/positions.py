@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from kavka.client.cluster import Cluster
 from kavka.client.consumer.offsets import CommittedOffsets
@@ -35,14 +36,19 @@ class Positions:
         reset: ResetPolicy | None,
         read_committed: bool,
         timeout_ms: int,
+        on_change: Callable[[], None],
     ) -> None:
-        """Without `offsets`, there is no group to ask. `reset` is `auto.offset.reset`, None for "none"."""
+        """Without `offsets`, there is no group to ask. `reset` is `auto.offset.reset`, None for "none".
+
+        `on_change` wakes a waiting poll when a lookup is over.
+        """
         self._cluster = cluster
         self._subscription = subscription
         self._offsets = offsets
         self._reset = reset
         self._read_committed = read_committed
         self._timeout_ms = timeout_ms
+        self._on_change = on_change
         self._task: asyncio.Task[None] | None = None
         self._metadata_seen = -1
 
@@ -53,6 +59,7 @@ class Positions:
             if not any(_needs_work(state) for state in self._subscription.partitions.values()):
                 return
             self._task = asyncio.get_running_loop().create_task(self._work())
+            self._task.add_done_callback(lambda _: self._on_change())
         wait_s = max(deadline - asyncio.get_running_loop().time(), 0)
         done, _ = await asyncio.wait({self._task}, timeout=wait_s)
         if done:
