@@ -297,6 +297,32 @@ def test_a_group_with_members_is_shown_as_kafka_shows_it(
     assert "GroupNotEmptyException: The group is not empty." in refused.out
 
 
+def test_a_group_of_the_new_protocol_is_not_called_missing(
+    apache_kafka: Broker, fresh_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ("--bootstrap-server", apache_kafka.bootstrap)
+    assert main(["topics", *at, "--create", "--topic", fresh_name]) == 0
+    settings = {
+        "bootstrap.servers": apache_kafka.bootstrap,
+        "group.id": fresh_name,
+        "group.protocol": "consumer",
+        "auto.offset.reset": "earliest",
+    }
+    producer = Producer({"bootstrap.servers": apache_kafka.bootstrap})
+    producer.produce(fresh_name, b"v")
+    assert producer.flush(30) == 0
+    consumer = Consumer(settings)
+    consumer.subscribe([fresh_name])
+    assert len(consumer.consume(1, timeout=30)) == 1
+    capsys.readouterr()
+    assert main(["consumer-groups", *at, "--describe", "--group", fresh_name]) == 0
+    consumer.close()
+    assert capsys.readouterr().out == (
+        f"\nError: Consumer group '{fresh_name}' is of type Consumer; this release describes groups of type Classic "
+        "only.\n"
+    )
+
+
 # Configurations
 
 

@@ -79,11 +79,12 @@ async def describe(admin: Admin, given: Given, timeout_ms: int) -> None:
         names = [group.group_id for group in await consumer_groups(admin)]
     else:
         names = sorted(set(given.all("group")))
-    described = await admin.describe_groups(names, timeout_ms=timeout_ms)
-    for name, group in described.items():
+    for name, group in (await admin.describe_groups(names, timeout_ms=timeout_ms)).items():
         if isinstance(group, Exception):
             raise group
-        if given.has("members"):
+        if group.state == "Dead":
+            print_error(await _why_unknown(admin, name))
+        elif given.has("members"):
             _show_members(group, given.has("verbose"))
         elif given.has("state"):
             _show_state(group, given.has("verbose"))
@@ -91,20 +92,25 @@ async def describe(admin: Admin, given: Given, timeout_ms: int) -> None:
             await _show_offsets(admin, name, group, given.has("verbose"), timeout_ms)
 
 
-def _tell_state(group: GroupDescription, *, has_rows: bool) -> bool:
-    """Say what is special about the group's state; return whether there is a table to print."""
-    match group.state:
-        case "Dead":
-            print_error(f"Consumer group '{group.group_id}' does not exist.")
-            return False
-        case "PreparingRebalance" | "CompletingRebalance" | "Assigning" | "Reconciling":
-            print_note(f"Warning: Consumer group '{group.group_id}' is rebalancing.")
-    return has_rows
+async def _why_unknown(admin: Admin, name: str) -> str:
+    """Say why the coordinator does not describe a group: to it, groups of the new protocol (KIP-848) are dead."""
+    for group in await admin.list_groups():
+        if group.group_id == name and group.type.lower() not in ("", "classic"):
+            return (
+                f"Consumer group '{name}' is of type {group.type.capitalize()}; this release describes groups of "
+                "type Classic only."
+            )
+    return f"Consumer group '{name}' does not exist."
 
 
-def _tell_empty(group: GroupDescription) -> None:
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
+
+def _tell_state(group: GroupDescription) -> None:
     if group.state == "Empty":
         print_note(f"Consumer group '{group.group_id}' has no active members.")
+    elif group.state in _REBALANCING:
+        print_note(f"Warning: Consumer group '{group.group_id}' is rebalancing.")
 
 
 async def _show_offsets(
@@ -113,8 +119,8 @@ async def _show_offsets(
     committed = await admin.list_group_offsets(name, timeout_ms=timeout_ms)
     owners = {at: member for member in group.members for at in member.assignment}
     partitions = sorted({*committed, *owners})
-    _tell_empty(group)
-    if not _tell_state(group, has_rows=bool(partitions)):
+    _tell_state(group)
+    if not partitions:
         return
     ends = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
     rows = []
@@ -158,9 +164,7 @@ def _known(number: int | None) -> str:
 
 
 def _show_members(group: GroupDescription, verbose: bool) -> None:
-    _tell_empty(group)
-    if not _tell_state(group, has_rows=bool(group.members) or group.state == "Empty"):
-        return
+    _tell_state(group)
     has_instances = any(member.instance_id for member in group.members)
     columns = [Column("GROUP", 15), Column("CONSUMER-ID", 15)]
     columns += [Column("GROUP-INSTANCE-ID", 17)] if has_instances else []
@@ -193,9 +197,7 @@ def assignment_text(partitions: Sequence[TopicPartition]) -> str:
 
 
 def _show_state(group: GroupDescription, verbose: bool) -> None:
-    _tell_empty(group)
-    if not _tell_state(group, has_rows=True):
-        return
+    _tell_state(group)
     at = group.coordinator
     coordinator = f"{at.host}:{at.port}  ({at.broker_id})"
     columns = [Column("GROUP", 15), Column("COORDINATOR (ID)", 25)]
