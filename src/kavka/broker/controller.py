@@ -299,7 +299,7 @@ class Controller:
     # -- configuration
 
     async def configure_topic(self, name: str, make: Callable[[], Mapping[str, str]]) -> None:
-        """Store the overrides that `make` gives a topic, and obey them. No other change is under way when it is called."""
+        """Store the overrides that `make` gives a topic, and obey them; no other change is under way meanwhile."""
         async with self._turn:
             overrides = make()
             await self._put(znodes.config_path("topics", name), znodes.encode_config(overrides))
