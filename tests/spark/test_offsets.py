@@ -32,6 +32,10 @@ def test_a_limit_is_shared_in_proportion() -> None:
     assert limited({T0: 0, T1: 0}, {T0: 1_000_000, T1: 1}, 10) == {T0: 9, T1: 1}
 
 
+def test_a_partition_that_ends_before_it_starts_is_not_hidden_by_a_limit() -> None:
+    assert limited({T0: 500, T1: 0}, {T0: 3, T1: 900}, 10) == {T0: 3, T1: 10}
+
+
 def test_a_limit_above_what_is_new_takes_all() -> None:
     assert limited({T0: 5, T1: 5}, {T0: 9, T1: 5}, 4) == {T0: 9, T1: 5}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from kavka.ids import TopicPartition
 from kavka.spark.errors import ConnectorError
@@ -21,6 +22,7 @@ from kavka.spark.options import (
     parse_sink,
     parse_source,
 )
+from kavka.spark.source import StreamReader
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 BASE = SERVERS | {"subscribe": "t"}
@@ -130,6 +132,10 @@ def test_durations_have_units() -> None:
             "The option startingTimestamp must be a whole number of at least 0, not 'now'.",
         ),
         (
+            BASE | {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
+            "minOffsetsPerTrigger (9) must not be above maxOffsetsPerTrigger (8).",
+        ),
+        (
             BASE | {"maxOffsetsPerTrigger": "0"},
             "The option maxOffsetsPerTrigger must be a whole number of at least 1, not '0'.",
         ),
@@ -193,3 +199,14 @@ def test_the_sink_takes_a_topic_and_settings() -> None:
 def test_the_sink_refuses_what_it_would_ignore(name: str) -> None:
     with pytest.raises(ConnectorError, match=name.lower()):
         parse_sink(SERVERS | {"topic": "out", name: "x"})
+
+
+def test_a_stream_with_a_minimum_only_has_a_limit_so_that_spark_does_not_ask_for_everything() -> (
+    None
+):
+    def limit(**options: str) -> ReadLimit:
+        return StreamReader(parse_source(BASE | options, streaming=True)).getDefaultReadLimit()
+
+    assert isinstance(limit(), ReadAllAvailable)
+    assert limit(maxOffsetsPerTrigger="7") == ReadMaxRows(7)
+    assert isinstance(limit(minOffsetsPerTrigger="7"), ReadMaxRows)

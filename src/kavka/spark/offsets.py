@@ -46,7 +46,8 @@ def limited(start: Offsets, end: Offsets, max_offsets: int) -> Offsets:
     """Return how far a trigger goes that may take `max_offsets` records: each partition in proportion to what is new.
 
     A partition that is missing in `start` must not be in `end`. At least one record of each partition that has any is
-    taken, so that small partitions do not starve beside large ones.
+    taken, so that small partitions do not starve beside large ones. One that ends before it starts, because its topic
+    was made anew, is taken to its end, so that the loss is seen and reported.
     """
     sizes = {partition: max(end[partition] - start[partition], 0) for partition in end}
     total = sum(sizes.values())
@@ -55,10 +56,8 @@ def limited(start: Offsets, end: Offsets, max_offsets: int) -> Offsets:
     taken = {}
     for partition, size in sizes.items():
         share = max_offsets * size / total
-        taken[partition] = min(
-            start[partition] + (math.ceil(share) if share < 1 else math.floor(share)),
-            max(end[partition], start[partition]),
-        )
+        wanted = start[partition] + (math.ceil(share) if share < 1 else math.floor(share))
+        taken[partition] = min(wanted, end[partition])
     return taken
 
 

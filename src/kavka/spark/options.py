@@ -144,6 +144,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         raise ConnectorError(
             f"startingOffsetsByTimestampStrategy must be error or latest, not {strategy!r}."
         )
+    _check_trigger_bounds(given)
     return SourceOptions(
         selection=_selection(given),
         starting=_starting(given, streaming),
@@ -346,6 +347,14 @@ def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
 def _positive(given: Mapping[str, str], name: str) -> int | None:
     value = given.get(name.lower())
     return None if value is None else _number(name, value, minimum=1)
+
+
+def _check_trigger_bounds(given: Mapping[str, str]) -> None:
+    least, most = _positive(given, "minOffsetsPerTrigger"), _positive(given, "maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise ConnectorError(
+            f"minOffsetsPerTrigger ({least}) must not be above maxOffsetsPerTrigger ({most})."
+        )
 
 
 def _number(name: str, text: str, *, minimum: int) -> int:

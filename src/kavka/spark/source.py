@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_NO_LIMIT = 2**63 - 1
+
 
 class RangePartition(InputPartition):  # type: ignore[misc]
     """A task of Spark: one range of offsets; None stands for a batch that reads nothing."""
@@ -119,8 +121,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return maxOffsetsPerTrigger."""
+        """Return maxOffsetsPerTrigger; ReadAllAvailable would be a trigger that wants all whatever the options say."""
         most = self._options.max_offsets_per_trigger
+        if most is None and self._options.min_offsets_per_trigger is not None:
+            most = _NO_LIMIT
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
