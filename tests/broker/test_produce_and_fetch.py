@@ -371,3 +371,25 @@ def test_damaged_records_are_told_to_who_asks_for_times(run: Run, tmp_path: Path
         assert answer.topics[0].partitions[0].error_code == ErrorCode.CORRUPT_MESSAGE
 
     run(story)
+
+
+def test_a_transaction_that_has_ended_holds_nobody(run: Run) -> None:
+    def records(served: Any) -> Any:
+        return served.broker.replicas.find(TopicPartition("t", 0))
+
+    async def before(served: Any) -> None:
+        await served.topic("t")
+        builder = BatchBuilder()
+        builder.append(None, b"a", 0)
+        facts = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+        records(served).append_internal(builder.build(transactional=True, **facts))
+        assert (await served.fetch("t")).last_stable_offset == 0
+
+    async def after(served: Any) -> None:
+        assert (await served.fetch("t")).last_stable_offset == 0
+        marker = encode_end_marker(EndMarker(ControlType.COMMIT, 0), 1, 0, 0)
+        records(served).append_internal(marker)
+        assert (await served.fetch("t")).last_stable_offset == 2
+
+    run(before)
+    run(after)

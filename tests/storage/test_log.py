@@ -151,3 +151,15 @@ def test_a_range_survives_the_removal_of_its_segment(bench: LogBench) -> None:
             assert found.file.fileno() == -1
 
     asyncio.run(scenario())
+
+
+def test_what_waits_for_a_flush_is_pending_until_then(bench: LogBench) -> None:
+    async def scenario() -> None:
+        async with bench.log(LogConfig(flush_messages=1)) as log:
+            add(log)
+            pending = log.pending(1)
+            assert pending is not None
+            await pending
+            assert log.pending(1) is None
+
+    asyncio.run(scenario())

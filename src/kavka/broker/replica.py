@@ -140,13 +140,14 @@ class Replica:
         return self._append(records, header)
 
     def _duplicate(self, written: Duplicate) -> AppendOutcome:
-        """Answer a batch that is in the log already as the first time."""
+        """Answer a batch that is in the log already as the first time, and no sooner than that."""
         return AppendOutcome(
             ErrorCode.NONE,
             written.base_offset,
             written.timestamp if self._stamps else -1,
             self.log.log_start_offset,
             written.last_offset + 1,
+            self.log.pending(written.last_offset + 1),
         )
 
     def _written(self, done: asyncio.Future[None], size: int) -> None:
@@ -158,9 +159,16 @@ class Replica:
         self.appended_bytes += size
         end_offset = self.log.written_offset
         if end_offset > self.partition.log_end_offset:
-            self.partition.first_unstable_offset = self.log.producers.first_unstable_offset()
-            if self.partition.appended(end_offset, self._clock.tick_ms()):
+            has_moved = self.partition.appended(end_offset, self._clock.tick_ms())
+            self.note_transactions()
+            if has_moved:
                 self._moved(self.where)
+
+    def note_transactions(self) -> None:
+        """Learn from the log where the last stable offset is; those that ended below the high watermark are over."""
+        producers = self.log.producers
+        producers.high_watermark_advanced(self.partition.high_watermark)
+        self.partition.first_unstable_offset = producers.first_unstable_offset()
 
     # -- the start of the log
 

@@ -161,6 +161,7 @@ class Replicas:
         )
         code = partition.become(state, self._broker.clock.tick_ms())
         assert code is ErrorCode.NONE, code
+        replica.note_transactions()
         partition_log.assign_epoch(news.leader_epoch, partition_log.log_end_offset)
         self._hosted[where] = replica
         if where.topic == OFFSETS_TOPIC:

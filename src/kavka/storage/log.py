@@ -110,9 +110,9 @@ class Log:
             config, directory.clock.now_ms(), recovery_point, log_start_offset, is_clean, topic_id
         )
         loaded = await log_loading.load_log(files, request)
-        log = cls(directory, topic_partition, config, files, loaded)
-        log._schedule_epochs()
-        return log
+        # What loading changed in the leader epochs is written with the next change or flush: an empty log forgets its
+        # epoch here and gets it again from its leader, which is no reason to write a file of every partition twice.
+        return cls(directory, topic_partition, config, files, loaded)
 
     # Where things are
 
@@ -285,7 +285,7 @@ class Log:
 
     async def _write_changed_epochs(self) -> None:
         if self.epochs.is_changed:
-            self.epochs.is_changed = False
+            self.epochs.note_stored()
             await self.directory.replace_file(
                 self._files.path_of(LEADER_EPOCHS), self.epochs.encode()
             )
@@ -436,6 +436,13 @@ class Log:
         flushed = asyncio.shield(self._waiting_flush)
         flushed.add_done_callback(_mark_retrieved)
         return flushed
+
+    def pending(self, end_offset: int) -> asyncio.Future[None] | None:
+        """Return what ends when all below `end_offset` is written, and flushed if settings ask for it; None if it is."""
+        is_written = end_offset <= self._written_offset
+        is_flush_due = self._end_offset - self.recovery_point >= self.config.flush_messages
+        is_flushed = end_offset <= self.recovery_point or not is_flush_due
+        return None if is_written and is_flushed else self.schedule_flush()
 
     async def flush(self) -> None:
         """Return when everything appended before is on the medium. Raise LogDirectoryFailed when it cannot be."""
