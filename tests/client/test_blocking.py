@@ -69,3 +69,17 @@ def test_a_record_that_was_handed_over_cannot_be_taken_back(broker, settings):
         producer.append("t", b"b")
         producer.flush()
     assert [value for _, _, value in broker.records("t")] == [b"a", b"b"]
+
+
+def test_leaving_an_iteration_loses_no_record_that_it_did_not_reach(broker, settings):
+    with blocking.Producer(settings, network=broker) as producer:
+        producer.send_many("t", [(None, b"%d" % i) for i in range(10)])
+    reading = settings | {"auto.offset.reset": "earliest", "group.id": "g"}
+    with blocking.Consumer(reading, network=broker) as consumer:
+        consumer.assign([AT])
+        for record in consumer:
+            if record.offset == 3:
+                break
+        assert consumer.position(AT) == 4
+        assert next(iter(consumer)).offset == 4
+    assert broker.committed == {("t", 0): 5}

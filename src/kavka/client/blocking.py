@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from kavka.client.admin import Admin as AsyncAdmin
 from kavka.client.consumer import Consumer as AsyncConsumer
-from kavka.client.consumer import ConsumerRecord
+from kavka.client.consumer import ConsumerRecord, FetchedBatches
 from kavka.client.producer import BufferFull, RecordMetadata
 from kavka.client.producer import Producer as AsyncProducer
+from kavka.ids import TopicPartition
 
 T = TypeVar("T")
 
@@ -249,7 +250,7 @@ def _copy_outcome(
     return copy
 
 
-@_forward(AsyncConsumer, _LIFE | {"commit_soon"})
+@_forward(AsyncConsumer, _LIFE | {"commit_soon", "go_back"})
 class Consumer(_Blocking):
     """`kavka.client.Consumer` for threads; iterating gives records. Listeners are called in the client's thread."""
 
@@ -258,12 +259,36 @@ class Consumer(_Blocking):
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Yield records for ever.
 
-        Records are taken from the client one poll at a time; positions move past all records of a poll at once,
-        so commit between polls, or use `poll` itself.
+        Records are taken from the client one poll at a time. Positions move past all records of a poll at once, and
+        back to the first one that was not reached when the iteration is left: commit outside of it.
         """
         while True:
-            for batches in self._poll():
-                yield from batches.records()
+            ahead: deque[FetchedBatches] = deque(self._poll())
+            positions = {batches.at: batches.next_offset for batches in ahead}
+            rows: list[ConsumerRecord] = []
+            reached = 0
+            try:
+                while ahead:
+                    rows, reached = ahead.popleft().records(), 0
+                    for reached, row in enumerate(rows, 1):  # noqa: B007  read when the iteration is left
+                        yield row
+            except GeneratorExit:
+                unread = {batches.at: batches.first_offset for batches in ahead}
+                if reached < len(rows):
+                    first = rows[reached]
+                    unread[TopicPartition(first.topic, first.partition)] = first.offset
+                self._rewind(unread, positions)
+                raise
+
+    def _rewind(
+        self, unread: dict[TopicPartition, int], positions: dict[TopicPartition, int]
+    ) -> None:
+        """Go back to the first record of each partition that an iteration did not reach.
+
+        It does not wait: the garbage collector may call it in any thread, and what is called later runs later.
+        """
+        if self._thread is not None:
+            self._thread.loop.call_soon_threadsafe(self._async.go_back, unread, positions)
 
     def _poll(self) -> Iterable[Any]:
         found: Iterable[Any] = self._require_thread().run(self._async.poll(1000))

@@ -284,6 +284,15 @@ class Consumer:
         self._forget_rows(at)
         self._fetcher.wake()
 
+    def go_back(
+        self, offsets: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
+    ) -> None:
+        """Seek where a partition still stands at its position: nobody has sought it, taken it away or read on."""
+        for at, offset in offsets.items():
+            state = self._subscription.partitions.get(at)
+            if state is not None and state.position == positions[at]:
+                self.seek(at, offset)
+
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Read on at the first record; without `partitions`, of all assigned ones."""
         self._reset(partitions, ResetPolicy.EARLIEST)
