@@ -14,7 +14,7 @@ from kavka.core.partition import Partition, PartitionState
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kavka.settings.declaration import Value
-from kavka.storage.failures import CorruptFile
+from kavka.storage.failures import CorruptFile, LogDirectoryFailed
 from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
@@ -177,7 +177,11 @@ class Replicas:
                 self._broker.groups.resign(where.partition)
             self._broker.produce_purgatory.release(where)
             self._broker.fetch_purgatory.release(where)
-            await self.store.delete(where)
+            try:
+                await self.store.delete(where)
+            except LogDirectoryFailed as error:
+                # The topic is gone all the same: its other partitions and its znodes must not stay.
+                log.warning("log of a deleted topic stays partition=%s reason=%s", where, error)
 
     def topic_deleted(self, topic: str) -> None:
         """Let the groups forget what they committed for a topic that is gone."""

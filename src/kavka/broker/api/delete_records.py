@@ -30,6 +30,11 @@ async def handle(
         ]
         topics.append(DeleteRecordsResponseTopic(name=topic.name, partitions=partitions))
     await broker.replicas.write_checkpoints()
+    for answered in topics:
+        for answer in answered.partitions:
+            replica = broker.replicas.find(TopicPartition(answered.name, answer.partition_index))
+            if not answer.error_code and isinstance(replica, ErrorCode):  # its disk has failed, say
+                answer.error_code, answer.low_watermark = replica, -1
     return DeleteRecordsResponse(topics=topics)
 
 
