@@ -438,7 +438,7 @@ class Log:
         return flushed
 
     def pending(self, end_offset: int) -> asyncio.Future[None] | None:
-        """Return what ends when all below `end_offset` is written, and flushed if settings ask for it; None if it is."""
+        """Return a future of all below `end_offset` being written, and flushed if settings ask; None if it is."""
         is_written = end_offset <= self._written_offset
         is_flush_due = self._end_offset - self.recovery_point >= self.config.flush_messages
         is_flushed = end_offset <= self.recovery_point or not is_flush_due
