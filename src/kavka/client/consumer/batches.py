@@ -41,12 +41,8 @@ class Chunk(NamedTuple):
 
     buffer: Buffer
     headers: list[BatchHeader]
-    first_offset: int
-    """Where to begin: the first batch may start before it."""
     next_offset: int
     """Where to fetch on."""
-    moves: int
-    """`PartitionState.moves` when it was fetched."""
     size: int
     """Bytes."""
 

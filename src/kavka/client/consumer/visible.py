@@ -48,7 +48,7 @@ def visible_chunk(
     if next_offset == state.fetch_position:
         return None
     size = sum(header.size for header in shown)
-    return Chunk(buffer, shown, state.fetch_position, next_offset, state.moves, size)
+    return Chunk(buffer, shown, next_offset, size)
 
 
 def _ends_aborted(buffer: Buffer, header: BatchHeader) -> bool:
