@@ -119,6 +119,11 @@ def test_options_win_over_properties_and_properties_over_defaults(tmp_path: Path
     assert (settings["client.id"], settings["batch.size"]) == ("me", "7")
 
 
+def test_synchronous_sending_does_not_wait_for_company() -> None:
+    assert _settings("--sync")["linger.ms"] == "0"
+    assert _settings("--sync", "--timeout", "9")["linger.ms"] == "9"
+
+
 def test_wrong_options_are_told_in_kafkas_words() -> None:
     with pytest.raises(BadUsage, match=r"^Missing required option\(s\) \[bootstrap-server\]$"):
         producer_settings(OPTIONS.parse(["--topic", "t"]))

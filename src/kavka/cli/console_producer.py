@@ -124,6 +124,8 @@ def producer_settings(given: Given) -> dict[str, str]:
     else:
         settings["compression.type"] = "none"
     settings.setdefault("client.id", "console-producer")
+    if given.has("sync") and not given.has("timeout"):
+        settings.setdefault("linger.ms", "0")  # each record would wait alone for company
     for option, setting, default in _MERGED:
         value = given.one(option)
         if option == "batch-size":
