@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine
+from types import FrameType
 from typing import Any, TypeVar
 
 from kavka.settings.declaration import InvalidSetting
@@ -135,10 +136,19 @@ async def _serve(settings: dict[str, str], started: float) -> int:
 
 
 def _listen_for_signals() -> asyncio.Event:
-    """Return an event that SIGTERM and SIGINT set from now on."""
-    told = asyncio.Event()
+    """Return an event that SIGTERM and SIGINT set from now on.
+
+    The loop's own `add_signal_handler` loses a signal whose number finds no room in the loop's wake-up pipe, which is
+    full when a busy loop has a few hundred answers of the pool to take.
+    """
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell(_number: int, _frame: FrameType | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(told.set)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
+        signal.signal(number, tell)
     return told
 
 

@@ -1,0 +1,35 @@
+"""A broker that is told to stop hears it, however busy it is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from kavka.cli.server_start import _listen_for_signals
+
+_NUMBERS = (signal.SIGTERM, signal.SIGINT)
+
+
+@pytest.fixture
+def handlers_as_before() -> Iterator[None]:
+    before = [signal.getsignal(number) for number in _NUMBERS]
+    yield
+    for number, handler in zip(_NUMBERS, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers_as_before")
+@pytest.mark.parametrize("number", _NUMBERS)
+def test_a_signal_is_heard_while_the_wake_up_pipe_of_the_loop_is_full(number: int) -> None:
+    async def story() -> None:
+        told = _listen_for_signals()
+        for _ in range(10_000):  # what a pool does that finishes much while the loop is busy
+            asyncio.get_running_loop().call_soon_threadsafe(int)
+        os.kill(os.getpid(), number)
+        await asyncio.wait_for(told.wait(), 10)
+
+    asyncio.run(story())
