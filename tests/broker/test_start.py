@@ -117,6 +117,20 @@ def test_a_broker_without_its_identity_does_not_serve_as_another(
     run(still_there)
 
 
+def test_a_start_after_a_clean_stop_writes_nothing_for_an_empty_partition(
+    run: Run, tmp_path: Path
+) -> None:
+    async def create_only(served: Any) -> None:
+        await served.topic("t")
+
+    run(create_only)
+    epochs = tmp_path / "data" / "t-0" / "leader-epoch-checkpoint"
+    before = epochs.stat()
+    assert epochs.read_bytes() == b"0\n1\n0 0\n"
+    run(nothing)
+    assert epochs.stat().st_ino == before.st_ino
+
+
 def test_files_that_are_named_like_partitions_are_left_alone(run: Run, tmp_path: Path) -> None:
     run(some_records)
     (tmp_path / "data" / "t-5").write_text("a file")

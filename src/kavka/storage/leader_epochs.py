@@ -28,12 +28,12 @@ class EpochStart(NamedTuple):
 class LeaderEpochs:
     """The epochs of one log. `is_changed` asks the owner to write them to the file."""
 
-    __slots__ = ("_entries", "is_changed")
+    __slots__ = ("_entries", "_stored")
 
     def __init__(self, entries: list[EpochStart] | None = None) -> None:
         """Start with `entries`, which obey the invariant."""
         self._entries = entries or []
-        self.is_changed = False
+        self._stored = list(self._entries)
 
     @property
     def entries(self) -> list[EpochStart]:
@@ -44,6 +44,15 @@ class LeaderEpochs:
     def latest_epoch(self) -> int:
         """The newest epoch, or -1."""
         return self._entries[-1].epoch if self._entries else NO_EPOCH
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the checkpoint on disk says something else."""
+        return self._entries != self._stored
+
+    def note_stored(self) -> None:
+        """Learn that the checkpoint says what `encode` would return now."""
+        self._stored = list(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that `epoch` writes from `start_offset` on; what contradicts it is forgotten, as in Kafka."""
@@ -56,7 +65,6 @@ class LeaderEpochs:
         while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
             entries.pop()
         entries.append(EpochStart(epoch, start_offset))
-        self.is_changed = True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochStart:
         """Return the largest epoch <= `epoch` and where it ended; (-1, -1) when nothing is known.
@@ -83,7 +91,6 @@ class LeaderEpochs:
         """Forget the epochs that start at or after `end_offset`."""
         while self._entries and self._entries[-1].start_offset >= end_offset:
             self._entries.pop()
-            self.is_changed = True
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget what lies before `start_offset`; the epoch that covers it now starts there."""
@@ -92,11 +99,9 @@ class LeaderEpochs:
         if index == 0 or entries[0].start_offset == start_offset:
             return
         entries[:index] = [EpochStart(entries[index - 1].epoch, start_offset)]
-        self.is_changed = True
 
     def clear(self) -> None:
         """Forget all."""
-        self.is_changed = self.is_changed or bool(self._entries)
         self._entries.clear()
 
     def encode(self) -> bytes:
