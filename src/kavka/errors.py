@@ -10,8 +10,38 @@ from enum import IntEnum
 
 _RETRIABLE: frozenset[int] = frozenset(
     {
-        2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 70, 71, 72, 74, 75, 78, 80, 83, 84,
-        88, 89, 100, 103, 106, 122, 123, 133,
+        2,
+        3,
+        5,
+        6,
+        7,
+        9,
+        13,
+        14,
+        15,
+        16,
+        19,
+        20,
+        41,
+        51,
+        56,
+        70,
+        71,
+        72,
+        74,
+        75,
+        78,
+        80,
+        83,
+        84,
+        88,
+        89,
+        100,
+        103,
+        106,
+        122,
+        123,
+        133,
     }
 )
 
@@ -211,10 +241,8 @@ class ErrorCode(IntEnum):
     @classmethod
     def of(cls, code: int) -> ErrorCode:
         """Return the member of `code`; a code of a newer release is UNKNOWN_SERVER_ERROR."""
-        try:
-            return cls(code)
-        except ValueError:
-            return cls.UNKNOWN_SERVER_ERROR
+        found = cls._value2member_map_.get(code)
+        return found if isinstance(found, cls) else cls.UNKNOWN_SERVER_ERROR
 
 
 class KafkaError(Exception):

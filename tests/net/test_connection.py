@@ -148,6 +148,24 @@ def test_frames_that_wait_for_their_turn_go_with_their_connection() -> None:
     asyncio.run(story())
 
 
+def test_reading_stops_while_too_many_bytes_are_in_work() -> None:
+    handler, transport = Handler(), Transport()
+    connection = Connection(handler, "PLAINTEXT", Limits(1000, 1000, in_flight_bytes=500))
+    connection.connection_made(transport)
+
+    async def story() -> None:
+        feed(connection, frame(b"x" * 600) + frame(b"y"))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert [len(body) for _slot, body in handler.frames] == [600]
+        connection.answer(handler.frames[0][0], [b"A"])
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert [len(body) for _slot, body in handler.frames] == [600, 1]
+
+    asyncio.run(story())
+
+
 def test_reading_stops_while_the_client_does_not_read() -> None:
     connection, handler, transport = opened()
     feed(connection, frame(b"a"))

@@ -120,6 +120,7 @@ class Broker:
         limits = Limits(
             self.config.integer("socket.request.max.bytes"),
             self.config.integer("kavka.connection.max.in.flight"),
+            self.config.integer("kavka.connection.max.in.flight.bytes"),
         )
         bound: dict[str, int] = {}
         chunk = bytearray(_RECEIVE_BYTES)

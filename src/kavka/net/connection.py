@@ -29,11 +29,12 @@ _TURN_FRAMES = 16  # what one connection may have handled before the loop serves
 class Slot:
     """The place of one answer in its connection's order."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("parts", "request_bytes")
 
-    def __init__(self) -> None:
-        """Begin without an answer."""
+    def __init__(self, request_bytes: int = 0) -> None:
+        """Begin without an answer to a request of so many bytes."""
         self.parts: Sequence[Part] | None = None
+        self.request_bytes = request_bytes
 
 
 class FrameHandler(Protocol):
@@ -60,6 +61,8 @@ class Limits:
     """The largest request; a larger one closes the connection (`socket.request.max.bytes`)."""
     in_flight: int
     """Requests in work at one time; more are not read."""
+    in_flight_bytes: int = 16 << 20
+    """Bytes of requests in work at which no more are read; a request that alone is larger is still handled."""
 
 
 class Connection:
@@ -84,6 +87,7 @@ class Connection:
         self._frames: deque[memoryview] = deque()  # received, not handled yet; of one packet
         self._turn: asyncio.Handle | None = None
         self._slots: deque[Slot] = deque()
+        self._bytes_in_work = 0  # Invariant: the sum of request_bytes of all slots
         self._transport: Transport | None = None
         self._sent_bytes = 0  # when `silent_ms` last looked
         self._taken = False
@@ -198,16 +202,22 @@ class Connection:
             for _ in range(min(_TURN_FRAMES, len(self._frames))):
                 if self._is_full or not self.is_open:
                     break
-                slot = Slot()
+                frame = self._frames.popleft()
+                slot = Slot(len(frame))
                 self._slots.append(slot)
-                self._handler.received(self, slot, self._frames.popleft())
+                self._bytes_in_work += len(frame)
+                self._handler.received(self, slot, frame)
         finally:
             self._corked = False
         self._flush()
 
     @property
     def _is_full(self) -> bool:
-        return self._writing_paused or len(self._slots) >= self._limits.in_flight
+        return (
+            self._writing_paused
+            or len(self._slots) >= self._limits.in_flight
+            or self._bytes_in_work >= self._limits.in_flight_bytes
+        )
 
     def _flush(self) -> None:
         """Send every answer at the head of the order."""
@@ -216,7 +226,9 @@ class Connection:
             return
         parts: list[Part] = []
         while slots and slots[0].parts is not None and not self._writing_paused:
-            parts.extend(slots.popleft().parts or ())
+            slot = slots.popleft()
+            self._bytes_in_work -= slot.request_bytes
+            parts.extend(slot.parts or ())
         if parts:
             transport.writelines(parts)
         self._pace()

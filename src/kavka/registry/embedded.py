@@ -136,7 +136,11 @@ class EmbeddedRegistry:
         """Journal a transaction, then apply it."""
         if not txn.changes:
             return []
-        self._journal.append(txn)
+        try:
+            self._journal.append(txn)
+        except OSError as error:
+            self._fail(error, [])
+            raise ConnectionError(f"the registry's journal failed: {error}") from error
         return self._tree.apply(txn)
 
     async def _synced(self, events: list[Event]) -> None:

@@ -459,6 +459,13 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         minimum=1,
     ),
     Setting(
+        "kavka.connection.max.in.flight.bytes",
+        _T.INT,
+        16_777_216,
+        "Bytes of requests of one connection in work at one time; more are not read.",
+        minimum=1,
+    ),
+    Setting(
         "kavka.connection.send.queue.bytes",
         _T.INT,
         1_048_576,
