@@ -450,3 +450,39 @@ def test_a_closed_producer_takes_nothing(broker, settings):
             producer.append("t", b"b")
 
     asyncio.run(main())
+
+
+def test_with_acks_0_a_slow_broker_fills_the_buffer_and_no_more(broker, settings):
+    async def work(producer):
+        await producer.send("t", b"first")
+        wire = broker.wires[-1]
+        wire.pause_writing()
+        with suppress(BufferFull):
+            for _ in range(1000):
+                producer.append("t", b"x" * 100)
+        with pytest.raises(TimeoutError, match="Failed to allocate memory"):
+            await producer.room()
+        assert len(broker.seen(ApiKey.PRODUCE)) == 1
+        wire.resume_writing()
+        await producer.room()
+        await producer.flush()
+
+    more = {"acks": "0", "max.block.ms": 50, "buffer.memory": 8000, "batch.size": 1000}
+    run(broker, settings, work, **more)
+    assert len(values(broker)) > 10
+
+
+def test_with_acks_0_records_go_on_when_a_slow_broker_is_lost(broker, settings):
+    async def work(producer):
+        await producer.send("t", b"first")
+        wire = broker.wires[-1]
+        wire.pause_writing()
+        producer.append("t", b"second")
+        flushing = asyncio.create_task(producer.flush(10_000))
+        await asyncio.sleep(0.01)
+        assert len(broker.seen(ApiKey.PRODUCE)) == 1
+        wire.test_close()
+        await flushing
+
+    run(broker, settings, work, acks="0")
+    assert values(broker) == [b"first", b"second"]

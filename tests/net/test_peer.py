@@ -250,3 +250,57 @@ def test_a_silent_broker_is_given_up_in_time():
 
     with pytest.raises(TimeoutError, match="did not answer in 30 ms"):
         asyncio.run(main())
+
+
+class SlowServer(Server):
+    """Reads nothing after ApiVersions until `goes_on` is set."""
+
+    def answer_versions(self, writer, header):
+        super().answer_versions(writer, header)
+        self.goes_on = asyncio.Event()
+
+    async def serve(self, reader, writer):
+        read = reader.readexactly
+
+        async def slow(count):
+            if self.headers:
+                await self.goes_on.wait()
+            return await read(count)
+
+        reader.readexactly = slow
+        await super().serve(reader, writer)
+
+
+def test_a_peer_is_not_writable_while_the_broker_reads_nothing():
+    server = SlowServer(lambda writer, header: None)
+
+    async def work(peer):
+        calls = []
+        is_back = asyncio.Event()
+        assert peer.is_writable
+        large = HeartbeatRequest(group_id="g" * 30_000, generation_id=1, member_id="m")
+        for _ in range(5000):
+            if not peer.is_writable:
+                break
+            peer.post_unanswered(large)
+            await asyncio.sleep(0)
+        assert not peer.is_writable
+        for callback in (is_back.set, is_back.set, lambda: calls.append(peer.is_writable)):
+            peer.call_when_writable(callback)
+        server.goes_on.set()
+        await asyncio.wait_for(is_back.wait(), 10)
+        assert peer.is_writable
+        assert calls == [True]
+
+    run(server, work)
+
+
+def test_who_waits_to_write_learns_of_the_loss():
+    async def work(peer):
+        lost = []
+        peer.pause_writing()
+        peer.call_when_writable(lambda: lost.append(peer.is_closed))
+        peer.abort()
+        assert lost == [True]
+
+    run(Server(), work)

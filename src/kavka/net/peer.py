@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 from kavka.doors import Network
@@ -48,6 +49,8 @@ class Peer(asyncio.BufferedProtocol):
         self._versions: dict[int, tuple[int, int]] = {}
         self._failure: Exception | None = None
         self._closed = self._loop.create_future()
+        self._is_paused = False
+        self._when_writable: dict[Callable[[], None], None] = {}  # each once, in order
         self.features: ApiVersionsResponse = ApiVersionsResponse()
         self.name = "a broker"
         self.last_used = self._loop.time()
@@ -87,6 +90,15 @@ class Peer(asyncio.BufferedProtocol):
     def is_closed(self) -> bool:
         """Whether nothing can be sent any more."""
         return self._failure is not None or self._transport is None or self._transport.is_closing()
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the broker keeps up: what is sent while it does not is queued in memory, without a bound."""
+        return not self._is_paused
+
+    def call_when_writable(self, callback: Callable[[], None]) -> None:
+        """Call once when the peer is writable again or lost; the same callback is kept once."""
+        self._when_writable[callback] = None
 
     def supports(self, api_key: int) -> bool:
         """Tell whether the broker serves the API in a version that is known here."""
@@ -196,10 +208,18 @@ class Peer(asyncio.BufferedProtocol):
             self._closed.set_result(None)
 
     def pause_writing(self) -> None:
-        """Do nothing: the owner bounds the requests in flight."""
+        """Say so by `is_writable`; owners that bound their requests in flight need not look."""
+        self._is_paused = True
 
     def resume_writing(self) -> None:
-        """Do nothing, as above."""
+        """Call whoever waits for it."""
+        self._is_paused = False
+        self._call_waiting()
+
+    def _call_waiting(self) -> None:
+        callbacks, self._when_writable = self._when_writable, {}
+        for callback in callbacks:
+            callback()
 
     def _require_open(self) -> None:
         if self._failure is not None:
@@ -247,6 +267,7 @@ class Peer(asyncio.BufferedProtocol):
             each.timer.cancel()
             if not each.future.done():
                 each.future.set_exception(ConnectionError(str(self._failure)))
+        self._call_waiting()
 
     async def _negotiate(self, timeout_ms: int) -> None:
         ours = APIS[ApiKey.API_VERSIONS]

@@ -159,6 +159,9 @@ class Sender:
         if peer is None:
             self._connect(broker_id)
             return False
+        if not peer.is_writable:  # with acks=0 nothing else bounds what is queued for a slow broker
+            peer.call_when_writable(self.wake)
+            return False
         if self._must_mute:
             partitions = [at for at in partitions if at not in self._muted]
         batches = self._accumulator.drain(
