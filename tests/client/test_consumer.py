@@ -483,3 +483,27 @@ def test_subscribing_and_assigning_exclude_each_other(broker, settings):
             await consumer.commit()
 
     run(broker, settings, without_group)
+
+
+def test_what_was_committed_before_a_revoke_does_not_count_after_it(broker, settings):
+    fill(broker, settings, 10)
+
+    class Taken(Told):
+        def on_revoked(self, partitions):
+            super().on_revoked(partitions)
+            if len(self.story) == 2:  # another member has the partition in between, and goes back
+                assert broker.committed == {("t", 0): 10}
+                broker.committed["t", 0] = 4
+
+    told = Taken()
+
+    async def work(consumer):
+        consumer.subscribe(["t"], listener=told)
+        await read(consumer, 10)
+        broker.rebalance = True
+        await until(consumer, lambda: len(told.story) == 3)
+        while await consumer.position(AT) < 10:
+            await consumer.poll(20)
+
+    run(broker, settings, work, **{"group.id": "g", "heartbeat.interval.ms": 5})
+    assert broker.committed == {("t", 0): 10}

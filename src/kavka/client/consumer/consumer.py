@@ -76,7 +76,6 @@ class Consumer:
             raise InvalidSetting("enable.auto.commit", True, "It needs a group.id")
         self._commit_interval_s = checked.integer("auto.commit.interval.ms") / 1000
         self._next_commit = 0.0
-        self._last_committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._committing: asyncio.Task[None] | None = None
         self._subscription = Subscription()
         self._rows: Sequence[ConsumerRecord] = ()  # of an iteration: the batch at hand
@@ -429,10 +428,13 @@ class Consumer:
         """
         self._require_group()
         chosen = self._consumed() if offsets is None else _as_offsets(offsets)
+        states = self._subscription.partitions  # those of now: they may be taken away meanwhile
         await self._offsets.commit(
             chosen, self._api_timeout_ms if timeout_ms is None else timeout_ms
         )
-        self._last_committed.update(chosen)
+        for at, where in chosen.items():
+            if at in states:
+                states[at].last_committed = where
         for interceptor in self._interceptors:
             interceptor.on_commit(chosen)
 
@@ -477,10 +479,9 @@ class Consumer:
             self._committing = loop.create_task(self._commit_quietly(changed, self._api_timeout_ms))
 
     def _changed_positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        partitions = self._subscription.partitions
         consumed = self._consumed()
-        return {
-            at: where for at, where in consumed.items() if self._last_committed.get(at) != where
-        }
+        return {at: o for at, o in consumed.items() if partitions[at].last_committed != o}
 
     async def _commit_quietly(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int

@@ -58,6 +58,8 @@ class PartitionState:
     needs_validation: bool = False
     validated_epoch: int = -1
     """The leader's epoch in which the position was found to be valid."""
+    last_committed: OffsetAndMetadata | None = None
+    """What this consumer committed since it got the partition; others may have committed before."""
     is_paused: bool = False
     moves: int = 0
     """Counts seeks: what was fetched for an older count is dropped."""
