@@ -1,4 +1,5 @@
 import threading
+import time
 
 import pytest
 
@@ -83,3 +84,44 @@ def test_leaving_an_iteration_loses_no_record_that_it_did_not_reach(broker, sett
         assert consumer.position(AT) == 4
         assert next(iter(consumer)).offset == 4
     assert broker.committed == {("t", 0): 5}
+
+
+STUCK = [ErrorCode.NOT_ENOUGH_REPLICAS] * 100_000
+SMALL = {"buffer.memory": 4000, "batch.size": 1000}
+
+
+def test_closing_in_time_fails_what_was_not_sent_instead_of_raising_a_timeout(
+    broker, settings, caplog
+):
+    broker.faults[ApiKey.PRODUCE].extend(STUCK)
+    producer = blocking.Producer(settings | SMALL, network=broker)
+    futures = [producer.append("t", b"x" * 100, want_future=True) for _ in range(200)]
+    started = time.monotonic()
+    producer.close(timeout_ms=100)
+    assert time.monotonic() - started < 10
+    assert "producer closed before all was" in caplog.text
+    errors = [future.exception(10) for future in futures]
+    assert {type(error) for error in errors} == {ConnectionError, RuntimeError}
+
+
+def test_closing_in_time_raises_the_failure_of_records_that_nobody_watches(broker, settings):
+    broker.faults[ApiKey.PRODUCE].extend(STUCK)
+    producer = blocking.Producer(settings | SMALL, network=broker)
+    for _ in range(200):
+        producer.append("t", b"x" * 100)
+    with pytest.raises(ConnectionError, match="closed before the record was sent"):
+        producer.close(timeout_ms=100)
+    producer.close()
+
+
+def test_a_flush_counts_the_handing_over_into_its_timeout(broker, settings):
+    broker.faults[ApiKey.PRODUCE].extend(STUCK)
+    producer = blocking.Producer(settings | SMALL, network=broker)
+    futures = [producer.append("t", b"x" * 100, want_future=True) for _ in range(200)]
+    started = time.monotonic()
+    with pytest.raises(TimeoutError):
+        producer.flush(timeout_ms=100)
+    assert time.monotonic() - started < 10
+    broker.faults[ApiKey.PRODUCE].clear()
+    producer.close()
+    assert sorted(future.result(10).offset for future in futures) == list(range(200))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -22,6 +23,8 @@ from kavka.client.consumer import ConsumerRecord, FetchedBatches
 from kavka.client.producer import BufferFull, RecordMetadata
 from kavka.client.producer import Producer as AsyncProducer
 from kavka.ids import TopicPartition
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -138,7 +141,7 @@ def _blocking_method(name: str, method: Callable[..., Any]) -> Callable[..., Any
 _LIFE = frozenset({"start", "close"})
 
 
-@_forward(AsyncProducer, _LIFE | {"append", "room"})
+@_forward(AsyncProducer, _LIFE | {"append", "fail", "raise_failure", "room"})
 class Producer(_Blocking):
     """`kavka.client.Producer` for threads: `send`, `append`, `send_many`, `send_table`, `flush`, `close`."""
 
@@ -151,6 +154,7 @@ class Producer(_Blocking):
         self._is_draining = False
         self._turn = asyncio.Lock()  # for one drain at a time, whoever started it
         self._has_space = threading.Condition()
+        self._drains: set[asyncio.Task[None]] = set()
 
     def append(
         self, topic: str, value: Any = None, key: Any = None, **options: Any
@@ -219,22 +223,53 @@ class Producer(_Blocking):
             self._has_space.notify_all()
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Send all that was handed over and wait. Raise the first failure of a record without a future."""
+        """Send all that was handed over and wait.
+
+        Raise the first failure of a record without a future; TimeoutError after `timeout_ms`.
+        """
 
         async def work() -> None:
-            while self._handed_over:
-                await self._drain()
-            await self._async.flush(timeout_ms)
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await self._take_all()
+                await self._async.flush()
 
         self._require_thread().run(work())
 
-    def close(self, **options: Any) -> None:
-        """Send what waits, then close."""
-        if self._thread is not None:
+    async def _take_all(self) -> None:
+        """Take what was handed over. Who gives up waiting does not stop it: others wait for the same."""
+        while self._handed_over:
+            task = asyncio.create_task(self._drain())
+            self._drains.add(task)
+            task.add_done_callback(self._drains.discard)
+            await asyncio.shield(task)
+
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Send what waits within `timeout_ms` (None is no bound), fail the rest, close, and end the thread.
+
+        Raise the first failure of a record without a future. Calling it twice is allowed.
+        """
+        thread, self._thread = self._thread, None
+        if thread is not None:
             try:
-                self.flush(options.get("timeout_ms"))
+                thread.run(self._close(timeout_ms))
             finally:
-                super().close(**options)
+                thread.stop()
+
+    async def _close(self, timeout_ms: int | None) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout_ms is None else loop.time() + timeout_ms / 1000
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._take_all()
+        except TimeoutError:
+            log.warning("producer closed before all was taken records=%d", len(self._handed_over))
+        if deadline is not None:
+            timeout_ms = max(int((deadline - loop.time()) * 1000), 0)
+        try:
+            await self._async.close(timeout_ms)
+        finally:
+            await self._drain()  # what is left is refused, and whoever sent it learns of that
+        self._async.raise_failure()
 
 
 def _copy_outcome(

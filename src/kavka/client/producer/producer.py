@@ -161,7 +161,7 @@ class Producer:
                 ConnectionError("the producer was closed before the record was sent")
             )
             await self._cluster.close()
-        self._raise_failure()
+        self.raise_failure()
 
     async def partitions_for(self, topic: str) -> TopicMetadata:
         """Return what is known of a topic, creating it where brokers do so. Raise TimeoutError, KafkaError."""
@@ -428,7 +428,7 @@ class Producer:
         """
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
             await self._flush()
-        self._raise_failure()
+        self.raise_failure()
 
     async def _flush(self) -> None:
         if self._early_tasks:
@@ -449,7 +449,8 @@ class Producer:
         self._sender.is_urgent = self._urgent > 0
         self._sender.wake()
 
-    def _raise_failure(self) -> None:
+    def raise_failure(self) -> None:
+        """Raise, once, the first failure of a record that nobody watched."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
