@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from kavka.client.admin import Admin, NewTopic
+from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.spark.fetching import read_range
 from kavka.spark.offsets import OffsetRange, Offsets
@@ -21,13 +22,16 @@ _KEEP_FOR_EVER = {"retention.ms": "-1"}
 
 
 def create_topics(bootstrap: str, names: Sequence[str]) -> None:
-    """Make the topics. Raise KafkaError, OSError."""
+    """Make the topics. Raise KafkaError, also when only one of them is refused, and OSError."""
 
     async def create() -> None:
         async with Admin({"bootstrap.servers": bootstrap}) as admin:
-            await admin.create_topics(
+            made = await admin.create_topics(
                 [NewTopic(name, PARTITIONS, 1, configs=_KEEP_FOR_EVER) for name in names]
             )
+        for one in made.values():
+            if isinstance(one, KafkaError):
+                raise one
 
     asyncio.run(create())
 
