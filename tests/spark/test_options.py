@@ -195,6 +195,14 @@ def test_the_sink_takes_a_topic_and_settings() -> None:
     assert parse_sink(SERVERS).topic is None
 
 
+@pytest.mark.parametrize("include", ["true", "false"])
+def test_include_headers_decides_nothing_in_the_sink_but_must_be_a_boolean(include: str) -> None:
+    plain = SERVERS | {"topic": "out"}
+    assert parse_sink(plain | {"includeHeaders": include}) == parse_sink(plain)
+    with pytest.raises(ConnectorError, match="includeHeaders must be true or false"):
+        parse_sink(plain | {"includeHeaders": "maybe"})
+
+
 @pytest.mark.parametrize("name", ["kafka.key.serializer", "subscribe", "startingOffsets"])
 def test_the_sink_refuses_what_it_would_ignore(name: str) -> None:
     with pytest.raises(ConnectorError, match=name.lower()):

@@ -107,7 +107,6 @@ class SinkOptions:
 
     topic: str | None
     """Where all rows go; None leaves it to the column `topic`."""
-    include_headers: bool
     client: dict[str, str]
 
 
@@ -163,12 +162,15 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 
 def parse_sink(options: Mapping[str, str]) -> SinkOptions:
-    """Check the options of `df.write` or `df.writeStream`. Raise ConnectorError."""
+    """Check the options of `df.write` or `df.writeStream`. Raise ConnectorError.
+
+    includeHeaders decides nothing here: as in Spark's sink, headers are written whenever there is a column of them.
+    """
     given = _lower(options)
     _refuse_unknown(given, _SINK_NAMES)
+    _boolean(given, "includeHeaders", False)
     return SinkOptions(
         topic=_filled(given, "topic"),
-        include_headers=_boolean(given, "includeHeaders", False),
         client=_client_settings(given, _FORBIDDEN_TO_SINK, PRODUCER),
     )
 
