@@ -97,9 +97,12 @@ class _Blocking:
         thread, self._thread = self._thread, None
         if thread is not None:
             try:
-                thread.run(self._async.close(**options))
+                thread.run(self._close(options))
             finally:
                 thread.stop()
+
+    async def _close(self, options: dict[str, Any]) -> None:
+        await self._async.close(**options)
 
     if TYPE_CHECKING:
 
@@ -243,19 +246,9 @@ class Producer(_Blocking):
             task.add_done_callback(self._drains.discard)
             await asyncio.shield(task)
 
-    def close(self, timeout_ms: int | None = None) -> None:
-        """Send what waits within `timeout_ms` (None is no bound), fail the rest, close, and end the thread.
-
-        Raise the first failure of a record without a future. Calling it twice is allowed.
-        """
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            try:
-                thread.run(self._close(timeout_ms))
-            finally:
-                thread.stop()
-
-    async def _close(self, timeout_ms: int | None) -> None:
+    async def _close(self, options: dict[str, Any]) -> None:
+        """Take and send what waits within the option `timeout_ms`, fail the rest, close."""
+        timeout_ms = options.get("timeout_ms")
         loop = asyncio.get_running_loop()
         deadline = None if timeout_ms is None else loop.time() + timeout_ms / 1000
         try:
@@ -266,7 +259,7 @@ class Producer(_Blocking):
         if deadline is not None:
             timeout_ms = max(int((deadline - loop.time()) * 1000), 0)
         try:
-            await self._async.close(timeout_ms)
+            await self._async.close(**options | {"timeout_ms": timeout_ms})
         finally:
             await self._drain()  # what is left is refused, and whoever sent it learns of that
         self._async.raise_failure()
