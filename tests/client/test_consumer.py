@@ -507,3 +507,24 @@ def test_what_was_committed_before_a_revoke_does_not_count_after_it(broker, sett
 
     run(broker, settings, work, **{"group.id": "g", "heartbeat.interval.ms": 5})
     assert broker.committed == {("t", 0): 10}
+
+
+def test_an_interceptor_that_raises_is_logged_and_loses_no_record(broker, settings, caplog):
+    fill(broker, settings, 5)
+
+    class Failing:
+        def on_consume(self, batches):
+            raise RuntimeError("the interceptor's own mistake")
+
+        def on_commit(self, offsets):
+            raise RuntimeError("the interceptor's own mistake")
+
+    async def work(consumer):
+        consumer.assign([AT])
+        assert len(await read(consumer, 5)) == 5
+        await consumer.commit()
+
+    run(broker, settings, work, **{"group.id": "g", "interceptor.classes": [Failing()]})
+    assert broker.committed == {("t", 0): 5}
+    assert "interceptor failed in on_consume" in caplog.text
+    assert "interceptor failed in on_commit" in caplog.text

@@ -486,3 +486,104 @@ def test_with_acks_0_records_go_on_when_a_slow_broker_is_lost(broker, settings):
 
     run(broker, settings, work, acks="0")
     assert values(broker) == [b"first", b"second"]
+
+
+class Counting:
+    """An interceptor that keeps what it sees."""
+
+    def __init__(self):
+        self.sent = []
+        self.acknowledged = []
+
+    def on_send(self, record):
+        self.sent.append(record.value)
+        return record
+
+    def on_acknowledgement(self, metadata, error):
+        self.acknowledged.append(error or metadata.offset)
+
+
+class Failing:
+    """An interceptor that always raises."""
+
+    def on_send(self, record):
+        raise RuntimeError("the interceptor's own mistake")
+
+    def on_acknowledgement(self, metadata, error):
+        raise RuntimeError("the interceptor's own mistake")
+
+
+def test_interceptors_learn_of_every_record_of_many_and_of_a_table(broker, settings):
+    import pyarrow as pa
+
+    seen = Counting()
+
+    async def work(producer):
+        await producer.send_many("t", [(None, b"a"), (b"k", b"b")])
+        await producer.send_table("t", pa.table({"value": [b"c", b"d"]}))
+        broker.faults[ApiKey.PRODUCE].append(ErrorCode.INVALID_RECORD)
+        with pytest.raises(KafkaError, match="INVALID_RECORD"):
+            await producer.send_many("t", [(None, b"e")])
+
+    run(broker, settings, work, **{"interceptor.classes": [seen]})
+    assert seen.sent == [b"a", b"b", b"e"]
+    assert seen.acknowledged[:4] == [0, 1, 2, 3]
+    assert [error.code for error in seen.acknowledged[4:]] == [ErrorCode.INVALID_RECORD]
+
+
+def test_a_record_is_prepared_once_however_long_it_waits_for_room(broker, settings):
+    seen, serialized = Counting(), []
+
+    def serialize(value):
+        serialized.append(value)
+        return value
+
+    async def work(producer):
+        await producer.send_many("t", [(None, b"%0900d" % i) for i in range(50)])
+        await asyncio.gather(*(producer.send("t", b"%0900d" % i) for i in range(50, 80)))
+
+    more = {"buffer.memory": 4000, "batch.size": 1000, "value.serializer": serialize}
+    run(broker, settings, work, **more, **{"interceptor.classes": [seen]})
+    given = [b"%0900d" % i for i in range(80)]
+    assert seen.sent == serialized == given
+    assert sorted(values(broker)) == given
+    assert values(broker)[:50] == given[:50]
+    assert sorted(seen.acknowledged) == list(range(80))
+
+
+def test_many_records_go_where_an_interceptor_sends_them(broker, settings):
+    broker.create("other")
+
+    class Moving(Counting):
+        def on_send(self, record):
+            return record._replace(topic="other") if record.value == b"b" else record
+
+    async def work(producer):
+        return await producer.send_many("t", [(None, b"a"), (None, b"b"), (None, b"c")])
+
+    run(broker, settings, work, **{"interceptor.classes": [Moving()]})
+    assert (values(broker), values(broker, "other")) == ([b"a", b"c"], [b"b"])
+
+
+def test_an_interceptor_that_raises_is_logged_and_the_record_goes_on(broker, settings, caplog):
+    seen = Counting()
+
+    async def work(producer):
+        await producer.send("t", b"a")
+        await producer.send_many("t", [(None, b"b")])
+
+    run(broker, settings, work, **{"interceptor.classes": [Failing(), seen]})
+    assert values(broker) == [b"a", b"b"]
+    assert seen.acknowledged == [0, 1]
+    assert "interceptor failed in on_send topic=t" in caplog.text
+
+
+def test_a_failure_that_only_interceptors_learn_of_is_raised_by_flush(broker, settings):
+    broker.faults[ApiKey.PRODUCE].append(ErrorCode.INVALID_RECORD)
+
+    async def work(producer):
+        producer.append("t", b"a")
+        with pytest.raises(KafkaError, match="INVALID_RECORD"):
+            await producer.flush()
+
+    run(broker, settings, work, **{"interceptor.classes": [Counting()]})

@@ -226,13 +226,19 @@ class Consumer:
             self._auto_commit(loop.time())
             taken = self._fetcher.take(max_records)
             if taken:
-                for interceptor in self._interceptors:
-                    taken = interceptor.on_consume(taken)
-                return taken
+                return self._intercepted(taken)
             wait_s = deadline - loop.time()
             if wait_s <= 0:
                 return []
             await self._fetcher.wait(min(wait_s, _LONGEST_WAIT_S))
+
+    def _intercepted(self, taken: list[FetchedBatches]) -> list[FetchedBatches]:
+        for interceptor in self._interceptors:
+            try:
+                taken = interceptor.on_consume(taken)
+            except Exception:  # the records are taken already: raising would lose them
+                log.exception("interceptor failed in on_consume")
+        return taken
 
     def __aiter__(self) -> Self:
         """Iterate over records for ever."""
@@ -436,7 +442,10 @@ class Consumer:
             if at in states:
                 states[at].last_committed = where
         for interceptor in self._interceptors:
-            interceptor.on_commit(chosen)
+            try:
+                interceptor.on_commit(chosen)
+            except Exception:
+                log.exception("interceptor failed in on_commit group=%s", self._group_id)
 
     def commit_soon(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None

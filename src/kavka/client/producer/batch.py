@@ -58,6 +58,29 @@ def call(callback: Callback, metadata: RecordMetadata | None, error: Exception |
         log.exception("callback of a record failed")
 
 
+class Acknowledged:
+    """Tells interceptors, then the user's callback."""
+
+    __slots__ = ("_callback", "_interceptors")
+
+    def __init__(self, interceptors: list[Any], callback: Callback | None) -> None:
+        """Keep whom to tell."""
+        self._interceptors = interceptors
+        self._callback = callback
+
+    @property
+    def tells_user(self) -> bool:
+        """Whether somebody beside the interceptors learns of a failure."""
+        return self._callback is not None
+
+    def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        """Tell them."""
+        for interceptor in self._interceptors:
+            call(interceptor.on_acknowledgement, metadata, error)
+        if self._callback is not None:
+            call(self._callback, metadata, error)
+
+
 class Delivery:
     """The fate of records that were given in one call: one future for all of them.
 
@@ -215,8 +238,12 @@ class ProducerBatch:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody learns of a failure of every record."""
-        return sum(watcher.records for watcher in self.watchers) >= self.count
+        """Whether somebody beside interceptors learns of a failure of every record."""
+        watched = 0
+        for _, count, target in self.watchers:
+            if not isinstance(target, Acknowledged) or target.tells_user:
+                watched += count
+        return watched >= self.count
 
     def timestamp_of(self, index: int) -> int:
         """Return the timestamp of a record."""

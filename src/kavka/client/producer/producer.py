@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from kavka.client.metadata import TopicMetadata
 from kavka.client.producer.accumulator import Accumulator, BufferFull
 from kavka.client.producer.batch import (
     RECORD_OVERHEAD,
+    Acknowledged,
     Callback,
     Delivery,
     Headers,
@@ -28,7 +29,6 @@ from kavka.client.producer.batch import (
 from kavka.client.producer.partitioner import positive_hash
 from kavka.client.producer.records import (
     LARGE_VALUE,
-    Acknowledged,
     ProducerRecord,
     TopicBatches,
     as_bytes,
@@ -200,11 +200,9 @@ class Producer:
             or not self._is_plain
             or not self._uses_sticky
         ):
-            return self._append_any(
-                ProducerRecord(topic, value, key, partition, timestamp_ms, headers),
-                want_future,
-                callback,
-            )
+            self._require_open()
+            given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+            return self._append_prepared(self._prepared(given), want_future, callback)
         batch = state.sticky_batch
         size = len(value) + RECORD_OVERHEAD
         room = batch.room - size
@@ -231,14 +229,16 @@ class Producer:
         headers: Headers = (),
     ) -> RecordMetadata:
         """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for room."""
-        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        self._require_open()
         if timestamp_ms is not None:
             checked_timestamp(timestamp_ms)
-        if topic not in self._topics:
-            await self._cluster.topic(topic, self._max_block_ms)
+        given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        record = self._prepared(given)  # once, however often there is no room
+        if record.topic not in self._topics:
+            await self._cluster.topic(record.topic, self._max_block_ms)
         while True:
             try:
-                future = self._append_any(record, True, None)
+                future = self._append_prepared(record, True, None)
                 break
             except BufferFull:
                 await self.room()
@@ -301,14 +301,18 @@ class Producer:
         delivery = Delivery(loop.create_future())
         touched: dict[ProducerBatch, int] = {}
         waiting = iter(records)
-        rest: tuple[Any, Any] | None = None
+        add = self._add_pairs if self._is_plain else self._add_records
+        rest: Any = None
         try:
             while True:
-                rest = self._add_pairs(topic, rest, waiting, touched, partition, timestamp_ms)
+                rest = add(topic, rest, waiting, touched, partition, timestamp_ms)
                 _watch(touched, delivery)
                 if rest is None:
                     break
-                await self.room()
+                if isinstance(rest, ProducerRecord) and rest.topic not in self._topics:
+                    await self._learn_topic(rest.topic)
+                else:
+                    await self.room()
                 self._require_open()
         except BaseException as error:
             _watch(touched, delivery)
@@ -331,14 +335,11 @@ class Producer:
     ) -> tuple[Any, Any] | None:
         """Add pairs until there is no room; return the one that did not fit, None when all did."""
         state = self._topics[topic]
-        is_plain, uses_sticky = self._is_plain, self._uses_sticky and partition is None
+        uses_sticky = self._uses_sticky and partition is None
         now_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
         batch: ProducerBatch | None = None
         for pair in pairs if first is None else _chain(first, pairs):
             key, value = pair
-            if not is_plain:
-                record = self._prepared(ProducerRecord(topic, value, key, partition, timestamp_ms))
-                key, value = record.key, record.value
             try:
                 if (
                     key is None
@@ -365,6 +366,37 @@ class Producer:
             except BufferFull:
                 return pair
         return None
+
+    def _add_records(
+        self,
+        topic: str,
+        record: ProducerRecord | None,
+        pairs: Iterator[tuple[Any, Any]],
+        touched: dict[ProducerBatch, int],
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> ProducerRecord | None:
+        """As `_add_pairs`, for interceptors and serializers. Return the record, prepared, that waits.
+
+        It waits for room, or for its topic, if an interceptor chose another one.
+        """
+        target = Acknowledged(self._interceptors, None) if self._interceptors else None
+        while True:
+            if record is None:
+                try:
+                    key, value = next(pairs)
+                except StopIteration:
+                    return None
+                given = ProducerRecord(topic, value, key, partition, timestamp_ms)
+                record = self._prepared(given)
+            state = self._topics.get(record.topic)
+            if state is None:
+                return record
+            try:
+                self._add(state, record, target, touched)
+            except BufferFull:
+                return record
+            record = None
 
     async def send_table(
         self, topic: str, table: Any, *, partition: int | None = None
@@ -416,6 +448,9 @@ class Producer:
             batch.created_ms = self._clock.tick_ms()
             delivery.add_part()
             batch.watchers.append(Watcher(0, batch.count, delivery))
+            if self._interceptors:
+                told = Acknowledged(self._interceptors, None)
+                batch.watchers.extend(Watcher(row, 1, told) for row in range(batch.count))
             self._sender.wake()
 
     # Waiting
@@ -481,11 +516,10 @@ class Producer:
 
     # From record to batch
 
-    def _append_any(
+    def _append_prepared(
         self, record: ProducerRecord, want_future: bool, callback: Callback | None
     ) -> asyncio.Future[RecordMetadata] | None:
         self._require_open()
-        record = self._prepared(record)
         target: Target | None = callback
         future: asyncio.Future[RecordMetadata] | None = None
         if self._interceptors:
@@ -505,7 +539,10 @@ class Producer:
     def _prepared(self, record: ProducerRecord) -> ProducerRecord:
         if not self._is_plain:
             for interceptor in self._interceptors:
-                record = interceptor.on_send(record)
+                try:
+                    record = interceptor.on_send(record)
+                except Exception:
+                    log.exception("interceptor failed in on_send topic=%s", record.topic)
             key, value = record.key, record.value
             if self._key_serializer is not None:
                 key = self._key_serializer(key)

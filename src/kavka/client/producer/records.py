@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 from kavka.client.metadata import TopicMetadata
 from kavka.client.producer.batch import (
     RECORD_OVERHEAD,
-    Callback,
     Headers,
     ProducerBatch,
     RecordMetadata,
-    call,
 )
 from kavka.client.producer.partitioner import RoundRobin, StickyChoice
 from kavka.ids import TopicPartition
@@ -63,24 +61,6 @@ class TopicBatches:
         self.count = len(metadata.partitions)
         self.available = metadata.available or [p.partition for p in metadata.partitions]
         self.updates = updates
-
-
-class Acknowledged:
-    """Tells interceptors, then the user's callback."""
-
-    __slots__ = ("_callback", "_interceptors")
-
-    def __init__(self, interceptors: list[Any], callback: Callback | None) -> None:
-        """Keep whom to tell."""
-        self._interceptors = interceptors
-        self._callback = callback
-
-    def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
-        """Tell them."""
-        for interceptor in self._interceptors:
-            call(interceptor.on_acknowledgement, metadata, error)
-        if self._callback is not None:
-            call(self._callback, metadata, error)
 
 
 def call_back(target: Any) -> Callable[[asyncio.Future[RecordMetadata]], None]:
