@@ -273,16 +273,24 @@ class ScriptedBroker:
         log.append(batch)
         return ErrorCode.NONE, end
 
+    def _log(self, topic, partition):
+        return self.topics[topic][partition] if topic in self.topics else []
+
+    def _code(self, fault, topic):
+        if isinstance(fault, ErrorCode):
+            return fault
+        return ErrorCode.NONE if topic in self.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
     def fetch(self, request, fault, version):
         topics = []
         for topic in request.topics:
             parts = []
             for part in topic.partitions:
-                log = self.topics[topic.topic][part.partition]
+                log = self._log(topic.topic, part.partition)
                 headers = [(b, h) for b in log for h in walk(b)]
                 end = headers[-1][1].last_offset + 1 if headers else 0
-                code = fault if isinstance(fault, ErrorCode) else ErrorCode.NONE
-                if part.fetch_offset > end:
+                code = self._code(fault, topic.topic)
+                if part.fetch_offset > end and code is ErrorCode.NONE:
                     code = ErrorCode.OFFSET_OUT_OF_RANGE
                 data = [b for b, h in headers if h.last_offset >= part.fetch_offset]
                 parts.append(
@@ -314,9 +322,9 @@ class ScriptedBroker:
         for topic in request.topics:
             parts = []
             for part in topic.partitions:
-                log = self.topics[topic.name][part.partition_index]
+                log = self._log(topic.name, part.partition_index)
                 end = sum(h.record_count for b in log for h in walk(b))
-                code = fault if isinstance(fault, ErrorCode) else ErrorCode.NONE
+                code = self._code(fault, topic.name)
                 parts.append(
                     list_offsets.ListOffsetsResponsePartition(
                         partition_index=part.partition_index,

@@ -528,3 +528,22 @@ def test_an_interceptor_that_raises_is_logged_and_loses_no_record(broker, settin
     assert broker.committed == {("t", 0): 5}
     assert "interceptor failed in on_consume" in caplog.text
     assert "interceptor failed in on_commit" in caplog.text
+
+
+def test_a_topic_that_is_deleted_makes_the_leader_join_again(broker, settings):
+    broker.create("gone")
+    told = Told()
+
+    async def work(consumer):
+        consumer.subscribe(["t", "gone"], listener=told)
+        await until(consumer, lambda: len(consumer.assignment()) == 2)
+        joins = len(broker.seen(ApiKey.JOIN_GROUP))
+        del broker.topics["gone"]
+        await until(consumer, lambda: consumer.assignment() == [AT])
+        joined = len(broker.seen(ApiKey.JOIN_GROUP))
+        assert joined > joins
+        updates = len(broker.seen(ApiKey.METADATA))
+        await until(consumer, lambda: len(broker.seen(ApiKey.METADATA)) > updates + 3)
+        assert len(broker.seen(ApiKey.JOIN_GROUP)) == joined  # once is enough
+
+    run(broker, settings, work, **{"group.id": "g", "metadata.max.age.ms": 10})

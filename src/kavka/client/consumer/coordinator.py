@@ -259,7 +259,10 @@ class GroupMember:
         )
 
     def _look_at_metadata(self) -> None:
-        """Rejoin when the topics of a pattern, or the partitions that the leader counted, have changed."""
+        """Rejoin when the topics of a pattern, or the partitions that the leader counted, have changed.
+
+        A topic that was deleted has none: its partitions must not stay assigned.
+        """
         metadata = self._cluster.metadata
         if metadata.updates == self._metadata_seen:
             return
@@ -273,12 +276,9 @@ class GroupMember:
             )
             self._subscription.match(names)
         if self._leader_saw is not None and not self._needs_join:
-            now = {
-                t: len(metadata.topics[t].partitions)
-                for t in self._leader_saw
-                if t in metadata.topics
-            }
-            if any(count and count != self._leader_saw[t] for t, count in now.items()):
+            known = metadata.topics
+            now = {t: len(known[t].partitions) if t in known else 0 for t in self._leader_saw}
+            if now != self._leader_saw:
                 self.request_rejoin("the number of partitions has changed")
 
     # Joining, the part on the network
