@@ -587,3 +587,37 @@ def test_a_failure_that_only_interceptors_learn_of_is_raised_by_flush(broker, se
             await producer.flush()
 
     run(broker, settings, work, **{"interceptor.classes": [Counting()]})
+
+
+def test_the_first_connection_is_closed_when_the_brokers_are_connected(broker, settings):
+    async def work(producer):
+        first = broker.wires[0]
+        assert not first.is_closed
+        await producer.send("t", b"a")
+        assert first.is_closed
+        assert [wire.is_closed for wire in broker.wires[1:]] == [False]
+        await producer.partitions_for("t")
+        await producer.send("t", b"b")
+        assert len(broker.wires) == 2
+
+    run(broker, settings, work)
+    assert values(broker) == [b"a", b"b"]
+
+
+def test_a_producer_that_was_not_started_says_so(settings):
+    async def main():
+        producer = Producer(settings)
+        for call in (
+            lambda: producer.send("t", b"a"),
+            lambda: producer.send_many("t", [(None, b"a")]),
+            lambda: producer.send_table("t", None),
+            producer.flush,
+            lambda: producer.partitions_for("t"),
+        ):
+            with pytest.raises(RuntimeError, match="not open"):
+                await call()
+        with pytest.raises(RuntimeError, match="not open"):
+            producer.append("t", b"a")
+        await producer.close()
+
+    asyncio.run(main())

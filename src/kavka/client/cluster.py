@@ -280,6 +280,7 @@ class Cluster:
             raise
         self._failures.pop(broker_id, None)
         self._peers[(broker_id, channel)] = peer
+        self._leave_bootstrap()
         return peer
 
     async def _open(self, host: str, port: int) -> Peer:
@@ -356,7 +357,19 @@ class Cluster:
             self.metadata.brokers[broker_id] = address
         return broker_id
 
+    def _leave_bootstrap(self) -> None:
+        """Close the first connection once `any_peer` has another one and nothing waits for its answers."""
+        peer = self._bootstrap_peer
+        if peer is None or peer.in_flight:
+            return
+        if peer.is_closed or any(
+            c is Channel.MAIN and not p.is_closed for (_, c), p in self._peers.items()
+        ):
+            peer.close()
+            self._bootstrap_peer = None
+
     def _close_idle(self) -> None:
+        self._leave_bootstrap()
         if self._max_idle_ms < 0:
             return
         now = asyncio.get_running_loop().time()

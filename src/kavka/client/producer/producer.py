@@ -165,6 +165,7 @@ class Producer:
 
     async def partitions_for(self, topic: str) -> TopicMetadata:
         """Return what is known of a topic, creating it where brokers do so. Raise TimeoutError, KafkaError."""
+        self._require_open()
         return await self._cluster.topic(topic, self._max_block_ms)
 
     # One record
@@ -461,6 +462,7 @@ class Producer:
         Raise the first failure, since the last flush, of a record that nobody watched; TimeoutError after
         `timeout_ms`.
         """
+        self._require_open()
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
             await self._flush()
         self.raise_failure()
