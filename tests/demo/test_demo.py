@@ -51,7 +51,8 @@ def test_the_demo_accounts_for_every_line_and_leaves_nothing(tmp_path: Path) -> 
     out, err = process.communicate()
     assert process.returncode == 0, out + err
     assert "Audit of 3,000 records" in out
-    assert out.count("  ok   ") == 7
+    assert out.count("  ok   ") == 11
+    assert "lines to play = records sent: 3,000 = 3,000" in out
     assert "FAIL" not in out
     assert list(temporary.iterdir()) == []
     assert mentioning(temporary) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ def line(arrived_ms: int) -> LogLine:
 
 def test_a_replay_keeps_the_rhythm_and_is_done_in_time() -> None:
     lines = [line(0), line(1), line(SLICE_MS), line(9 * SLICE_MS)]
-    replay = Replay("test", lambda: iter(lines), 0, 10 * SLICE_MS)
+    replay = Replay("test", lambda: iter(lines), 0, 10 * SLICE_MS, lambda: len(lines))
     slices = list(replay.slices(20.0))
     assert [due for due, _ in slices] == pytest.approx([0, 2, 18])
     assert [len(lines) for _, lines in slices] == [2, 1, 1]
@@ -41,6 +43,28 @@ def test_a_file_is_played_from_its_first_to_its_last_line(tmp_path: Path) -> Non
     assert replay.last_ms - replay.first_ms == 30_000
     assert len([line for _, lines in replay.slices(1) for line in lines]) == 3
     assert next(replay.slices(1))[0] == 0
+
+
+def test_what_there_is_to_play_is_counted_without_playing_it(tmp_path: Path) -> None:
+    site = replay_of_site(3, 0.2)
+    assert site.count() == len(list(site.lines())) > 0
+    path = tmp_path / "access.log"
+    text = 'h - - [03/Mar/2025:12:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "-"\n'
+    path.write_text(text + "\njunk")
+    file = replay_of_file(path)
+    dropping = replace(file, lines=lambda: islice(file.lines(), 1))
+    assert (file.count(), dropping.count(), len(list(dropping.lines()))) == (3, 3, 1)
+
+
+def test_what_is_written_to_a_file_later_is_neither_played_nor_counted(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    text = 'h - - [03/Mar/2025:12:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "-"\n'
+    for begun in ("", "half a li"):
+        path.write_text(text + text + begun)
+        replay = replay_of_file(path)
+        with path.open("a") as file:
+            file.write("ne\n" + text)
+        assert len(list(replay.lines())) == replay.count() == 2 + bool(begun)
 
 
 def test_a_file_without_a_good_line_is_refused(tmp_path: Path) -> None:

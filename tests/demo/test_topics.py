@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
+from kavka.client.producer import Producer
 from kavka.demo.broker import EmbeddedBroker
-from kavka.demo.topics import create_topics
+from kavka.demo.topics import TopicCounter, create_topics
 from kavka.errors import ErrorCode, KafkaError
 
 pytestmark = pytest.mark.timeout(60)
@@ -24,3 +26,24 @@ def test_a_topic_that_is_refused_stops_the_demo(bootstrap: str) -> None:
     with pytest.raises(KafkaError) as caught:
         create_topics(bootstrap, ["new", "there"])
     assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_dead_letters_are_known_by_where_they_came_from(bootstrap: str) -> None:
+    create_topics(bootstrap, ["letters", "bare", "none"])
+
+    async def write() -> None:
+        async with Producer({"bootstrap.servers": bootstrap}) as producer:
+            for offset in (b"7", b"8", b"8"):
+                origin = [("reason", b"odd"), ("partition", b"1"), ("offset", offset)]
+                producer.append("letters", b"x", headers=origin)
+            producer.append("bare", b"x", headers=[("partition", b"1")])
+
+    asyncio.run(write())
+    counter = TopicCounter(bootstrap)
+    try:
+        assert sorted(counter.origins("letters")) == [(1, 7), (1, 8), (1, 8)]
+        assert counter.origins("none") == []
+        with pytest.raises(ValueError, match="no header 'offset'"):
+            counter.origins("bare")
+    finally:
+        counter.close()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby, takewhile
 from pathlib import Path
 
-from kavka.demo.access_log import read_access_log
+from kavka.demo.access_log import count_lines, read_access_log
 from kavka.demo.line import LogLine
 from kavka.demo.site import START_MS, Site
 
@@ -26,6 +26,8 @@ class Replay:
     lines: Callable[[], Iterator[LogLine]]
     first_ms: int
     last_ms: int
+    count: Callable[[], int]
+    """Counts the lines anew and in another way than by playing them, for the audit."""
 
     def speed(self, duration_s: float) -> float:
         """Return how many times faster than the site to play, to be done in `duration_s`."""
@@ -46,19 +48,35 @@ def replay_of_site(seed: int, hours: float) -> Replay:
     def lines() -> Iterator[LogLine]:
         return takewhile(lambda line: line.arrived_ms < end_ms, site.lines())
 
-    return Replay(f"a generated site, seed {seed}", lines, START_MS, end_ms)
+    def count() -> int:
+        """Run a second generator of the same seed."""
+        number = 0
+        for line in Site(seed).lines():
+            if line.arrived_ms >= end_ms:
+                break
+            number += 1
+        return number
+
+    return Replay(f"a generated site, seed {seed}", lines, START_MS, end_ms, count)
 
 
 def replay_of_file(path: Path) -> Replay:
-    """Return the whole of an access log; it is read once here to learn its times. Raise OSError, ValueError."""
+    """Return an access log as long as it is now; it is read once here to learn its times. Raise OSError, ValueError."""
+    size = path.stat().st_size
     first_ms = last_ms = -1
-    for line in read_access_log(path):
+    for line in read_access_log(path, size):
         if line.event_ms is not None:
             first_ms = line.arrived_ms if first_ms < 0 else first_ms
             last_ms = line.arrived_ms
     if first_ms < 0:
         raise ValueError(f"{path} has no line in combined log format")
-    return Replay(path.name, lambda: read_access_log(path), first_ms, last_ms)
+    return Replay(
+        path.name,
+        lambda: read_access_log(path, size),
+        first_ms,
+        last_ms,
+        lambda: count_lines(path, size),
+    )
 
 
 @dataclass(slots=True)

@@ -55,6 +55,24 @@ class TopicCounter:
         first, last = self._topics.earliest(partitions), self._topics.latest(partitions)
         return sum(last[one] - first[one] for one in partitions)
 
+    def origins(self, topic: str) -> list[tuple[int, int]]:
+        """Return from which partition and offset each dead letter came, by its headers. Raise ValueError without."""
+        options = parse_source(
+            {
+                "kafka.bootstrap.servers": self._bootstrap,
+                "subscribe": topic,
+                "includeHeaders": "true",
+            },
+            streaming=False,
+        )
+        partitions = self._topics.partitions(Subscribe((topic,)))
+        found = []
+        for partition, end in self._topics.latest(partitions).items():
+            if end > 0:
+                for batch in read_range(options, OffsetRange(*partition, 0, end)):
+                    found += [_origin(headers) for headers in batch.column("headers").to_pylist()]
+        return found
+
     def new_values(self, topic: str) -> list[bytes]:
         """Return the values of the records that came since the last call, the first time all."""
         options = parse_source(
@@ -74,6 +92,14 @@ class TopicCounter:
             return []
         batches = read_range(options, OffsetRange(*partition, start, end))
         return [value for batch in batches for value in batch.column("value").to_pylist()]
+
+
+def _origin(headers: list[dict[str, Any]] | None) -> tuple[int, int]:
+    values = {header["key"]: header["value"] for header in headers or []}
+    try:
+        return int(values["partition"]), int(values["offset"])
+    except KeyError as missing:
+        raise ValueError(f"a dead letter has no header {missing}") from None
 
 
 def alert_text(value: bytes) -> str:
