@@ -45,7 +45,7 @@ class Topics(Protocol):
         """Return the first offset whose timestamp is at least the given one; None when there is none."""
         ...
 
-    def commit(self, group_id: str, offsets: Offsets) -> None:
+    def commit(self, group_id: str, offsets: Offsets, timeout_s: float) -> None:
         """Store a group's progress."""
         ...
 

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NO_LIMIT = 2**63 - 1
+_PUBLISH_S = 2.0
+"""How long a trigger waits for the group's coordinator; what it could not publish goes with the next trigger."""
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
@@ -198,7 +200,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return
         try:
             with one_sentence():
-                self._connected().commit(group_id, offsets)
+                self._connected().commit(group_id, offsets, _PUBLISH_S)
         except ConnectorError as error:
             log.warning("commit of progress failed group=%s reason=%s", group_id, error)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -116,8 +117,11 @@ class BrokerTopics:
     def _list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> Offsets:
         return self._connection.run(offsets_at(self._connection, timestamps)) if timestamps else {}
 
-    def commit(self, group_id: str, offsets: Offsets) -> None:
-        """Commit to a group that has no members, as tools that reset offsets do. Raise KafkaError when it has."""
+    def commit(self, group_id: str, offsets: Offsets, timeout_s: float) -> None:
+        """Commit to a group that has no members, as tools that reset offsets do.
+
+        Raise KafkaError when it has, TimeoutError when its coordinator has not taken them in time.
+        """
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         for (topic, partition), offset in offsets.items():
             one = OffsetCommitRequestPartition(
@@ -145,7 +149,16 @@ class BrokerTopics:
                         f"commit of {topic.name}-{one.partition_index} to group {group_id}",
                     )
 
-        self._connection.run(self._connection.retrying(attempt, "committing offsets"))
+        async def bounded() -> None:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._connection.retrying(attempt, "committing offsets")
+            except TimeoutError:
+                raise TimeoutError(
+                    f"the coordinator of group {group_id} did not take offsets within {timeout_s:g} s"
+                ) from None
+
+        self._connection.run(bounded())
 
 
 async def offsets_at(connection: Connection, timestamps: Mapping[TopicPartition, int]) -> Offsets:

@@ -1,0 +1,50 @@
+"""How long a trigger waits for a broker that cannot do what they ask."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from topic_filling import make_topic
+
+from kavka.spark.options import parse_source
+from kavka.spark.source import StreamReader
+from kavka_compat.ours import run_kavka
+
+if TYPE_CHECKING:
+    from kavka_compat.brokers import Broker
+
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(100)]
+
+SHORT_S = 20.0
+"""Far below the minute and the two minutes that the defaults of the client would wait, on any machine."""
+
+
+@pytest.fixture(scope="module")
+def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that is the only one."""
+    with run_kavka(tmp_path_factory.mktemp("lonely"), {}) as broker:
+        yield broker
+
+
+def test_a_coordinator_that_is_away_holds_a_trigger_for_seconds_only(
+    lonely: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_topic(lonely, "watched", 1)
+    options = {"kafka.bootstrap.servers": lonely.bootstrap, "subscribe": "watched", "groupId": "g"}
+    reader = StreamReader(parse_source(options, streaming=True))
+    assert reader.initialOffset() == {"watched": {"0": 0}}
+    os.kill(lonely.process.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        reader.commit({"watched": {"0": 1}})
+        took = time.monotonic() - began
+    finally:
+        os.kill(lonely.process.pid, signal.SIGCONT)
+        reader.stop()
+    assert took < SHORT_S
+    assert "did not take offsets within 2 s" in caplog.text
