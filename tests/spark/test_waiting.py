@@ -1,4 +1,4 @@
-"""How long a trigger waits for a broker that cannot do what they ask."""
+"""How long a trigger and a task wait for a broker that cannot do what they ask."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from topic_filling import make_topic
 
-from kavka.spark.options import parse_source
+from kavka.spark.options import parse_sink, parse_source
+from kavka.spark.sink import write_rows
 from kavka.spark.source import StreamReader
 from kavka_compat.ours import run_kavka
 
@@ -48,3 +50,25 @@ def test_a_coordinator_that_is_away_holds_a_trigger_for_seconds_only(
         reader.stop()
     assert took < SHORT_S
     assert "did not take offsets within 2 s" in caplog.text
+
+
+def test_a_task_that_fails_does_not_wait_for_rows_that_cannot_be_written(lonely: Broker) -> None:
+    make_topic(lonely, "waiting", 1)
+    failed_at: list[float] = []
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"value": [b"first"]})
+        # Far more than one request: most of it waits when the first row is acknowledged and the next is asked for.
+        yield pa.RecordBatch.from_pydict({"value": [os.urandom(100_000) for _ in range(200)]})
+        os.kill(lonely.process.pid, signal.SIGSTOP)
+        failed_at.append(time.monotonic())
+        raise ArithmeticError("the query failed")
+
+    options = {"kafka.bootstrap.servers": lonely.bootstrap, "topic": "waiting"}
+    try:
+        with pytest.raises(ArithmeticError, match="the query failed"):
+            write_rows(rows(), parse_sink(options))
+        took = time.monotonic() - failed_at[0]
+    finally:
+        os.kill(lonely.process.pid, signal.SIGCONT)
+    assert took < SHORT_S

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from pyspark.sql.types import (
 )
 
 from kavka.client.producer import Producer
+from kavka.errors import KafkaError
 from kavka.spark.errors import ConnectorError, one_sentence
 from kavka.spark.options import SinkOptions
 
@@ -148,6 +150,9 @@ async def _write(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int
             for task in travelling:
                 task.cancel()
             await asyncio.gather(*travelling, return_exceptions=True)
+            # Spark runs the task again, so nothing is gained by waiting until delivery.timeout.ms for these rows.
+            with suppress(KafkaError, OSError):
+                await producer.close(timeout_ms=0)
             raise
     return count
 
