@@ -50,6 +50,7 @@ def test_the_demo_accounts_for_every_line_and_leaves_nothing(tmp_path: Path) -> 
     process = start(temporary, "--access-log", str(log), "--duration", "3")
     out, err = process.communicate()
     assert process.returncode == 0, out + err
+    assert out.index("] warming up: ") < out.index("] playing: ")
     assert "Audit of 3,000 records" in out
     assert out.count("  ok   ") == 11
     assert "lines to play = records sent: 3,000 = 3,000" in out

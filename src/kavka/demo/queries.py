@@ -103,6 +103,10 @@ class Queries:
             if error is not None:
                 raise error
 
+    def are_warm(self) -> bool:
+        """Tell whether every query has ended its first batch, empty or not: Spark compiles and loads during it."""
+        return all(query.lastProgress is not None for query in self._queries.values())
+
     def have_taken(self, records: int) -> bool:
         """Tell whether every query has finished this many records of the access topic."""
         return all(one.taken >= records for one in self.progress().values())

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.25
 _DRAIN_S = 60.0
 """How long the queries may take after the last line."""
+_WARM_UP_S = 20.0
+"""How long the traffic may wait for Spark's first batches: on a busy machine it begins without them."""
 _SITE_HOURS = 4.0
 _TOP, _ALERTS = 8, 10
 
@@ -102,6 +104,7 @@ class _Demo:
         with open_view() as view:
             view.show(Snapshot("starting Spark", time.monotonic() - self._started))
             queries = self._start_queries()
+            self._warm_up(view, queries)
             traffic = Traffic(
                 self._broker.bootstrap, TOPICS[0], self._replay, self._options.duration_s
             )
@@ -126,6 +129,15 @@ class _Demo:
         queries = Queries(session, self._broker.bootstrap, self._directory)
         self._stack.callback(queries.stop)
         return queries
+
+    def _warm_up(self, view: View, queries: Queries) -> None:
+        """Wait for the first batches, so that the view has something of Spark to show while the traffic plays."""
+        deadline = time.monotonic() + _WARM_UP_S
+        while not queries.are_warm() and time.monotonic() < deadline:
+            self._broker.check()
+            queries.check()
+            view.show(Snapshot("warming up", time.monotonic() - self._started))
+            time.sleep(_LOOK_EVERY_S)
 
     def _watch(self, view: View, queries: Queries, traffic: Traffic, counter: TopicCounter) -> None:
         """Show what happens until all that was sent has gone through every query."""
