@@ -204,6 +204,17 @@ class Dispatcher:
         log.exception("request failed api=%d version=%d", header.api_key, header.api_version)
         connection.abort()
 
+    def _failed(self, context: RequestContext, error: BaseException) -> None:
+        """The second stage of a handler failed: because the world did (a full disk, no registry), or because we did."""
+        header = context.header
+        if isinstance(error, OSError):
+            what = "request given up api=%d version=%d reason=%s"
+            log.warning(what, header.api_key, header.api_version, error)
+        else:
+            what = "request failed api=%d version=%d"
+            log.error(what, header.api_key, header.api_version, exc_info=error)
+        context.connection.abort()
+
     def _await(self, context: RequestContext, slot: Slot, result: Awaitable[Any]) -> None:
         future = asyncio.ensure_future(result)
         self._tasks[future] = None
@@ -217,13 +228,7 @@ class Dispatcher:
             if finished.cancelled():
                 context.connection.abort()
             elif (error := finished.exception()) is not None:
-                log.error(
-                    "request failed api=%d version=%d",
-                    context.header.api_key,
-                    context.header.api_version,
-                    exc_info=error,
-                )
-                context.connection.abort()
+                self._failed(context, error)
             elif finished.result() is None:
                 context.connection.answer(slot, ())
             else:
