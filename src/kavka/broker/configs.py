@@ -81,10 +81,6 @@ class Configs:
 
     # -- reading
 
-    def broker_value(self, name: str) -> Value:
-        """Return the broker setting now in force."""
-        return self._broker_values[name]
-
     def broker_values(self) -> Mapping[str, Value]:
         """Return every broker setting now in force; the mapping is replaced, never changed."""
         return self._broker_values

@@ -212,11 +212,6 @@ class FetchSessionCache:
         """Return how many sessions are open."""
         return len(self._sessions)
 
-    @property
-    def partition_count(self) -> int:
-        """How many partitions all sessions remember."""
-        return sum(len(session.partitions) for session in self._sessions.values())
-
     def holds(self, session: _Session) -> bool:
         """Tell whether the session still has its slot."""
         return self._sessions.get(session.session_id) is session

@@ -166,11 +166,6 @@ class Group:
             m.join_token is not None for m in self.members.values()
         )
 
-    @property
-    def is_worth_keeping(self) -> bool:
-        """Whether an empty group still means something."""
-        return bool(self.offsets or self.pending_commits or self.pending_members or self.members)
-
     # Members
 
     def add(self, member: Member) -> None:

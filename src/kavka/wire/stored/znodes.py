@@ -192,11 +192,6 @@ def encode_controller(broker_id: int, now_ms: int) -> bytes:
     )
 
 
-def decode_controller(data: bytes) -> int:
-    """Return the controller's broker id."""
-    return int(json.loads(data)["brokerid"])
-
-
 def encode_config(config: Mapping[str, str]) -> bytes:
     """Return the payload of a configuration znode."""
     return _dump({"version": 1, "config": dict(config)})
