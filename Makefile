@@ -1,16 +1,17 @@
 # The commands of this project. Each does its own set-up; `make` alone lists them.
 #   ACCESS_LOG=FILE make demo     the demo on a real access log
 #   KILLS=100 make chaos          how often the broker is killed
-#   QUICK=1 ROUNDS=3 ONLY=consume make bench   a shorter benchmark
+#   MINUTES=5 SEED=1 make chaos-cluster   for how long, and which faults
+#   QUICK=1 ROUNDS=3 ONLY=consume make bench   a shorter benchmark (and bench-cluster)
 #   PYTHON=/usr/bin/python3 make  which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test chaos bench passed clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-cluster bench bench-cluster passed clean
 PY := .venv/bin/python
-SLOW := compat or spark or simulation or chaos
+SLOW := compat or spark or simulation or chaos or long
 
 help: ## list the commands
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 14
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 14
 
 setup: ## make .venv with all that the demo needs; quick when nothing is to do
 	@scripts/setup.sh demo
@@ -35,16 +36,28 @@ check: lint unit ## format, lint, types, layers and unit tests: about a minute
 test: ## everything: check, simulation, other people's clients, chaos, Spark
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory lint
-	$(PY) -m pytest --durations=15
+	$(PY) -m pytest -m "not long" -n $(or $(JOBS),2) --dist loadfile --durations=15
+
+long: ## what `make test` leaves out: the same comparisons with other pairings of programs
+	@scripts/setup.sh test
+	$(PY) -m pytest -m long
 
 chaos: ## kill -9 a broker under load, 100 times
 	@scripts/setup.sh test
-	KAVKA_KILLS=$(or $(KILLS),100) $(PY) -m pytest -m chaos -s tests/chaos
+	KAVKA_KILLS=$(or $(KILLS),100) $(PY) -m pytest -m chaos -s tests/chaos --ignore tests/chaos/test_cluster.py
+
+chaos-cluster: ## chaos on clusters of processes under load, for MINUTES (60)
+	@scripts/setup.sh test
+	PYTHONPATH=tests/chaos:tests/compat $(PY) -m kavka_chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
 
 bench: ## side by side with Apache Kafka, and Spark's connector with ours
 	@scripts/setup.sh test
 	PYTHONPATH=bench:tests/compat $(PY) -m apache.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
 	$(PY) bench/spark.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,5))
+
+bench-cluster: ## three brokers of each on one ZooKeeper, replicated
+	@scripts/setup.sh test
+	PYTHONPATH=bench:tests/compat $(PY) -m cluster.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
 
 passed: ## rewrite tests/compat/PASSED.txt after tests were added
 	@scripts/setup.sh test

@@ -3,6 +3,8 @@
 The extension is optional: without a C compiler the install succeeds and the twin in Python serves.
 """
 
+from glob import glob
+
 from setuptools import Extension, setup
 
 setup(
@@ -10,6 +12,7 @@ setup(
         Extension(
             "kavka.wire.records._kernel",
             ["src/kavka/wire/records/_kernel.pyx"],
+            depends=sorted(glob("src/kavka/wire/records/_kernel_parts/*.pxi")),
             optional=True,
             extra_compile_args=["-O3"],
         )

@@ -70,7 +70,7 @@ need_java() {
 }
 
 fingerprint() {
-    { cat pyproject.toml setup.py; find src -name '*.pyx' -print0 | sort -z | xargs -0 -r cat; pwd; } | sha256sum
+    { cat pyproject.toml setup.py; find src \( -name '*.pyx' -o -name '*.pxi' \) -print0 | sort -z | xargs -0 -r cat; pwd; } | sha256sum
 }
 
 pip_install() {

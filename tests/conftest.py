@@ -1,19 +1,46 @@
-"""Fixtures that every test may use; they live in `tests/compat/kavka_compat/fixtures.py`."""
+"""What holds for all tests: fixtures of others' programs and of clusters, the order, hypothesis without deadlines."""
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines are shared: how long an example takes says nothing.
+settings.register_profile("kavka", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kavka")
 
 sys.path.insert(0, str(Path(__file__).parent / "compat"))
 
-pytest_plugins = ["kavka_compat.fixtures"]
+pytest_plugins = ["kavka_compat.fixtures", "kavka.testing.fixture"]
 
 _SLOW = ("compat", "spark", "simulation", "chaos")
 
 
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """Commands that a test runs in this process send the log elsewhere; the next test hears it again."""
+    logger = logging.getLogger("kavka")
+    before = logger.level, logger.propagate, list(logger.handlers)
+    yield
+    logger.setLevel(before[0])
+    logger.propagate = before[1]
+    logger.handlers[:] = before[2]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run slow tests last, so that a plain mistake shows in the first minute."""
+    """Run slow tests last, so that a plain mistake shows in the first minute.
+
+    Kafka's tools against Kafka's own broker check the tests, not us: `make long` runs them.
+    """
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        if "apache" in (parameters.get("any_broker"), parameters.get("start_broker")) and (
+            "kafka_tools" in parameters
+        ):
+            item.add_marker(pytest.mark.long)
     items.sort(key=lambda item: any(item.get_closest_marker(name) for name in _SLOW))

@@ -12,10 +12,17 @@ from kavka_compat.brokers import Broker
 
 
 def end_to_end_ms(broker: Broker, records: int, topic: str) -> tuple[float, float]:
-    """Send one record after the other with librdkafka, acks=all; return the 50th and 99th percentile."""
-    at = {"bootstrap.servers": broker.bootstrap}
-    admin = AdminClient(at)
+    """Measure on a topic of its own with one replica; return the 50th and 99th percentile."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    found = percentiles_ms(broker.bootstrap, records, topic)
+    admin.delete_topics([topic])[topic].result(30)
+    return found
+
+
+def percentiles_ms(bootstrap: str, records: int, topic: str) -> tuple[float, float]:
+    """Send one record after the other with librdkafka, acks=all; return the 50th and 99th percentile."""
+    at = {"bootstrap.servers": bootstrap}
     taken: list[float] = []
     with (
         Producer({**at, "acks": "all", "linger.ms": 0}) as producer,
@@ -32,6 +39,5 @@ def end_to_end_ms(broker: Broker, records: int, topic: str) -> tuple[float, floa
             if number >= 0:  # those before are the warm-up
                 taken.append((time.perf_counter() - started) * 1000)
         producer.flush(10)
-    admin.delete_topics([topic])[topic].result(30)
     hundredths = statistics.quantiles(taken, n=100)
     return hundredths[49], hundredths[98]

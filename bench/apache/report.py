@@ -45,9 +45,11 @@ class Line:
         return f"| {self.name} | {self.unit} | {apache} | {kavka} | {self.ratio:.2f} | {self.verdict()} |"
 
 
-def table(lines: Iterable[Line]) -> str:
-    """Return all lines as a table in Markdown."""
-    heading = "| what | unit | Apache Kafka 4.1 | kavka | kavka ÷ Apache | goal |\n|---|---|--:|--:|--:|---|"
+def table(lines: Iterable[Line], reference: str) -> str:
+    """Return all lines as a table in Markdown; `reference` names what kavka is compared with."""
+    heading = (
+        f"| what | unit | {reference} | kavka | kavka ÷ Apache | goal |\n|---|---|--:|--:|--:|---|"
+    )
     return "\n".join([heading, *(line.row() for line in lines)])
 
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import re
-import subprocess
 import tempfile
 import time
 from contextlib import ExitStack
@@ -24,11 +20,11 @@ from apache.lifecycle import (
     wait_until_serving,
 )
 from apache.report import Line, Samples, as_json, table
+from apache.results import tell, write_results
 from apache.workloads import WORKLOADS, Workload
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.brokers import Broker
 
-_RESULTS = Path(__file__).resolve().parent.parent / "results"
 _MIB = 1 << 20
 _SIDES = ("apache", "kavka")
 
@@ -40,8 +36,8 @@ def main() -> None:
     chosen = [w for w in WORKLOADS if re.search(options.only, w.name)]
     with tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=options.directory) as directory:
         lines = measure(Path(directory), chosen, rounds, options.quick)
-    print(f"\n{table(lines)}\n")
-    path = _write(lines, rounds, options.quick)
+    print(f"\n{table(lines, 'Apache Kafka 4.1')}\n")
+    path = write_results("apache", rounds, options.quick, {"lines": as_json(lines)})
     print(f"{rounds} rounds after warm-up, medians; all samples: {path}")
 
 
@@ -83,12 +79,12 @@ def _first_record(directory: Path, launchers: dict[str, Launch], rounds: int) ->
         for side, launch in launchers.items():
             took = first_acknowledged_ms(launch, directory / f"start-{side}-{number}")
             found[side].append(took)
-            _tell(f"start to first acknowledged record, {side}: {took:.0f} ms")
+            tell(f"start to first acknowledged record, {side}: {took:.0f} ms")
     return Line("start to first acknowledged record", "ms", found, goal=0.1)
 
 
 def _idle(brokers: dict[str, Broker], seconds: float) -> list[Line]:
-    _tell(f"idle for {seconds:g} s each")
+    tell(f"idle for {seconds:g} s each")
     time.sleep(2)
     percent = {side: [idle_cpu_percent(brokers[side], seconds)] for side in _SIDES}
     memory = {side: [brokers[side].process.resident_bytes() / _MIB] for side in _SIDES}
@@ -108,7 +104,7 @@ def _workload(
         for side in _SIDES if number % 2 else reversed(_SIDES):
             sample = driver.run(brokers[side], workload, records)
             kind = f"round {number}" if number else "warm-up"
-            _tell(f"{workload.name}, {side}, {kind}: {sample.records_per_second:,.0f}/s")
+            tell(f"{workload.name}, {side}, {kind}: {sample.records_per_second:,.0f}/s")
             if number:
                 samples[side].append(sample)
     speed = {side: [s.records_per_second for s in samples[side]] for side in _SIDES}
@@ -128,7 +124,7 @@ def _latency(driver: Driver, brokers: dict[str, Broker], rounds: int, quick: boo
             fine = end_to_end_ms(brokers[side], records, f"fine-{number}")
             for name, value in zip(_LATENCIES, (*tool, *fine), strict=True):
                 found.setdefault(name, {s: [] for s in _SIDES})[side].append(value)
-            _tell(f"end to end, {side}: {fine[0]:.2f} ms median, {fine[1]:.2f} ms 99th")
+            tell(f"end to end, {side}: {fine[0]:.2f} ms median, {fine[1]:.2f} ms 99th")
     return [Line(name, "ms", pair, goal=1.0) for name, pair in found.items()]
 
 
@@ -138,28 +134,6 @@ _LATENCIES = (
     "end-to-end latency, median (librdkafka)",
     "end-to-end latency, 99th percentile (librdkafka)",
 )
-
-
-def _write(lines: list[Line], rounds: int, quick: bool) -> Path:
-    _RESULTS.mkdir(exist_ok=True)
-    path = _RESULTS / f"apache-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=_RESULTS, capture_output=True, text=True, check=False
-    )
-    about = {
-        "commit": commit.stdout.strip(),
-        "cores": os.cpu_count(),
-        "machine": platform.platform(),
-        "python": platform.python_version(),
-        "rounds": rounds,
-        "quick": quick,
-    }
-    path.write_text(json.dumps({**about, "lines": as_json(lines)}, indent=1) + "\n")
-    return path
-
-
-def _tell(text: str) -> None:
-    print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -131,7 +131,11 @@ class Disk(Protocol):
         ...
 
     def usage(self, path: str) -> tuple[int, int]:
-        """Return (total, usable) bytes of the file system that holds `path`."""
+        """Return (total, usable) bytes of the file system that holds `path`. It may block."""
+        ...
+
+    def open_files_limit(self) -> int:
+        """Return how many files, connections included, this process may have open."""
         ...
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:

@@ -13,6 +13,11 @@ from kavka.broker.broker import Broker
 from kavka.broker.host import RealHost
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
+from kavka.wire.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestConfig,
+    CreateTopicsRequestTopic,
+)
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.messages.produce import (
@@ -51,6 +56,24 @@ class Served:
             await asyncio.sleep(0)
         raise AssertionError("no fetch waits")
 
+    @staticmethod
+    def new_topic(name: str, partitions: int = 1, **configs: str) -> CreateTopicsRequestTopic:
+        """Return what is asked for to create a topic; settings have `__` for dots."""
+        return CreateTopicsRequestTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=[
+                CreateTopicsRequestConfig(name=key.replace("__", "."), value=value)
+                for key, value in configs.items()
+            ],
+        )
+
+    async def create(self, name: str, partitions: int = 1, **configs: str) -> Any:
+        """Create a topic, and return what was answered about it."""
+        topic = self.new_topic(name, partitions, **configs)
+        return (await self.send(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))).topics[0]
+
     async def topic(self, name: str) -> None:
         """Create a topic by asking for its metadata."""
         await self.send(MetadataRequest(topics=[MetadataRequestTopic(name=name)]))
@@ -69,7 +92,7 @@ class Served:
         data = ProduceRequestPartition(index=partition, records=records)
         request = ProduceRequest(
             acks=acks,
-            timeout_ms=5000,
+            timeout_ms=30_000,
             topic_data=[ProduceRequestTopic(name=topic, partition_data=[data])],
         )
         response = await self.send(request, 9)

@@ -15,11 +15,6 @@ from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
 )
-from kavka.wire.messages.create_topics import (
-    CreateTopicsRequest,
-    CreateTopicsRequestConfig,
-    CreateTopicsRequestTopic,
-)
 from kavka.wire.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
@@ -30,6 +25,7 @@ from kavka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
 )
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
@@ -44,19 +40,6 @@ from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 Run = Callable[..., None]
 TOPIC, BROKER = 2, 4
-
-
-async def create(served: Any, name: str, partitions: int = 1, **configs: str) -> Any:
-    topic = CreateTopicsRequestTopic(
-        name=name,
-        num_partitions=partitions,
-        replication_factor=1,
-        configs=[
-            CreateTopicsRequestConfig(name=key.replace("__", "."), value=value)
-            for key, value in configs.items()
-        ],
-    )
-    return (await served.send(CreateTopicsRequest(topics=[topic], timeout_ms=5000))).topics[0]
 
 
 async def config(served: Any, kind: int, resource: str, name: str) -> Any:
@@ -85,7 +68,7 @@ async def alter(
 
 def test_a_created_topic_is_whole_when_the_answer_comes(run: Run) -> None:
     async def story(served: Any) -> None:
-        created = await create(served, "t", 3, retention__ms="1000")
+        created = await served.create("t", 3, retention__ms="1000")
         assert (created.error_code, created.num_partitions) == (0, 3)
         asked = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
         (topic,) = (await served.send(asked)).topics
@@ -100,7 +83,7 @@ def test_a_topic_is_there_after_a_restart(run: Run) -> None:
     ids: list[bytes] = []
 
     async def before(served: Any) -> None:
-        ids.append((await create(served, "t", 2, segment__bytes="1000")).topic_id)
+        ids.append((await served.create("t", 2, segment__bytes="1000")).topic_id)
 
     async def after(served: Any) -> None:
         (topic,) = (await served.send(MetadataRequest(topics=None))).topics
@@ -123,7 +106,7 @@ def test_bad_topic_settings_refuse_the_topic(
     run: Run, configs: dict[str, str], code: ErrorCode
 ) -> None:
     async def story(served: Any) -> None:
-        refused = await create(served, "t", **configs)
+        refused = await served.create("t", **configs)
         assert refused.error_code == code
         assert refused.error_message
         assert served.broker.metadata.topics == {}
@@ -133,7 +116,7 @@ def test_bad_topic_settings_refuse_the_topic(
 
 def test_a_deleted_topic_stays_deleted(run: Run, tmp_path: Path) -> None:
     async def before(served: Any) -> None:
-        await create(served, "t")
+        await served.create("t")
         await served.produce("t", b"old")
         asked = DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name="t")], timeout_ms=5000)
         assert (await served.send(asked)).responses[0].error_code == 0
@@ -143,7 +126,7 @@ def test_a_deleted_topic_stays_deleted(run: Run, tmp_path: Path) -> None:
 
     async def after(served: Any) -> None:
         assert (await served.send(MetadataRequest(topics=None))).topics == []
-        await create(served, "t")
+        await served.create("t")
         assert await served.read("t") == []
 
     run(before)
@@ -152,7 +135,7 @@ def test_a_deleted_topic_stays_deleted(run: Run, tmp_path: Path) -> None:
 
 def test_a_deletion_that_a_crash_interrupted_is_finished(run: Run) -> None:
     async def before(served: Any) -> None:
-        await create(served, "t")
+        await served.create("t")
         await served.broker.registry.create("/admin/delete_topics/t")
 
     async def after(served: Any) -> None:
@@ -167,7 +150,7 @@ def test_logs_that_the_registry_does_not_know_are_adopted(run: Run, tmp_path: Pa
     ids: list[bytes] = []
 
     async def before(served: Any) -> None:
-        ids.append((await create(served, "t", 2)).topic_id)
+        ids.append((await served.create("t", 2)).topic_id)
         await served.produce("t", b"kept", partition=1)
 
     async def after(served: Any) -> None:
@@ -183,7 +166,7 @@ def test_logs_that_the_registry_does_not_know_are_adopted(run: Run, tmp_path: Pa
 
 def test_partitions_are_added_and_never_removed(run: Run) -> None:
     async def story(served: Any) -> None:
-        await create(served, "t", 2)
+        await served.create("t", 2)
         for count, code in ((4, 0), (4, 37), (3, 37)):
             topic = CreatePartitionsRequestTopic(name="t", count=count, assignments=None)
             request = CreatePartitionsRequest(topics=[topic], timeout_ms=5000)
@@ -193,9 +176,32 @@ def test_partitions_are_added_and_never_removed(run: Run) -> None:
     run(story)
 
 
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_the_partitions_of_internal_topics_stay_as_many_as_they_are(
+    run: Run, name: str, validate_only: bool
+) -> None:
+    async def story(served: Any) -> None:
+        topic = CreatePartitionsRequestTopic(name=name, count=9, assignments=None)
+        request = CreatePartitionsRequest(
+            topics=[topic], timeout_ms=5000, validate_only=validate_only
+        )
+        asked = await served.send(request)
+        assert asked.results[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        key_type = int(name == "__transaction_state")
+        await served.send(FindCoordinatorRequest(key="g", key_type=key_type), 3)
+        before = len(served.broker.metadata.topics[name].partitions)
+        asked = await served.send(request)
+        assert asked.results[0].error_code == ErrorCode.INVALID_REQUEST
+        assert "cannot be changed" in asked.results[0].error_message
+        assert len(served.broker.metadata.topics[name].partitions) == before
+
+    run(story, transaction__state__log__num__partitions="3")
+
+
 def test_topic_settings_change_while_the_broker_runs(run: Run) -> None:
     async def story(served: Any) -> None:
-        await create(served, "t")
+        await served.create("t")
         row = await config(served, TOPIC, "t", "max.message.bytes")
         assert (row.value, row.config_source) == ("1048588", 5)
         assert (await alter(served, TOPIC, "t", "max.message.bytes", 0, "100")).error_code == 0
@@ -211,7 +217,7 @@ def test_topic_settings_change_while_the_broker_runs(run: Run) -> None:
 
 def test_of_two_changes_at_once_neither_is_lost(run: Run) -> None:
     async def story(served: Any) -> None:
-        await create(served, "t")
+        await served.create("t")
         other = await served.another()
         await asyncio.gather(
             alter(served, TOPIC, "t", "retention.ms", 0, "1000"),
@@ -225,7 +231,7 @@ def test_of_two_changes_at_once_neither_is_lost(run: Run) -> None:
 
 def test_lists_are_appended_to_and_subtracted_from(run: Run) -> None:
     async def story(served: Any) -> None:
-        await create(served, "t")
+        await served.create("t")
         await alter(served, TOPIC, "t", "cleanup.policy", 2, "compact")
         assert (await config(served, TOPIC, "t", "cleanup.policy")).value == "delete,compact"
         await alter(served, TOPIC, "t", "cleanup.policy", 3, "delete")
@@ -244,7 +250,7 @@ def test_broker_settings_change_for_one_and_for_all(run: Run) -> None:
         assert (await alter(served, BROKER, "0", "log.retention.ms", 0, "6000")).error_code == 0
         row = await config(served, BROKER, "0", "log.retention.ms")
         assert (row.value, row.config_source) == ("6000", 2)
-        await create(served, "t")
+        await served.create("t")
         assert (await config(served, TOPIC, "t", "retention.ms")).value == "6000"
         refused = await alter(served, BROKER, "0", "log.dirs", 0, "/elsewhere")
         assert refused.error_code == ErrorCode.INVALID_REQUEST
@@ -265,7 +271,7 @@ def test_the_limit_of_connections_changes_while_the_broker_runs(run: Run) -> Non
 
 def test_deleted_records_cannot_be_read_and_stay_deleted(run: Run) -> None:
     async def before(served: Any) -> None:
-        await create(served, "t")
+        await served.create("t")
         await served.produce("t", b"a")
         await served.produce("t", b"b")
         partition = DeleteRecordsRequestPartition(partition_index=0, offset=1)
@@ -284,7 +290,7 @@ def test_deleted_records_cannot_be_read_and_stay_deleted(run: Run) -> None:
 
 def test_offsets_are_found_by_time(run: Run) -> None:
     async def story(served: Any) -> None:
-        await create(served, "t")
+        await served.create("t")
         for _ in range(3):
             await served.produce("t", b"a", b"b")
 
@@ -307,7 +313,7 @@ def test_offsets_are_found_by_time(run: Run) -> None:
 @pytest.mark.parametrize("version", [10, 11])
 def test_metadata_by_topic_id_is_refused_where_kafka_refuses_it(run: Run, version: int) -> None:
     async def story(served: Any) -> None:
-        await create(served, "t")
+        await served.create("t")
         topic_id = served.broker.metadata.topics["t"].topic_id
         for asked in (
             MetadataRequestTopic(name=None, topic_id=topic_id),

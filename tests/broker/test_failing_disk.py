@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -86,3 +89,89 @@ def test_a_topic_is_deleted_whole_though_a_disk_fails(run: Run, tmp_path: Path) 
         assert (await served.produce("t", b"a")).error_code == ErrorCode.NONE
 
     run(story, log__dirs=f"{tmp_path}/one,{tmp_path}/two", num__partitions="4")
+
+
+def test_the_round_of_retention_goes_on_after_a_disk_failed_in_it(run: Run, tmp_path: Path) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        replicas = [served.broker.replicas.find(TopicPartition("t", p)) for p in range(4)]
+        for index in range(4):
+            for _ in range(2):
+                await served.produce("t", b"x" * 200, partition=index)
+        (tmp_path / "two").rename(tmp_path / "gone")
+        await served.broker.replicas.delete_old_segments()
+        failed = [replica.log.directory.failure is not None for replica in replicas]
+        assert True in failed[:-1]  # and partitions of the other directory came after it
+        kept = [
+            r.log.log_start_offset for r, gone in zip(replicas, failed, strict=True) if not gone
+        ]
+        assert kept
+        assert 0 not in kept
+
+    directories = f"{tmp_path}/one,{tmp_path}/two"
+    settings = {"log.segment.bytes": "200", "log.retention.ms": "1"}
+    run(story, log__dirs=directories, num__partitions="4", **settings)
+
+
+def test_a_partition_that_fails_while_its_topic_grows_stays_without_leader(
+    run: Run, tmp_path: Path
+) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        index = await where_on(served, tmp_path / "two")
+        growth = asyncio.create_task(served.broker.topics.grow("t", 6, None, validate_only=False))
+        await asyncio.sleep(0)  # the growth waits for the registry's journal
+        assert not growth.done()
+        fail(served, TopicPartition("t", index))
+        assert await growth is None
+        partitions = served.broker.metadata.topics["t"].partitions
+        assert [news.leader for news in partitions] == [
+            -1 if p % 2 == index % 2 and p < 4 else 0 for p in range(6)
+        ]
+
+    run(story, log__dirs=f"{tmp_path}/one,{tmp_path}/two", num__partitions="4")
+
+
+async def delete(served: Any, name: str) -> None:
+    wanted = DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=name)], timeout_ms=5000)
+    assert (await served.send(wanted)).responses[0].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_topic_that_was_deleted_while_a_disk_was_away_stays_deleted(
+    run: Run, tmp_path: Path, comes_back: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    two = tmp_path / "two"
+    directories = f"{tmp_path}/one,{two}"
+
+    async def before(served: Any) -> None:
+        await served.topic("t")
+        for index in range(4):
+            await served.produce("t", b"old", partition=index)
+
+    async def without_the_disk(served: Any) -> None:
+        await delete(served, "t")
+        if comes_back:
+            await served.topic("t")
+            for index in range(4):
+                await served.produce("t", b"new", partition=index)
+
+    async def after(served: Any) -> None:
+        topics = (await served.send(MetadataRequest(topics=None))).topics
+        assert [topic.name for topic in topics] == (["t"] if comes_back else [])
+        for index in range(4 if comes_back else 0):
+            assert [r.value for r in await served.read("t", partition=index)] == [b"new"]
+
+    run(before, log__dirs=directories, num__partitions="4")
+    two.rename(tmp_path / "gone")
+    two.write_text("no directory")
+    run(without_the_disk, log__dirs=directories, num__partitions="4")
+    two.unlink()
+    (tmp_path / "gone").rename(two)
+    run(after, log__dirs=directories)
+    strays = [path for path in two.iterdir() if path.name.endswith("-stray")]
+    assert len(strays) == 2
+    assert all(b"old" in (path / f"{0:020d}.log").read_bytes() for path in strays)
+    said = [r for r in caplog.records if r.getMessage().startswith("stray log set aside")]
+    assert len(said) == 2
+    run(after, log__dirs=directories)

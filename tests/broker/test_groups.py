@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kavka.broker.metadata import LiveBroker
 from kavka.core.group.coordination import partition_for
+from kavka.core.partition import PartitionState
 from kavka.errors import ErrorCode
-from kavka.ids import TopicPartition
+from kavka.ids import BrokerId, LeaderEpoch, TopicPartition
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.offset_commit import (
@@ -23,11 +25,30 @@ from kavka.wire.records.batch import BatchBuilder
 
 Run = Callable[..., None]
 PARTITIONS = 3
+OTHER = BrokerId(9)
 
 
 def offsets_replica(served: Any, group: str) -> Any:
     where = TopicPartition("__consumer_offsets", partition_for(group, PARTITIONS))
     return served.broker.replicas.find(where)
+
+
+async def wait_for_follower(served: Any, group: str) -> None:
+    """Let a follower that never fetches be in sync with the partition of a group."""
+    broker, replica = served.broker, offsets_replica(served, group)
+    broker.metadata.brokers[OTHER] = LiveBroker(OTHER, (), None, 1)
+    partition = replica.partition
+    both = (broker.broker_id, OTHER)
+    state = PartitionState(
+        broker.broker_id,
+        LeaderEpoch(partition.leader_epoch + 1),
+        partition.partition_epoch + 1,
+        both,
+        both,
+        topic_id=partition.topic_id,
+        controller_epoch=partition.controller_epoch,
+    )
+    assert await broker.replicas.obey(replica.where, state, is_new=False) is ErrorCode.NONE
 
 
 async def find(served: Any, group: str) -> Any:
@@ -83,6 +104,23 @@ def test_groups_of_a_failed_directory_have_no_coordinator(run: Run, tmp_path: Pa
         assert (await find(served, group)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     run(story, log__dirs=f"{tmp_path}/one,{tmp_path}/two")
+
+
+def test_a_commit_that_is_not_replicated_in_time_is_refused_and_counts_when_it_is(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await find(served, "g")
+        assert await commit(served, "g", 5) == ErrorCode.NONE
+        await wait_for_follower(served, "g")
+        assert await commit(served, "g", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await committed(served, "g") == (ErrorCode.NONE, 5)
+        end_offset = offsets_replica(served, "g").log.log_end_offset
+        assert end_offset == 2
+        offsets_replica(served, "g").partition.followers[OTHER].log_end_offset = end_offset
+        served.broker.replicas.brokers_changed()
+        assert await committed(served, "g") == (ErrorCode.NONE, 6)
+
+    run(story, offsets__commit__timeout__ms="20")
 
 
 def test_the_topic_of_transactions_holds_no_groups(run: Run) -> None:

@@ -10,11 +10,16 @@ from typing import Any
 import pytest
 
 from kavka.broker.api import fetch
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.dispatch import Parked, RequestContext
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.frame import RequestHeader
-from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from kavka.wire.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestTopic,
+    FetchResponse,
+)
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.messages.list_offsets import (
     ListOffsetsRequest,
@@ -77,7 +82,7 @@ def test_a_fetch_waits_for_bytes_and_wakes_when_they_come(run: Run) -> None:
     run(story)
 
 
-def test_a_fetch_is_woken_by_what_comes_before_its_second_stage(run: Run) -> None:
+def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         broker = served.broker
@@ -85,15 +90,40 @@ def test_a_fetch_is_woken_by_what_comes_before_its_second_stage(run: Run) -> Non
         context = RequestContext(connection, RequestHeader(1, 11, 0, "test", 0), 0)
         asked = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
         topics = [FetchRequestTopic(topic="t", partitions=[asked])]
-        waiting = fetch.handle(
+        parked = fetch.handle(
             broker, context, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
         )
+        assert isinstance(parked, Parked)
+        answers: list[Any] = []
+        parked.deliver_to(lambda _parked, make: answers.append(make()))
         builder = BatchBuilder()
         builder.append(None, b"at once", 1_700_000_000_000)
         broker.replicas.find(TopicPartition("t", 0)).append_internal(builder.build())
         assert len(broker.fetch_purgatory) == 0
-        response = await waiting
-        response.responses[0].partitions[0].records.release()
+        assert answers == []  # whoever appended is answered first
+        await asyncio.sleep(0)
+        (response,) = answers
+        if not isinstance(response, FetchResponse):  # the file system cannot tell what is cached
+            response = await response
+        records = response.responses[0].partitions[0].records
+        assert records.length > 0
+        records.release()
+
+    run(story)
+
+
+def test_a_fetch_that_fails_when_it_is_woken_loses_its_connection(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        other = await served.another()
+        waiting = asyncio.ensure_future(other.fetch("t", max_wait_ms=2**31 - 1))
+        await served.until_a_fetch_waits()
+        replica = served.broker.replicas.find(TopicPartition("t", 0))
+        end, replica.partition.high_watermark = replica.partition.high_watermark, None
+        served.broker.fetch_purgatory.release(replica.where)
+        with pytest.raises(ConnectionError):
+            await waiting
+        replica.partition.high_watermark = end
 
     run(story)
 
@@ -105,6 +135,24 @@ def test_a_fetch_answers_without_records_when_its_time_is_over(run: Run) -> None
         assert (found.error_code, found.high_watermark, len(found.records)) == (0, 0, 0)
 
     run(story)
+
+
+def test_a_part_of_a_batch_is_not_all_that_a_partition_gets(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        for partition in (0, 1):
+            await served.produce("t", b"x" * 100, partition=partition)
+        asked = [
+            FetchRequestPartition(partition=p, fetch_offset=0, partition_max_bytes=150)
+            for p in (0, 1)
+        ]
+        request = FetchRequest(topics=[FetchRequestTopic(topic="t", partitions=asked)])
+        answer = await served.send(request, 12)
+        first, second = answer.responses[0].partitions
+        assert len(first.records) > 150
+        assert (second.error_code, second.high_watermark, len(second.records)) == (0, 1, 0)
+
+    run(story, num__partitions="2")
 
 
 def test_a_fetch_ends_with_its_connection(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.broker import Broker
+from kavka.broker.host import RealHost
 from kavka.broker.identity import IdentityError
 from kavka.ids import TopicPartition
 from kavka.registry.journal import CorruptRegistry
+from kavka.storage.disk import OsDisk
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
@@ -170,3 +174,41 @@ def test_logs_are_opened_with_their_topics_settings(run: Run, tmp_path: Path) ->
     (tmp_path / "data" / MARKER).unlink()
     run(nothing)
     assert index.read_bytes() == written
+
+
+class CountingDisk(OsDisk):
+    """Counts the calls that run at one time."""
+
+    running = most = 0
+
+    async def run(self, work: Callable[..., Any], *args: Any) -> Any:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            return await super().run(work, *args)
+        finally:
+            self.running -= 1
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_as_many_logs_are_opened_at_one_time_as_the_setting_says(
+    run: Run, tmp_path: Path, threads: int
+) -> None:
+    async def before(served: Any) -> None:
+        await served.topic("t")
+
+    async def start_again() -> int:
+        host = RealHost()
+        host.disk = disk = CountingDisk(threads)
+        settings = {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": str(tmp_path / "data"),
+            "num.recovery.threads.per.data.dir": str(threads),
+        }
+        broker = Broker(settings, host)
+        await broker.start()
+        await broker.stop()
+        return disk.most
+
+    run(before, num__partitions="8")
+    assert asyncio.run(start_again()) == threads

@@ -9,12 +9,23 @@ import pytest
 
 from kavka.broker.dispatch import SERVED
 from kavka.wire.apis import APIS, ApiKey
+from kavka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kavka.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTopic,
+    AddPartitionsToTxnRequestTransaction,
+)
+from kavka.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kavka.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,
 )
+from kavka.wire.messages.alter_partition import AlterPartitionRequest
+from kavka.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from kavka.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from kavka.wire.messages.api_versions import ApiVersionsRequest
+from kavka.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
@@ -38,6 +49,13 @@ from kavka.wire.messages.describe_configs import (
 )
 from kavka.wire.messages.describe_groups import DescribeGroupsRequest
 from kavka.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from kavka.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersRequestTopic,
+)
+from kavka.wire.messages.describe_transactions import DescribeTransactionsRequest
+from kavka.wire.messages.elect_leaders import ElectLeadersRequest
+from kavka.wire.messages.end_txn import EndTxnRequest
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.heartbeat import HeartbeatRequest
@@ -48,6 +66,7 @@ from kavka.wire.messages.incremental_alter_configs import (
 )
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kavka.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from kavka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
 from kavka.wire.messages.list_groups import ListGroupsRequest
 from kavka.wire.messages.list_offsets import (
@@ -55,6 +74,8 @@ from kavka.wire.messages.list_offsets import (
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
+from kavka.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from kavka.wire.messages.list_transactions import ListTransactionsRequest
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -82,7 +103,15 @@ from kavka.wire.messages.produce import (
     ProduceRequestPartition,
     ProduceRequestTopic,
 )
+from kavka.wire.messages.stop_replica import StopReplicaRequest
 from kavka.wire.messages.sync_group import SyncGroupRequest
+from kavka.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from kavka.wire.messages.update_metadata import UpdateMetadataRequest
+from kavka.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from kavka.wire.records.batch import BatchBuilder
 
 Run = Callable[..., None]
@@ -172,6 +201,35 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             return DeleteRecordsRequest(topics=[gone], timeout_ms=1000)
         case ApiKey.INIT_PRODUCER_ID:
             return InitProducerIdRequest(transaction_timeout_ms=1000)
+        case ApiKey.ADD_PARTITIONS_TO_TXN:
+            joining = [AddPartitionsToTxnRequestTopic(name="t", partitions=[0])]
+            if version < 4:
+                return AddPartitionsToTxnRequest(
+                    v3_and_below_transactional_id="x", v3_and_below_topics=joining
+                )
+            asked_for = AddPartitionsToTxnRequestTransaction(
+                transactional_id="x", verify_only=True, topics=joining
+            )
+            return AddPartitionsToTxnRequest(transactions=[asked_for])
+        case ApiKey.ADD_OFFSETS_TO_TXN:
+            return AddOffsetsToTxnRequest(transactional_id="x", group_id="g")
+        case ApiKey.END_TXN:
+            return EndTxnRequest(transactional_id="x", committed=True)
+        case ApiKey.TXN_OFFSET_COMMIT:
+            committed = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+            in_topic = TxnOffsetCommitRequestTopic(name="t", partitions=[committed])
+            return TxnOffsetCommitRequest(
+                transactional_id="x", group_id="g", producer_id=7, topics=[in_topic]
+            )
+        case ApiKey.WRITE_TXN_MARKERS:
+            return WriteTxnMarkersRequest(markers=[])
+        case ApiKey.DESCRIBE_PRODUCERS:
+            one = DescribeProducersRequestTopic(name="t", partition_indexes=[0])
+            return DescribeProducersRequest(topics=[one])
+        case ApiKey.DESCRIBE_TRANSACTIONS:
+            return DescribeTransactionsRequest(transactional_ids=["x"])
+        case ApiKey.LIST_TRANSACTIONS:
+            return ListTransactionsRequest(state_filters=["Ongoing"])
         case ApiKey.OFFSET_FOR_LEADER_EPOCH:
             epoch = OffsetForLeaderEpochRequestPartition(leader_epoch=0)
             of_topic = OffsetForLeaderEpochRequestTopic(topic="t", partitions=[epoch])
@@ -213,6 +271,26 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             return OffsetDeleteRequest(group_id="g", topics=[of])
         case ApiKey.DESCRIBE_CLUSTER:
             return DescribeClusterRequest(include_cluster_authorized_operations=True)
+        case ApiKey.ALTER_REPLICA_LOG_DIRS:
+            return AlterReplicaLogDirsRequest()
+        case ApiKey.LEADER_AND_ISR:  # of a controller that is nobody's any more
+            return LeaderAndIsrRequest(controller_id=9, controller_epoch=-2)
+        case ApiKey.STOP_REPLICA:
+            return StopReplicaRequest(controller_id=9, controller_epoch=-2)
+        case ApiKey.UPDATE_METADATA:
+            return UpdateMetadataRequest(controller_id=9, controller_epoch=-2)
+        case ApiKey.CONTROLLED_SHUTDOWN:  # of a broker that nobody knows
+            return ControlledShutdownRequest(broker_id=9)
+        case ApiKey.ALTER_PARTITION:
+            return AlterPartitionRequest(broker_id=9)
+        case ApiKey.ALLOCATE_PRODUCER_IDS:
+            return AllocateProducerIdsRequest(broker_id=9)
+        case ApiKey.ELECT_LEADERS:
+            return ElectLeadersRequest(topic_partitions=None, timeout_ms=1000)
+        case ApiKey.ALTER_PARTITION_REASSIGNMENTS:
+            return AlterPartitionReassignmentsRequest()
+        case ApiKey.LIST_PARTITION_REASSIGNMENTS:
+            return ListPartitionReassignmentsRequest(topics=None)
     raise AssertionError(key)
 
 

@@ -233,6 +233,7 @@ def test_kavka_loses_doubles_and_reorders_nothing_when_killed(
     assert _index_bytes(rebuilt / "logs") == kept
 
 
+@pytest.mark.long
 def test_apache_kafka_passes_the_same_test(tmp_path: Path, tell: Callable[[str], None]) -> None:
     kafka = ApacheKafka("3.9")
     # a broker that comes back waits until the controller has given up the session of the killed one

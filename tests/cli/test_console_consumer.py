@@ -60,7 +60,7 @@ def test_formatters_are_found_by_both_names() -> None:
     assert _shown(_RECORD, "LoggingMessageFormatter") == b"v\xff\n"
     with pytest.raises(UnknownClass, match=r"^my.Formatter$"):
         formatter_of("my.Formatter", {})
-    with pytest.raises(UnknownClass, match=r"^my.Own$"):
+    with pytest.raises(UnknownClass, match=r" a deserializer from my.Own$"):
         formatter_of("Default", {"value.deserializer": "my.Own"})
 
 

@@ -67,9 +67,17 @@ def test_an_option_that_is_asked_for_once_may_be_given_once() -> None:
         given.one("topic")
 
 
-def test_a_number_must_be_one() -> None:
-    with pytest.raises(BadValue, match="Cannot parse argument 'x' of option time"):
-        OPTIONS.parse(["--time", "x"]).integer("time")
+@pytest.mark.parametrize("text", ["x", "", "1_0", " 1", "1.0", "0x1", "2147483648", "-2147483649"])
+def test_a_number_must_be_one_that_java_reads(text: str) -> None:
+    with pytest.raises(BadValue, match=f"^Cannot parse argument '{text}' of option time$"):
+        OPTIONS.parse([f"--time={text}"]).integer("time")
+
+
+def test_a_number_has_the_bits_that_are_asked_for() -> None:
+    assert OPTIONS.parse(["--time", "+2147483647"]).integer("time") == 2**31 - 1
+    assert OPTIONS.parse(["--time", str(-(2**63))]).integer("time", 64) == -(2**63)
+    with pytest.raises(BadValue, match="Cannot parse argument"):
+        OPTIONS.parse(["--time", str(2**63)]).integer("time", 64)
 
 
 def test_options_that_exclude_each_other_are_named() -> None:

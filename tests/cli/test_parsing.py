@@ -119,8 +119,9 @@ def test_topics_of_a_group_may_name_partitions() -> None:
         TopicArgument("t", None),
         TopicArgument("u", (0, 2)),
     ]
-    with pytest.raises(BadUsage, match="Invalid partition '0-2' specified in topic arg 't:0-2''"):
-        topic_arguments(["t:0-2"])
+    for text in ("0-2", str(2**31), "1_0"):
+        with pytest.raises(BadUsage, match=f"Invalid partition '{text}' specified in topic arg"):
+            topic_arguments([f"t:{text}"])
 
 
 def test_commas_in_topic_stand_for_alternatives() -> None:
@@ -134,6 +135,8 @@ def test_replicas_are_assigned_partition_by_partition() -> None:
     assert parse_assignment("0:1,1:2") == [[0, 1], [1, 2]]
     with pytest.raises(Exception, match="may not contain duplicate entries: 1"):
         parse_assignment("0:2,1:1")
+    with pytest.raises(Exception, match="not a list of broker ids: 2147483648"):
+        parse_assignment("2147483648")
     with pytest.raises(Exception, match="Partition 1 has different replication factor"):
         parse_assignment("0:1,1")
 
@@ -156,6 +159,12 @@ def test_a_plan_that_is_none_is_refused_with_its_line(tmp_path: Path) -> None:
     path.write_text("t,0,3\nt,zero,4\n")
     with pytest.raises(BadValue, match="line 2"):
         read_plan(str(path), ["g"])
+    path.write_text("t,0,1_000\n")
+    with pytest.raises(BadValue, match="line 1"):
+        read_plan(str(path), ["g"])
+    path.write_bytes(b"t,0,\xff\n")
+    with pytest.raises(BadValue, match="Unable to read file"):
+        read_plan(str(path), ["g"])
     with pytest.raises(BadValue, match="Unable to read file"):
         read_plan(str(tmp_path / "missing.csv"), ["g"])
 
@@ -168,6 +177,9 @@ def test_a_plan_that_is_none_is_refused_with_its_line(tmp_path: Path) -> None:
         ('{"version": 2, "partitions": []}', "Not supported version field value 2"),
         ('{"partitions": [{"topic": "t", "partition": 0}]}', "Missing offset field"),
         ('{"partitions": [7]}', "not of the form"),
+        ('{"partitions": [{"topic": "t", "partition": 0, "offset": 9.9}]}', "not of the form"),
+        ('{"partitions": [{"topic": "t", "partition": "0", "offset": 9}]}', "not of the form"),
+        ('{"partitions": [{"topic": 5, "partition": 0, "offset": 9}]}', "not of the form"),
         (
             '{"partitions": [{"topic": "t", "partition": 0, "offset": 1}, '
             '{"topic": "t", "partition": 0, "offset": 2}]}',

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kavka.cli.broker_api_versions import api_lines
+from kavka.cli.cluster import endpoint_lines
 from kavka.cli.config_entries import entry_line
 from kavka.cli.group_description import assignment_text
 from kavka.cli.group_tables import Column, table
 from kavka.cli.java_names import java_name, spelt_together
 from kavka.cli.log_dirs import log_dir_json
-from kavka.cli.topic_table import Problems, partition_line, topic_line
+from kavka.cli.topic_table import Problems, partition_line, replication_factor, topic_line
 from kavka.client.admin.configs import ConfigEntry, ConfigSynonym
 from kavka.client.admin.eligible_leaders import EligibleLeaders
 from kavka.client.admin.nodes import LogDir, LogDirReplica
-from kavka.client.metadata import PartitionMetadata, TopicMetadata
+from kavka.client.admin.reassignments import Reassignment
+from kavka.client.metadata import BrokerAddress, PartitionMetadata, TopicMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kavka.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
@@ -24,6 +28,10 @@ def _partition(leader: int, in_sync: tuple[int, ...]) -> PartitionMetadata:
     replicas = (BrokerId(0), BrokerId(1))
     isr = tuple(BrokerId(broker) for broker in in_sync)
     return PartitionMetadata(0, BrokerId(leader), LeaderEpoch(1), replicas, isr, (), ErrorCode.NONE)
+
+
+def _moving(leader: int, in_sync: tuple[int, ...]) -> PartitionMetadata:
+    return replace(_partition(leader, in_sync), replicas=tuple(map(BrokerId, (2, 0, 1))))
 
 
 def test_columns_grow_with_their_cells_and_the_last_is_not_padded() -> None:
@@ -70,6 +78,25 @@ def test_problems_of_partitions_are_found(
     assert problems.has(_partition(leader, in_sync), live={0}, min_isr=2) is expected
 
 
+def test_a_partition_that_moves_tells_what_it_adds_and_removes() -> None:
+    part = _moving(0, (0,))
+    move = Reassignment((2, 0, 1), adding=(2,), removing=(0, 1))
+    line = partition_line("t", part, None, move)
+    assert "\tReplicas: 2,0,1\tIsr: 0\tAdding Replicas: 2\tRemoving Replicas: 0,1\tElr: N/A" in line
+    assert "Adding" not in partition_line("t", part, None)
+
+
+def test_replicas_that_come_do_not_count_while_a_partition_moves() -> None:
+    part = _moving(0, (0, 1))
+    move = Reassignment((2, 0, 1), adding=(2,), removing=())
+    under = Problems(under_replicated=True)
+    assert replication_factor(part, move) == 2
+    assert not under.has(part, live={0}, min_isr=1, move=move)
+    assert under.has(part, live={0}, min_isr=1)
+    over = replace(part, replicas=(BrokerId(5),))  # the move has ended since it was asked for
+    assert replication_factor(over, move) == 1
+
+
 def test_a_setting_is_told_with_its_synonyms() -> None:
     synonyms = (ConfigSynonym("a", "1", 1), ConfigSynonym("log.a", None, 5))
     assert entry_line(ConfigEntry("a", "1", 1, False, False, synonyms)) == (
@@ -83,6 +110,18 @@ def test_a_setting_is_told_with_its_synonyms() -> None:
 def test_an_assignment_is_grouped_by_topic() -> None:
     parts = [TopicPartition("u", 0), TopicPartition("t", 1), TopicPartition("t", 0)]
     assert assignment_text(parts) == "t:0,1;u:0"
+
+
+def test_endpoints_are_a_table_as_wide_as_its_cells() -> None:
+    brokers = [
+        BrokerAddress(BrokerId(0), "a-long-host", 9092),
+        BrokerAddress(BrokerId(10), "b", 19092, "rack"),
+    ]
+    assert endpoint_lines(brokers) == [
+        "ID         HOST        PORT       RACK STATE      ENDPOINT_TYPE  ",
+        "0          a-long-host 9092       null unfenced   broker         ",
+        "10         b           19092      rack unfenced   broker         ",
+    ]
 
 
 def test_versions_are_told_with_what_is_usable() -> None:

@@ -10,7 +10,13 @@ import pytest
 TOPICS = "kavka.cli.topics --bootstrap-server 127.0.0.1:1"
 GROUPS = "kavka.cli.consumer_groups --bootstrap-server 127.0.0.1:1"
 CONFIGS = "kavka.cli.configs --bootstrap-server 127.0.0.1:1"
+PRODUCING = (
+    "kavka.cli.producer_perf_test --bootstrap-server a:1 --topic t --num-records 1 --throughput 1"
+)
 OFFSETS = "kavka.cli.get_offsets --bootstrap-server 127.0.0.1:1"
+
+REASSIGN = "kavka.cli.reassign_partitions --bootstrap-server 127.0.0.1:1"
+ELECT = "kavka.cli.leader_election --bootstrap-server 127.0.0.1:1"
 
 
 def _run(command: str) -> int:
@@ -30,6 +36,14 @@ def _run(command: str) -> int:
         (
             f"{TOPICS} --create --topic t --replica-assignment 0 --partitions 2",
             'Option "[replica-assignment]" can\'t be used with option "[partitions]"',
+        ),
+        (
+            f"{TOPICS} --describe --if-exists",
+            "--topic or --topic-id is required to describe a topic",
+        ),
+        (
+            f"{TOPICS} --describe --unavailable-partitions --topics-with-overrides",
+            'Option "[unavailable-partitions]" can\'t be used with option "[topics-with-overrides]"',
         ),
         (f"{TOPICS} --alter --topic t --config a=b", "the kafka-configs tool can be used"),
         ("kavka.cli.consumer_groups --list", 'Missing required argument "[bootstrap-server]"'),
@@ -60,12 +74,50 @@ def _run(command: str) -> int:
             f"{CONFIGS} --alter --entity-type topics --add-config a=b",
             "An entity name must be specified with --alter of topics",
         ),
+        (
+            f"{CONFIGS} --describe --entity-type topics --entity-default",
+            "--entity-default must not be specified with --describe of topics",
+        ),
         (f"{OFFSETS} --time soon", "Error occurred: Malformed time argument soon."),
         (f"{OFFSETS} --topic t --partitions 1-2", "expects a comma separated list of numeric partition ids"),
         (f"{OFFSETS} --topic t --topic-partitions t:0", "--topic-partitions cannot be used with"),
         ("kavka.cli.delete_records --bootstrap-server a:1", 'Missing required argument "[offset-json-file]"'),
         ("kavka.cli.log_dirs --bootstrap-server a:1", 'Missing required argument "[describe]"'),
         ("kavka.cli.broker_api_versions --version=1 --x", "x is not a recognized option"),
+        (f"{REASSIGN} --list --verify", "exactly one action: --generate, --execute, --verify, --cancel, --list"),
+        (f"{REASSIGN} --generate", 'Missing required argument "[topics-to-move-json-file]"'),
+        (f"{REASSIGN} --list --throttle 1", 'Option "[throttle]" can\'t be used with action "[list]"'),
+        ("kavka.cli.reassign_partitions --list", "Please specify --bootstrap-server"),
+        (f"{ELECT} --topic t", "Missing required option(s): election-type"),
+        (f"{ELECT} --election-type best --topic t", "Cannot parse argument 'best' of option election-type"),
+        (f"{ELECT} --election-type UNCLEAN --topic t", "Missing required option(s): partition"),
+        (f"{ELECT} --election-type unclean --command-config f", "command-config is not a recognized option"),
+        ("kavka.cli.preferred_replica_election --bootstrap-server a:1 --zookeeper b:1", "One and only one of"),
+        ("kavka.cli.preferred_replica_election --zookeeper a:b", "zookeeper.connect must be host:port"),
+        ("kavka.cli.replica_verification --topics-include t", 'Missing required argument "[broker-list]"'),
+        ("kavka.cli.replica_verification --broker-list a:1 --topics-include [", "[ is an invalid regex."),
+        ("kavka.cli.cluster unregister -b a:1 --id x", "could not convert 'x' to Integer"),
+        ("kavka.cli.cluster cluster-id", "--bootstrap-server/-b"),
+        (f"{OFFSETS} --time {2**63}", f"Error occurred: Malformed time argument {2**63}."),
+        (f"{OFFSETS} --topic t --partitions 1_0", "expects a comma separated list of numeric partition ids"),
+        (
+            f"kavka.cli.console_consumer --bootstrap-server a:1 --topic t --partition 0 --offset {2**63}",
+            f"The provided offset value '{2**63}' is incorrect.",
+        ),
+        (
+            "kavka.cli.console_consumer --bootstrap-server a:1 --include a[",
+            "PatternSyntaxException: unterminated character set near index 1",
+        ),
+        (
+            "kavka.cli.console_consumer --bootstrap-server a:1 --topic t --property key.deserializer=Nope",
+            "Unable to instantiate a deserializer from Nope",
+        ),
+        (
+            "kavka.cli.console_producer --bootstrap-server a:1 --topic t --max-partition-memory-bytes 1_0",
+            "Cannot parse argument '1_0' of option max-partition-memory-bytes",
+        ),
+        (f"{PRODUCING} --record-size 99999999999", "--record-size should be at most 268435456."),
+        (f"{PRODUCING} --payload-file f --payload-delimiter \\x", "--payload-delimiter '\\\\x' parts nothing."),
     ],
 )  # fmt: skip
 def test_options_that_make_no_sense_end_with_a_sentence_and_1(
@@ -86,6 +138,10 @@ def test_options_that_make_no_sense_end_with_a_sentence_and_1(
         f"{OFFSETS} --topic t",
         "kavka.cli.log_dirs --bootstrap-server 127.0.0.1:1 --describe",
         "kavka.cli.broker_api_versions --bootstrap-server 127.0.0.1:1",
+        f"{REASSIGN} --list",
+        f"{ELECT} --election-type preferred --all-topic-partitions",
+        "kavka.cli.cluster cluster-id --bootstrap-server 127.0.0.1:1",
+        "kavka.cli.replica_verification --broker-list 127.0.0.1:1",
     ],
 )
 def test_an_unreachable_broker_is_named_in_one_line(
@@ -96,6 +152,32 @@ def test_an_unreachable_broker_is_named_in_one_line(
     assert captured.out == ""
     [line] = captured.err.splitlines()
     assert line.startswith("cannot reach any of bootstrap.servers [127.0.0.1:1]: ")
+
+
+@pytest.mark.parametrize("option", ["partitions", "replication-factor"])
+def test_a_number_of_a_new_topic_is_looked_at_before_any_broker_is_asked(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(f"{TOPICS} --create --topic t --{option} 2147483648") == 1
+    captured = capsys.readouterr()
+    sentence = f"Cannot parse argument '2147483648' of option {option}"
+    assert captured.out == f"Error while executing topic command : {sentence}\n"
+    assert f"joptsimple.OptionArgumentConversionException: {sentence}" in captured.err
+
+
+def test_a_topic_id_stands_above_a_topic(capsys: pytest.CaptureFixture[str]) -> None:
+    command = f"{TOPICS} --describe --if-exists --topic t --topic-id AAAAAAAAAAAAAAAAAAAABQ"
+    assert _run(command) == 1
+    captured = capsys.readouterr()
+    assert captured.out.startswith("Only topic id will be used when both")
+    assert captured.err.startswith("cannot reach any of bootstrap.servers")
+
+
+def test_the_brokers_of_get_offsets_may_be_called_as_in_older_releases(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _run("kavka.cli.get_offsets --broker-list 127.0.0.1:1") == 1
+    assert "cannot reach any of bootstrap.servers [127.0.0.1:1]: " in capsys.readouterr().err
 
 
 def test_a_wrong_address_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,3 +199,12 @@ def test_settings_of_command_config_are_checked(
     path.write_text("request.timeout.ms=soon\n")
     assert _run(f"{TOPICS} --list --command-config {path}") == 1
     assert "request.timeout.ms" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "nan", "-1", "86400"])
+def test_a_wrong_duration_of_the_demo_is_refused(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        _run(f"kavka.cli.demo --duration={text}")
+    assert f"'{text}' is no time between 0 and 86400 seconds" in capsys.readouterr().err

@@ -151,3 +151,15 @@ def test_batches_that_compress_well_may_hold_more():
     assert 300 < accumulator.open_batch(AT, 10, 0).limit < 500
     accumulator.observe_ratio("t", 1000, 1000)
     assert accumulator.open_batch(OTHER, 10, 0).limit == 100
+
+
+def test_a_repeat_waits_for_its_back_off_unless_there_is_a_newer_leader():
+    accumulator = Accumulator(100, 0, 1000)
+    batch = add(accumulator)
+    drain(accumulator)
+    batch.leader_epoch = 3
+    accumulator.requeue(batch, 50)
+    assert accumulator.ready(10, lambda at: 0, False, lambda at: 3).due_ms == 50
+    assert drain(accumulator, now_ms=10) == []
+    assert accumulator.ready(10, lambda at: 1, False, lambda at: 4).brokers == {1: [AT]}
+    assert drain(accumulator, now_ms=10) == [batch]

@@ -98,7 +98,7 @@ def test_closing_in_time_fails_what_was_not_sent_instead_of_raising_a_timeout(
     futures = [producer.append("t", b"x" * 100, want_future=True) for _ in range(200)]
     started = time.monotonic()
     producer.close(timeout_ms=100)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60  # it would wait for the two minutes of a delivery
     assert "producer closed before all was" in caplog.text
     errors = [future.exception(10) for future in futures]
     assert {type(error) for error in errors} == {ConnectionError, RuntimeError}
@@ -121,7 +121,7 @@ def test_a_flush_counts_the_handing_over_into_its_timeout(broker, settings):
     started = time.monotonic()
     with pytest.raises(TimeoutError):
         producer.flush(timeout_ms=100)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60  # it would wait for the two minutes of a delivery
     broker.faults[ApiKey.PRODUCE].clear()
     producer.close()
     assert sorted(future.result(10).offset for future in futures) == list(range(200))

@@ -34,7 +34,7 @@ def test_defaults_are_those_of_the_java_client():
         ("bootstrap.servers", "nowhere"),
         ("bootstrap.servers", "host:99999"),
         ("security.protocol", "SSL"),
-        ("transactional.id", "t"),
+        ("transactional.id", " "),
         ("linger.ms", object()),
     ],
 )

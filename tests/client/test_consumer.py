@@ -92,7 +92,7 @@ def test_an_answer_to_what_a_partition_wanted_in_an_earlier_assignment_is_droppe
         return await read(consumer, 8)
 
     async def in_time(consumer):
-        return await asyncio.wait_for(work(consumer), 10)
+        return await asyncio.wait_for(work(consumer), 60)
 
     records = run(broker, settings, in_time)
     assert [record.offset for record in records] == list(range(8))
@@ -293,7 +293,7 @@ def test_an_iteration_commits_no_further_than_it_came(broker, settings):
 
 
 async def until(consumer, condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await consumer.poll(20)
 
@@ -375,7 +375,7 @@ def test_a_member_that_does_not_poll_leaves_the_group(broker, settings):
     async def work(consumer):
         consumer.subscribe(["t"], listener=told)
         await until(consumer, lambda: told.story)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await broker.has_left.wait()
         await until(consumer, lambda: len(told.story) >= 3)
 
@@ -432,7 +432,7 @@ def test_a_partition_without_a_position_does_not_hold_up_the_others(broker, sett
     async def work(consumer):
         consumer.assign([AT, TopicPartition("nowhere", 0)])
         consumer.seek(AT, 0)
-        return await asyncio.wait_for(consumer.poll(60_000), 10)
+        return await asyncio.wait_for(consumer.poll(60_000), 60)
 
     assert offsets(run(broker, settings, work)) == [0, 1, 2]
 
@@ -547,3 +547,70 @@ def test_a_topic_that_is_deleted_makes_the_leader_join_again(broker, settings):
         assert len(broker.seen(ApiKey.JOIN_GROUP)) == joined  # once is enough
 
     run(broker, settings, work, **{"group.id": "g", "metadata.max.age.ms": 10})
+
+
+REFUSED = pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, r"Invalid topics: \[no\?, none\?\]"),
+        (
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            r"Not authorized to access topics: \[no\?, none\?\]",
+        ),
+    ],
+)
+
+
+@REFUSED
+def test_a_topic_that_no_waiting_makes_readable_raises_from_poll(broker, settings, code, words):
+    broker.refused_topics = {"no?": code, "none?": code}
+
+    async def work(consumer):
+        consumer.subscribe(["t", "no?", "none?"])
+        async with asyncio.timeout(60):
+            with pytest.raises(KafkaError, match=words) as refused:
+                await consumer.poll(60_000)
+        return refused.value.code
+
+    broker.create("t")
+    assert run(broker, settings, work, **{"group.id": "g"}) is code
+
+
+@REFUSED
+def test_an_assigned_topic_that_is_refused_raises_from_poll(broker, settings, code, words):
+    broker.refused_topics = {"no?": code, "none?": code}
+
+    async def work(consumer):
+        consumer.assign([TopicPartition("no?", 0), TopicPartition("none?", 0)])
+        async with asyncio.timeout(60):
+            with pytest.raises(KafkaError, match=words):
+                await consumer.poll(60_000)
+
+    run(broker, settings, work)
+
+
+def test_after_a_refused_topic_is_given_up_the_others_are_read(broker, settings):
+    fill(broker, settings, 3)
+    broker.refused_topics["no?"] = ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    async def work(consumer):
+        consumer.subscribe(["no?"])
+        with pytest.raises(KafkaError, match="Invalid topics"):
+            await consumer.poll(60_000)
+        consumer.subscribe(["t"])
+        async with asyncio.timeout(60):
+            return await read(consumer, 3)
+
+    records = run(broker, settings, work, **{"group.id": "g"})
+    assert [record.offset for record in records] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["", " ", None])
+def test_an_empty_topic_name_is_refused_at_once(broker, settings, name):
+    async def work(consumer):
+        with pytest.raises(ValueError, match="cannot contain null or empty topic"):
+            consumer.subscribe(["t", name])
+        assert consumer.subscription() == []
+        consumer.assign([AT])  # no mode was taken
+
+    run(broker, settings, work, **{"group.id": "g"})

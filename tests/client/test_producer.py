@@ -243,7 +243,7 @@ def test_what_waits_for_room_is_refused_when_the_producer_closes(broker, setting
         await producer.close()
         return await asyncio.gather(many, table, return_exceptions=True)
 
-    outcomes = asyncio.run(asyncio.wait_for(main(), 10))
+    outcomes = asyncio.run(asyncio.wait_for(main(), 60))
     assert [str(outcome) for outcome in outcomes] == ["the producer is not open"] * 2
 
 

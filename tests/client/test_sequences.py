@@ -177,3 +177,40 @@ def test_halves_of_a_split_batch_keep_their_sequences(sequences):
     assert [(h.base_sequence, h.count) for h in halves] == [(1, 2), (3, 3)]
     assert sequences.may_drain(halves[0])
     assert not sequences.may_drain(halves[1])
+
+
+def test_a_batch_behind_one_that_failed_is_only_sent_again(sequences):
+    one, two, three = batch(1), batch(1), batch(1)
+    drain(sequences, one)
+    sequences.on_acked(one, 0)
+    drain(sequences, two, three)
+    three.is_on_wire = False
+    numbered = (three.producer_epoch, three.base_sequence)
+    assert sequences.may_repeat(three, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    two.is_on_wire = False
+    sequences.bump()
+    assert (three.producer_epoch, three.base_sequence) == numbered
+
+
+def test_an_unknown_producer_without_a_log_start_is_only_sent_again(sequences):
+    one = batch(1)
+    drain(sequences, one)
+    one.is_on_wire = False
+    numbered = (one.producer_epoch, one.base_sequence)
+    assert sequences.may_repeat(one, ErrorCode.UNKNOWN_PRODUCER_ID, -1)
+    sequences.bump()
+    assert (one.producer_epoch, one.base_sequence) == numbered
+
+
+def test_a_batch_that_was_numbered_anew_does_not_start_one_more_epoch(sequences):
+    one, two = batch(1), batch(1)
+    drain(sequences, one)
+    sequences.on_acked(one, 0)
+    drain(sequences, two)
+    two.is_on_wire = False
+    sequences.may_repeat(two, ErrorCode.UNKNOWN_PRODUCER_ID, 10)
+    sequences.bump()
+    for code in (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        assert sequences.may_repeat(two, code, 10)
+        sequences.bump()
+    assert (two.producer_epoch, two.base_sequence) == (1, 0)

@@ -54,7 +54,7 @@ def _members(client: str, broker: Broker, topic: str, directory: Path) -> Iterat
             member.process.kill()
 
 
-def _wait_until(condition: Callable[[], bool], members: list[Member], seconds: float = 40) -> None:
+def _wait_until(condition: Callable[[], bool], members: list[Member], seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         said = "\n".join(m.process.text()[-1500:] for m in members)

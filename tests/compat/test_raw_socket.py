@@ -183,7 +183,7 @@ def _create(broker: Broker, topic: str) -> None:
 
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while _end_offset(broker, topic) != 0:  # the controller may know of it before the leader does
         assert time.monotonic() < deadline, "the new topic has no leader"
 

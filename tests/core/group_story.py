@@ -1,14 +1,13 @@
-"""Runs a scenario of the group shard: commands in, answers and states out.
-
-A scenario is blocks of a command line, `----`, the printed outcome and an empty line. The runner plays the shell: it
-commits a decision's records at once, unless `hold` is in force until `commit` or `refuse ERROR`. Commands:
+"""Runs a scenario of the group shard (`shard_story` says how). Commands of its own:
 
     settings name=value...                      begin anew with these settings
     join NAME [group=g] [member=ID] [instance=I] [protocols=p1,p2] [topics=a,b] [session=ms] [rebalance=ms] [version=n]
     sync NAME [generation=n] [assign=NAME:text,...]     leave NAME...    leave-instance I...    heartbeat NAME
     commit-offset NAME|- topic-partition=offset... [metadata=text] [retention=ms]
-    fetch-offsets [topic-partition...]          delete-offsets topic-partition...      delete-group
-    wait MS     hold     commit     refuse ERROR     reload     state     log
+    commit-in-transaction NAME|- producer=ID topic-partition=offset... [metadata=text] [group=g]
+    end-transaction ID commit|abort
+    fetch-offsets [stable] [topic-partition...]  delete-offsets topic-partition...      delete-group
+    state
 
 NAME stands for a member: the runner keeps the id that its last answer gave, and the generation.
 """
@@ -19,8 +18,11 @@ from dataclasses import replace
 from struct import pack
 from typing import Any
 
+import shard_story
+
 from kavka.core.group.events import (
     CommitOffsets,
+    CommitOffsetsInTransaction,
     CommitReply,
     DeleteGroup,
     DeleteGroupReply,
@@ -40,10 +42,16 @@ from kavka.core.group.events import (
     Sync,
     SyncReply,
 )
-from kavka.core.group.records import GroupRecord, OffsetRecord, Record
+from kavka.core.group.records import (
+    GroupRecord,
+    OffsetRecord,
+    PendingOffsetRecord,
+    Record,
+    TransactionEnd,
+)
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.shard import GroupShard
-from kavka.core.group.step import GroupDecision
+from kavka.core.machine import Decision
 from kavka.errors import ErrorCode
 
 
@@ -52,80 +60,23 @@ def subscription(topics: list[str]) -> bytes:
     return pack(">hi", 1, len(topics)) + body + pack(">i", -1)
 
 
-class Story:
-    """One shard, and the clients that talk to it."""
+class Story(shard_story.ShardStory):  # type: ignore[misc, name-defined]
+    """One shard, and the members that talk to it."""
+
+    out: list[str]
 
     def __init__(self, settings: GroupSettings | None = None) -> None:
         self.settings = settings or GroupSettings(initial_rebalance_delay_ms=0)
-        self.shard = GroupShard(self.settings)
+        super().__init__(self.fresh_shard())
         self.shard.loaded(0)
-        self.now_ms = 0
-        self.log: list[Record] = []
-        self.held: list[GroupDecision] | None = None
-        self.waiting: dict[int, str] = {}  # token -> who asked
         self.member_ids: dict[str, str] = {}
         self.generations: dict[str, int] = {}
         self.instances: dict[str, str] = {}
-        self.next_token = 0
-        self.out: list[str] = []
 
-    # The shell
-
-    def token(self, who: str) -> int:
-        self.next_token += 1
-        self.waiting[self.next_token] = who
-        return self.next_token
-
-    def run(self, decision: GroupDecision) -> None:
-        if self.held is not None and decision.records:
-            self.out.append(f"held {len(decision.records)} records")
-            self.held.append(decision)
-            return
-        self.committed(decision)
-
-    def committed(self, decision: GroupDecision) -> None:
-        for record in decision.records:
-            self.log.append(record)
-            self.out.append("append " + show_record(record))
-            self.shard.apply(record)
-        self.answered(decision)
-        self.shard.check()
-        self.tick_due()
-
-    def answered(self, decision: GroupDecision) -> None:
-        for effect in decision.effects:
-            who = self.waiting.pop(effect.token, None)
-            if who is not None:
-                self.out.append(f"{who}: {self.show(who, effect.reply)}")
-
-    def tick_due(self) -> None:
-        deadline = self.shard.deadline_ms()
-        while deadline is not None and deadline <= self.now_ms:
-            decision = self.shard.tick(self.now_ms)
-            if decision:
-                self.run(decision)
-            deadline = self.shard.deadline_ms()
-
-    def wait(self, until_ms: int) -> None:
-        deadline = self.shard.deadline_ms()
-        while deadline is not None and deadline <= until_ms:
-            self.now_ms = max(self.now_ms, deadline)
-            before = len(self.out)
-            self.tick_due()
-            if len(self.out) > before:
-                self.out.insert(before, f"at {self.now_ms} ms:")
-            deadline = self.shard.deadline_ms()
-        self.now_ms = until_ms
+    def fresh_shard(self) -> GroupShard:
+        return GroupShard(self.settings)
 
     # Commands
-
-    def command(self, line: str) -> str:
-        name, *words = line.split()
-        options = dict(w.split("=", 1) for w in words if "=" in w)
-        plain = [w for w in words if "=" not in w]
-        self.out = []
-        getattr(self, "do_" + name.replace("-", "_"))(plain, options)
-        return "\n".join(self.out) or "ok"
 
     def do_settings(self, _: list[str], options: dict[str, str]) -> None:
         values: dict[str, Any] = {key: int(value) for key, value in options.items()}
@@ -191,26 +142,40 @@ class Story:
 
     def do_commit_offset(self, words: list[str], options: dict[str, str]) -> None:
         name = words[0]
-        keys = [(key.rsplit("-", 1), value) for key, value in options.items() if key[-1].isdigit()]
         event = CommitOffsets(
             self.token(name),
             "g",
             int(options.get("generation", self.generations.get(name, -1))),
             options.get("member", self.member_ids.get(name, "")),
             self.instances.get(name),
-            tuple(
-                OffsetToCommit(topic, int(partition), int(value), 0, options.get("metadata", ""))
-                for (topic, partition), value in keys
-            ),
+            offsets_of(options),
             int(options.get("retention", "-1")),
         )
         self.run(self.shard.handle(event, self.now_ms))
 
-    def do_fetch_offsets(self, words: list[str], _: dict[str, str]) -> None:
-        keys = tuple((w.rsplit("-", 1)[0], int(w.rsplit("-", 1)[1])) for w in words)
-        self.run(
-            self.shard.handle(FetchOffsets(self.token("fetch"), "g", keys or None), self.now_ms)
+    def do_commit_in_transaction(self, words: list[str], options: dict[str, str]) -> None:
+        name = words[0]
+        event = CommitOffsetsInTransaction(
+            self.token(name),
+            options.get("group", "g"),
+            int(options["producer"]),
+            0,
+            int(options.get("generation", self.generations.get(name, -1))),
+            options.get("member", self.member_ids.get(name, "")),
+            self.instances.get(name),
+            offsets_of(options),
         )
+        self.run(self.shard.handle(event, self.now_ms))
+
+    def do_end_transaction(self, words: list[str], _: dict[str, str]) -> None:
+        self.run(Decision((TransactionEnd(int(words[0]), words[1] == "commit"),)))
+
+    def do_fetch_offsets(self, words: list[str], _: dict[str, str]) -> None:
+        is_stable = "stable" in words
+        named = [w.rsplit("-", 1) for w in words if w != "stable"]
+        keys = tuple((topic, int(partition)) for topic, partition in named)
+        event = FetchOffsets(self.token("fetch"), "g", keys or None, is_stable)
+        self.run(self.shard.handle(event, self.now_ms))
 
     def do_delete_offsets(self, words: list[str], _: dict[str, str]) -> None:
         keys = tuple((w.rsplit("-", 1)[0], int(w.rsplit("-", 1)[1])) for w in words)
@@ -218,30 +183,6 @@ class Story:
 
     def do_delete_group(self, _: list[str], __: dict[str, str]) -> None:
         self.run(self.shard.handle(DeleteGroup(self.token("delete"), "g"), self.now_ms))
-
-    def do_wait(self, words: list[str], _: dict[str, str]) -> None:
-        self.wait(self.now_ms + int(words[0]))
-
-    def do_hold(self, _: list[str], __: dict[str, str]) -> None:
-        self.held = []
-
-    def do_commit(self, _: list[str], __: dict[str, str]) -> None:
-        held, self.held = self.held or [], None
-        for decision in held:
-            self.committed(decision)
-
-    def do_refuse(self, words: list[str], _: dict[str, str]) -> None:
-        held, self.held = self.held or [], None
-        for decision in held:
-            self.committed(self.shard.failed(decision, ErrorCode[words[0]], self.now_ms))
-
-    def do_reload(self, _: list[str], __: dict[str, str]) -> None:
-        self.answered(self.shard.resign(self.now_ms))
-        self.shard = GroupShard(self.settings)
-        for record in self.log:
-            self.shard.apply(record)
-        self.run(self.shard.loaded(self.now_ms))
-        self.do_state([], {})
 
     def do_state(self, _: list[str], __: dict[str, str]) -> None:
         group = self.shard.describe("g")
@@ -253,10 +194,10 @@ class Story:
             for m in group.members
         ]
 
-    def do_log(self, _: list[str], __: dict[str, str]) -> None:
-        self.out += [show_record(record) for record in self.log]
-
     # Printing
+
+    def show_record(self, record: Record) -> str:
+        return show_record(record)
 
     def show(self, who: str, reply: Reply) -> str:
         match reply:
@@ -281,7 +222,10 @@ class Story:
                 return ", ".join(f"{t}-{p} {error.name}" for t, p, error in reply.partitions)
             case FetchOffsetsReply():
                 return (
-                    ", ".join(f"{t}-{p} at {v.offset}" for t, p, v, _ in reply.partitions)
+                    ", ".join(
+                        f"{t}-{p} {error.name}" if error else f"{t}-{p} at {v.offset}"
+                        for t, p, v, error in reply.partitions
+                    )
                     or "no offsets"
                 )
             case DeleteOffsetsReply():
@@ -303,8 +247,24 @@ class Story:
         return text
 
 
+def offsets_of(options: dict[str, str]) -> tuple[OffsetToCommit, ...]:
+    keys = [(key.rsplit("-", 1), value) for key, value in options.items() if key[-1].isdigit()]
+    return tuple(
+        OffsetToCommit(topic, int(partition), int(value), 0, options.get("metadata", ""))
+        for (topic, partition), value in keys
+    )
+
+
 def show_record(record: Record) -> str:
     match record:
+        case TransactionEnd():
+            return f"{'COMMIT' if record.committed else 'ABORT'} of producer {record.producer_id}"
+        case PendingOffsetRecord(value=None):
+            return f"{record.topic}-{record.partition} tombstone of producer {record.producer_id}"
+        case PendingOffsetRecord(value=value):
+            assert value is not None
+            where = f"{record.topic}-{record.partition}"
+            return f"{where} offset {value.offset} of producer {record.producer_id}"
         case OffsetRecord(value=None):
             return f"{record.topic}-{record.partition} tombstone"
         case OffsetRecord(value=value):

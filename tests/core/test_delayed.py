@@ -40,7 +40,7 @@ def test_operations_expire_in_the_order_of_their_deadlines() -> None:
     assert delayed.expire(9) == []
     assert delayed.expire(20) == [early, late]
     assert delayed.deadline_ms() is None
-    assert not delayed.has("a")
+    assert "a" not in delayed.keys
 
 
 def test_full_set_refuses_and_takes_again_when_one_has_left() -> None:

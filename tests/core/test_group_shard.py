@@ -9,6 +9,7 @@ import pytest
 
 from kavka.core.group.events import (
     CommitOffsets,
+    CommitOffsetsInTransaction,
     DeleteGroup,
     DeleteOffsets,
     DeleteTopicsOffsets,
@@ -30,14 +31,17 @@ from kavka.core.group.records import (
     CommittedOffset,
     GroupRecord,
     OffsetRecord,
+    PendingOffsetRecord,
     Record,
     StoredGroup,
     StoredMember,
+    TransactionEnd,
 )
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.shard import GroupShard
 from kavka.core.group.step import GroupDecision
 from kavka.core.group.stored import from_bytes, to_bytes
+from kavka.core.machine import Decision
 from kavka.errors import ErrorCode
 
 SETTINGS = GroupSettings(
@@ -46,6 +50,7 @@ SETTINGS = GroupSettings(
     offsets_retention_ms=30_000,
     retention_check_interval_ms=5_000,
 )
+PRODUCERS = [7, 8]
 ERRORS = [
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -96,10 +101,13 @@ class World:
             self.shard.check()
 
     def refuse(self, error: ErrorCode) -> None:
-        """The newest fails: what was appended before it is still on its way."""
-        if self.under_way:
+        """The newest fails: what was appended before it is still on its way. A marker is there, or is not."""
+        if self.under_way and not isinstance(self.under_way[-1].records[0], TransactionEnd):
             decision = self.under_way.pop()
             self.take(self.shard.failed(decision, error, self.now_ms))
+
+    def mark(self, producer_id: int, *, committed: bool) -> None:
+        self.take(Decision((TransactionEnd(producer_id, committed),)))
 
     def tick(self) -> None:
         for _ in range(10_000):
@@ -126,7 +134,7 @@ def event(dice: Random, world: World) -> Callable[[int], Event]:
     member, instance, generation = dice.choice(world.known[-6:])
     if dice.randint(0, 9) == 0:
         instance = dice.choice(["i1", "i2"])
-    kind = dice.randint(0, 15)
+    kind = dice.randint(0, 17)
     protocols = dice.choice(
         [("range",), ("range", "roundrobin"), ("roundrobin", "range"), ("sticky",)]
     )
@@ -157,9 +165,23 @@ def event(dice: Random, world: World) -> Callable[[int], Event]:
         return lambda token: (
             DeleteGroup(token, group) if token % 3 else DeleteTopicsOffsets((topic,))
         )
-    return lambda token: CommitOffsets(
+    if kind <= 15:
+        return lambda token: CommitOffsets(
+            token,
+            group,
+            generation,
+            member,
+            instance,
+            (OffsetToCommit(topic, 0, token), OffsetToCommit("u", 1, token)),
+        )
+    producer_id = dice.choice(PRODUCERS)
+    if dice.random() < 0.7:
+        member, instance, generation = "", None, -1
+    return lambda token: CommitOffsetsInTransaction(
         token,
         group,
+        producer_id,
+        0,
         generation,
         member,
         instance,
@@ -180,8 +202,10 @@ def live(dice: Random) -> None:
     world = World()
     for _ in range(dice.randint(1, 80)):
         action = dice.randint(0, 9)
-        if action <= 5:
+        if action <= 4:
             world.ask(event(dice, world))
+        elif action == 5:
+            world.mark(dice.choice(PRODUCERS), committed=dice.random() < 0.5)
         elif action <= 7:
             world.commit()
         elif action == 8:
@@ -195,6 +219,8 @@ def live(dice: Random) -> None:
 
 def finish(world: World) -> None:
     """Nothing waits for ever: with a log that works and time that passes, everybody is answered."""
+    for producer_id in PRODUCERS:
+        world.mark(producer_id, committed=True)
     for _ in range(200):
         while world.under_way:
             world.commit()
@@ -206,6 +232,7 @@ def finish(world: World) -> None:
     assert "Dead" not in {group.state for group in world.listed()}, "a buried group is gone"
     restarted = world.replayed()
     assert restarted.durable() == world.shard.durable()
+    assert not any(undecided for _, _, undecided in restarted.durable().values())
     restarted.loaded(world.now_ms)
     restarted.check()
 
@@ -228,6 +255,12 @@ RECORDS: list[Record] = [
 @pytest.mark.parametrize("record", RECORDS, ids=repr)
 def test_records_survive_their_bytes(record: Record) -> None:
     assert from_bytes(*to_bytes(record)) == record
+
+
+def test_a_commit_inside_a_transaction_has_the_bytes_of_one_outside() -> None:
+    value = CommittedOffset(5, 2, "note", 1000)
+    pending = PendingOffsetRecord("g", "t", 3, value, 7, 0)
+    assert to_bytes(pending) == to_bytes(OffsetRecord("g", "t", 3, value))
 
 
 def test_records_of_other_kinds_of_groups_are_skipped() -> None:

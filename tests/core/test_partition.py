@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.core.partition import IsrChange, Partition, PartitionState, Role
+from kavka.core.partition import IsrChange, Partition, PartitionState, Pulse, Role
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 
@@ -53,11 +53,23 @@ def test_high_watermark_is_the_smallest_end_of_the_in_sync_replicas() -> None:
     assert leader.acknowledged(7, 0) is ErrorCode.NONE
 
 
-def test_produce_that_outlives_its_leader_epoch_is_refused() -> None:
+def test_produce_that_outlives_its_leadership_is_refused() -> None:
     leader = led()
     leader.appended(10, 1)
     leader.become(state(leader=TWO, epoch=1), 2)
     assert leader.acknowledged(10, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    leader.become(state(epoch=2, isr=(ONE,)), 3)
+    assert leader.high_watermark == 10
+    assert leader.acknowledged(10, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_produce_waits_on_when_its_leader_stays_the_leader() -> None:
+    leader = led()
+    leader.appended(10, 1)
+    leader.become(state(epoch=1, isr=(ONE, TWO)), 2)
+    assert leader.acknowledged(10, 0) is None
+    leader.follower_fetched(TWO, 10, 3)
+    assert leader.acknowledged(10, 0) is ErrorCode.NONE
 
 
 def test_silent_follower_leaves_the_set_and_the_high_watermark_moves() -> None:
@@ -218,3 +230,64 @@ def test_high_watermark_never_goes_back_nor_beyond_an_in_sync_replica(
         for replica in ends:
             if replica in leader.in_sync_replicas:
                 assert leader.high_watermark <= ends[replica]
+
+
+def test_lag_does_not_begin_with_the_first_record_after_a_quiet_time() -> None:
+    """Fetches name a quiet partition no more; its replica was in sync until the last of them."""
+    leader = led(isr=(ONE, TWO))
+    leader.follower_fetched(TWO, 0, 1)
+    leader.followers[TWO].pulse = Pulse(100_000)
+    leader.appended(10, 100_001)
+    assert leader.propose_shrink(130_000) is None
+    assert leader.propose_shrink(130_001) is not None
+
+
+def test_replica_that_the_cluster_does_not_know_to_be_alive_is_not_proposed() -> None:
+    leader = led(isr=(ONE,))
+    assert leader.follower_fetched(TWO, 0, 1, is_alive=False) == (False, None)
+    assert leader.propose_growth((THREE,), 2) is None
+    assert leader.propose_growth((TWO, THREE), 2) == IsrChange((ONE, TWO), LeaderEpoch(0), 0)
+
+
+def test_replica_that_fetches_no_more_is_not_proposed() -> None:
+    leader = led(isr=(ONE,))
+    leader.follower_fetched(TWO, 0, 1, is_alive=False)
+    assert leader.propose_growth((TWO,), 30_002) is None
+
+
+def test_low_watermark_waits_for_replicas_that_are_alive() -> None:
+    leader = led()
+    leader.follower_fetched(TWO, 0, 1, log_start_offset=0)
+    assert leader.low_watermark((ONE, TWO, THREE)) == -1
+    assert leader.low_watermark((ONE, TWO)) == 0
+    leader.appended(5, 2)
+    leader.follower_fetched(TWO, 5, 3, log_start_offset=4)
+    leader.follower_fetched(THREE, 5, 3, log_start_offset=3)
+    leader.log_start_moved(5)
+    assert leader.low_watermark((ONE, TWO)) == 4
+    assert leader.low_watermark((ONE, TWO, THREE)) == 3
+
+
+def test_follower_that_died_holds_the_high_watermark_back_only_while_it_is_in_sync() -> None:
+    leader = led(isr=(ONE, TWO))
+    leader.follower_fetched(THREE, 0, 1, is_alive=False)
+    leader.is_alive = lambda broker: broker != THREE
+    leader.appended(10, 2)
+    assert leader.follower_fetched(TWO, 10, 3) == (True, None)
+    assert leader.high_watermark == 10
+
+
+def test_in_sync_broker_that_is_no_replica_is_proposed_away() -> None:
+    leader = partition()
+    leader.become(state(isr=(ONE, TWO, THREE), replicas=(ONE, TWO)), 0)
+    leader.follower_fetched(TWO, 0, 1)
+    change = leader.propose_shrink(2)
+    assert change is not None
+    assert change.in_sync_replicas == (ONE, TWO)
+
+
+def test_broker_that_is_not_in_sync_does_not_lead() -> None:
+    replica = partition()
+    assert replica.become(state(isr=(TWO,)), 0) is ErrorCode.INVALID_REQUEST
+    assert replica.role is Role.NONE
+    assert replica.become(state(), 0) is ErrorCode.NONE

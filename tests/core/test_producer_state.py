@@ -198,3 +198,57 @@ def test_batches_sent_twice_are_written_once(counts: list[int], start: int) -> N
         state.appended(header, offset)
         assert state.check(header) == Duplicate(offset, offset + count - 1, 100)
         offset, sequence = offset + count, advance_sequence(sequence, count)
+
+
+def test_a_marker_makes_the_verification_before_it_void() -> None:
+    state = ProducerState()
+    late = state.begin_verification(7, 0, 0, 100)
+    state.marker_appended(batch(-1, attributes=TRANSACTIONAL | CONTROL), 0, EndMarker(False, 0))
+    assert not state.is_valid(7, late)
+    assert state.check_verified(batch(0, attributes=TRANSACTIONAL), late) is (
+        ErrorCode.INVALID_TXN_STATE
+    )
+    anew = state.begin_verification(7, 0, 0, 100)
+    assert state.check_verified(batch(0, attributes=TRANSACTIONAL), late) is (
+        ErrorCode.INVALID_TXN_STATE
+    )
+    assert state.check_verified(batch(0, attributes=TRANSACTIONAL), anew) is None
+
+
+def test_an_open_transaction_needs_no_verification_in_its_epoch() -> None:
+    state = written(batch(0, attributes=TRANSACTIONAL))
+    assert state.has_open_transaction(7, 0)
+    assert state.check_verified(batch(1, attributes=TRANSACTIONAL), None) is None
+    newer = batch(0, epoch=1, attributes=TRANSACTIONAL)
+    assert state.check_verified(newer, None) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_the_lowest_sequence_of_a_new_transaction_goes_first() -> None:
+    state = ProducerState()
+    second = state.begin_verification(7, 0, 3, 100)
+    first = state.begin_verification(7, 0, 0, 100)
+    assert first is second
+    assert state.check_verified(batch(3, attributes=TRANSACTIONAL), second) is (
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    )
+    assert state.check_verified(batch(0, 3, attributes=TRANSACTIONAL), first) is None
+    state.appended(batch(0, 3, attributes=TRANSACTIONAL), 0)
+    assert state.check_verified(batch(3, attributes=TRANSACTIONAL), second) is None
+
+
+def test_a_newer_epoch_asks_for_itself() -> None:
+    state = ProducerState()
+    old = state.begin_verification(7, 0, 5, 100)
+    new = state.begin_verification(7, 1, 0, 100)
+    assert not state.is_valid(7, old)
+    assert state.begin_verification(7, 0, 1, 100) is new
+    assert new.lowest_sequence == 0
+
+
+def test_verifications_that_nobody_followed_expire() -> None:
+    state = ProducerState()
+    asked = state.begin_verification(7, 0, 0, 100)
+    state.expire(now_ms=1_099, expiration_ms=1_000)
+    assert state.is_valid(7, asked)
+    state.expire(now_ms=1_100, expiration_ms=1_000)
+    assert not state.is_valid(7, asked)

@@ -15,7 +15,9 @@ from kavka.core.znodes import (
     EventType,
     Operation,
     Refusal,
+    SessionBegun,
     SetData,
+    Stat,
     Txn,
     ZnodeError,
     ZnodeTree,
@@ -83,7 +85,7 @@ def test_multi_happens_as_a_whole_or_not_at_all() -> None:
     do(tree, Create("/a"))
     refusal = refused(tree, SetData("/a", b"x", 0), Create("/b"), Check("/a", 0))
     assert refusal == Refusal(2, ZnodeError.BAD_VERSION, "/a")
-    assert tree.data("/a") == b""
+    assert tree.data("/a") is None
     assert tree.stat("/b") is None
 
 
@@ -100,6 +102,47 @@ def test_operations_of_a_multi_see_each_other() -> None:
     )
     assert tree.stat("/a") is None
     assert tree.zxid == 1
+
+
+def test_null_data_is_not_empty_data() -> None:
+    tree = ZnodeTree()
+    do(tree, Create("/null"), Create("/empty", b""), Create("/set", b"x"), SetData("/set", None))
+    assert [tree.data(path) for path in ("/null", "/empty", "/set")] == [None, b"", None]
+    stat = tree.stat("/null")
+    assert stat is not None
+    assert stat.data_length == 0
+
+
+def test_applying_gives_the_facts_right_after_each_change() -> None:
+    tree = ZnodeTree()
+    operations = [Create("/a"), SetData("/a", b"x"), SetData("/a", b"xyz"), Delete("/a")]
+    txn = tree.prepare(operations, SESSION, 100)
+    assert isinstance(txn, Txn)
+    stats: list[Stat | None] = []
+    tree.apply(txn, stats)
+    assert [stat and (stat.version, stat.data_length) for stat in stats] == [
+        (0, 0),
+        (1, 1),
+        (2, 3),
+        None,
+    ]
+
+
+def test_a_client_session_ends_with_its_ephemeral_nodes() -> None:
+    tree = ZnodeTree()
+    begun = SessionBegun(SESSION, b"password", 6000)
+    tree.apply(tree.prepare_session(begun, 0))
+    do(tree, Create("/e", ephemeral=True))
+    assert tree.clients == {SESSION: begun}
+    tree.apply(tree.prepare_session_end(SESSION, 0))
+    assert tree.clients == {}
+    assert "/e" not in tree
+
+
+def test_descendants_are_counted() -> None:
+    tree = ZnodeTree()
+    do(tree, Create("/a"), Create("/a/b"), Create("/a/b/c"), Create("/ab"))
+    assert [tree.descendants(path) for path in ("/", "/a", "/a/b", "/ab")] == [4, 2, 1, 0]
 
 
 def test_sequences_count_creations_and_not_deletions() -> None:

@@ -72,3 +72,10 @@ def test_the_reader_knows_whether_it_stands_between_frames():
     assert reader.is_between_frames
     feed(reader, framed([b"x" * 100_000])[:70_000], [65_536])
     assert not reader.is_between_frames
+
+
+@pytest.mark.parametrize("come", [0, 1, 1000, 40_000])
+def test_a_length_that_lies_costs_memory_in_proportion_to_what_has_come(come):
+    reader = FrameReader(lambda frame: None, 1 << 20)
+    feed(reader, struct.pack(">i", 1 << 20) + bytes(come), [65_536])
+    assert len(reader.get_buffer(-1)) <= max(32 * come, 65_536)

@@ -288,7 +288,7 @@ def test_a_peer_is_not_writable_while_the_broker_reads_nothing():
         for callback in (is_back.set, is_back.set, lambda: calls.append(peer.is_writable)):
             peer.call_when_writable(callback)
         server.goes_on.set()
-        await asyncio.wait_for(is_back.wait(), 10)
+        await asyncio.wait_for(is_back.wait(), 60)
         assert peer.is_writable
         assert calls == [True]
 

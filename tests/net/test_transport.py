@@ -73,7 +73,7 @@ def connected(story: Callable[[SocketTransport, Wire, socket.socket], Awaitable[
         finally:
             transport.abort()
             theirs.close()
-            await asyncio.wait_for(wire.lost, 5)
+            await asyncio.wait_for(wire.lost, 60)
 
     asyncio.run(run())
 
@@ -91,7 +91,12 @@ async def read(sock: socket.socket, count: int) -> bytes:
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 300_000)), max_size=80))
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.one_of(st.integers(0, 300_000), st.integers(16_380, 16_390))),
+        max_size=80,
+    )
+)
 def test_parts_leave_in_order_whatever_their_kind(
     tmp_path: Path, parts: list[tuple[bool, int]]
 ) -> None:
@@ -129,16 +134,32 @@ def test_a_reader_that_sleeps_pauses_the_wire_and_wakes_it(tmp_path: Path) -> No
     connected(story)
 
 
-def test_a_file_that_is_shorter_than_promised_ends_the_connection(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "came"), [(10, b""), (20_000, b"sizeshort")])
+def test_a_file_that_is_shorter_than_promised_ends_the_connection(
+    tmp_path: Path, size: int, came: bytes
+) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"short")
 
     async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
-        part = Range(path, 0, 10)
-        transport.writelines([b"size", part])
-        assert "ended 5 bytes before" in str(await wire.lost)
+        part, behind = Range(path, 0, size), Range(path, 0, 5)
+        transport.writelines([b"size", part, b"next", behind])
+        assert f"ended {size - 5} bytes before" in str(await wire.lost)
+        assert (part.released, behind.released) == (1, 1)
+        assert await read(theirs, 100) == came
+
+
+def test_short_ranges_stay_in_the_file_when_much_waits(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 16_000)
+
+    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+        transport.write(b"y" * 2_000_000)
+        part = Range(path, 0, 16_000)
+        transport.writelines([part])
+        assert part.released == 0
+        assert len(await read(theirs, 2_016_000)) == 2_016_000
         assert part.released == 1
-        assert await read(theirs, 100) == b"sizeshort"
 
     connected(story)
 
@@ -151,7 +172,7 @@ def test_what_waits_is_released_when_the_peer_goes(tmp_path: Path) -> None:
         parts = [Range(path, 0, 4_000_000) for _ in range(3)]
         transport.writelines(parts)
         theirs.close()
-        await asyncio.wait_for(wire.lost, 5)
+        await asyncio.wait_for(wire.lost, 60)
         late = Range(path, 0, 1)
         transport.writelines([late])
         assert [part.released for part in [*parts, late]] == [1, 1, 1, 1]
@@ -174,7 +195,31 @@ def test_bytes_are_received(size: int) -> None:
     async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
         await asyncio.get_running_loop().sock_sendall(theirs, b"y" * size)
         theirs.shutdown(socket.SHUT_WR)
-        await asyncio.wait_for(wire.lost, 5)
+        await asyncio.wait_for(wire.lost, 60)
         assert wire.received == b"y" * size
+
+    connected(story)
+
+
+def test_one_buffer_that_the_socket_takes_in_part_leaves_whole_and_before_the_next() -> None:
+    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+        answer = bytearray(range(256)) * 8000
+        transport.writelines([answer])
+        transport.writelines([bytearray(b"next")])
+        assert wire.pauses == ["pause"]
+        assert await read(theirs, len(answer) + 4) == bytes(answer) + b"next"
+        assert wire.pauses == ["pause", "resume"]
+        assert transport.get_extra_info("bytes_sent") == len(answer) + 4
+
+    connected(story)
+
+
+def test_one_buffer_for_a_peer_that_is_gone_ends_the_connection() -> None:
+    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+        theirs.close()
+        transport.pause_reading()
+        transport.writelines([bytearray(b"answer")])
+        assert transport.is_closing()
+        assert isinstance(await asyncio.wait_for(asyncio.shield(wire.lost), 60), OSError)
 
     connected(story)

@@ -13,7 +13,7 @@ from kavka.core.znodes import Check, Create, Delete, Event, EventType, SetData, 
 from kavka.net.clock import SystemChance, SystemClock
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import RegistryRefused, ensure_path
-from kavka.registry.journal import CorruptRegistry
+from kavka.registry.journal import CorruptRegistry, Journal
 from kavka.storage.disk import OsDisk
 
 
@@ -59,6 +59,21 @@ def test_a_torn_tail_is_cut_and_what_was_before_stays(tmp_path: Path) -> None:
         await again.create("/after")
         third = await opened(tmp_path)
         assert await third.children("/") == ["after", "kept"]
+
+    run(story())
+
+
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_null_data_survives_in_journal_and_snapshot(tmp_path: Path, is_folded: bool) -> None:
+    async def story() -> None:
+        registry = await opened(tmp_path)
+        await registry.multi([Create("/null"), Create("/empty", b"")])
+        if is_folded:
+            await registry.close()
+        tree = await Journal(OsDisk(), str(tmp_path)).open()
+        assert (tree.data("/null"), tree.data("/empty")) == (None, b"")
+        again = await opened(tmp_path)
+        assert (await again.get("/null"))[0] == b""
 
     run(story())
 

@@ -41,3 +41,13 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except ValueError as refused:
         if "Malformed" not in str(refused):
             raise
+
+
+def test_only_the_line_ends_of_java_end_a_line() -> None:
+    text = "a=1\u20282\x852\x0b3\x1c4\rb=2\r\n\x0cc = 3\n"
+    assert parse_properties(text) == {"a": "1\u20282\x852\x0b3\x1c4", "b": "2", "c": "3"}
+
+
+def test_a_character_beyond_16_bits_has_two_escapes() -> None:
+    assert parse_properties(r"a=\ud83d\ude00") == {"a": "\U0001f600"}
+    assert parse_properties(r"a=\ud83d!") == {"a": "\ufffd!"}

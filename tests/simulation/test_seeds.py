@@ -1,4 +1,4 @@
-"""Seeds of the simulation: the whole broker, and one log on a bad disk.
+"""Seeds of the simulation: the whole broker, a whole cluster, and one log on a bad disk.
 
 A failing seed is replayed with `kavka simulate --seed N`.
 """
@@ -11,12 +11,13 @@ import sys
 
 import pytest
 
-from kavka.testing.simulation.batch import Batch, play, run_batches
+from kavka.testing.simulation.batch import Batch, Kind, play, run_batches
 from kavka.testing.simulation.marks import BROKER_MARKS, STORAGE_MARKS
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
 BROKER_SEEDS = range(500)
+CLUSTER_SEEDS = range(60)
 STORAGE_SEEDS = range(600)
 
 
@@ -31,8 +32,38 @@ def test_every_promise_holds_in_500_seeds_of_the_broker_and_every_mark_is_hit() 
     assert {mark.name for mark in BROKER_MARKS} - batch.marks == set()
 
 
+def test_every_promise_holds_in_60_seeds_of_a_cluster() -> None:
+    batch = run_batches(CLUSTER_SEEDS, Kind.CLUSTER)
+    assert batch.seeds == len(CLUSTER_SEEDS)
+    assert not batch.failed, outcome(batch)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(4, id="a deposed controller wrote through the next session of its broker"),
+        pytest.param(19, id="a follower that registered anew was never in sync again"),
+        pytest.param(23, id="a leader that had died led on in the same epoch"),
+        pytest.param(34, id="a follower never got the batch of which a part had fitted"),
+        pytest.param(65, id="a broker span looking for a controller that is not registered"),
+        pytest.param(69, id="a second loss of the session was not heard"),
+        pytest.param(216, id="retention met a log that had just begun anew"),
+        pytest.param(114, id="a deletion of records was undone by a loss of power"),
+        pytest.param(123, id="a lone member read nothing for five minutes"),
+    ],
+)
+def test_cluster_seeds_that_once_failed(seed: int) -> None:
+    report = play(seed, Kind.CLUSTER)
+    assert report.passed, f"{report.story}\n{report.summary()}"
+
+
+def test_cluster_run_is_the_same_in_processes_with_other_hash_seeds() -> None:
+    digests = {digests_in_a_process([2, 16], Kind.CLUSTER, hash_seed) for hash_seed in ("0", "1")}
+    assert digests == {f"{[play(seed, Kind.CLUSTER).story.digest() for seed in (2, 16)]}\n"}
+
+
 def test_logs_recover_in_600_seeds_of_bad_disks_and_every_mark_is_hit() -> None:
-    batch = run_batches(STORAGE_SEEDS, storage=True)
+    batch = run_batches(STORAGE_SEEDS, Kind.STORAGE)
     assert batch.seeds == len(STORAGE_SEEDS)
     assert not batch.failed, outcome(batch)
     assert {mark.name for mark in STORAGE_MARKS} - batch.marks == set()
@@ -44,30 +75,38 @@ def test_logs_recover_in_600_seeds_of_bad_disks_and_every_mark_is_hit() -> None:
         pytest.param(12, id="a segment survived though the one before lost its end"),
         pytest.param(605, id="a segment that recovery had cut grew back"),
         pytest.param(699, id="a segment was deleted before it was sealed behind a queue"),
+        pytest.param(862, id="a later round of retention was durable and an earlier one was not"),
+        pytest.param(1102, id="a bit that had flipped in memory was whole after a host crash"),
+        pytest.param(
+            1233, id="a segment was sealed behind the recovery point, with unsynced indexes"
+        ),
         pytest.param(2686, id="a flush before a queued write lost the file's name"),
+        pytest.param(3800, id="a round of retention went on though the one before had failed"),
         pytest.param(4070, id="a flush before an inline write lost the file's name"),
     ],
 )
 def test_storage_seeds_that_once_failed(seed: int) -> None:
-    report = play(seed, storage=True)
+    report = play(seed, Kind.STORAGE)
     assert report.passed, f"{report.story}\n{report.summary()}"
 
 
 DIGESTS = (
-    "from kavka.testing.simulation.batch import play; print([play(s).story.digest() for s in {}])"
+    "from kavka.testing.simulation.batch import Kind, play; "
+    "print([play(seed, Kind.{}).story.digest() for seed in {}])"
 )
+
+
+def digests_in_a_process(seeds: list[int], kind: Kind, hash_seed: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", DIGESTS.format(kind.name, seeds)],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
 
 
 def test_a_broker_run_is_the_same_in_processes_with_other_hash_seeds() -> None:
     seeds = [0, 7, 148]
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", DIGESTS.format(seeds)],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("0", "1")
-    }
+    digests = {digests_in_a_process(seeds, Kind.BROKER, hash_seed) for hash_seed in ("0", "1")}
     assert digests == {f"{[play(seed).story.digest() for seed in seeds]}\n"}

@@ -21,6 +21,7 @@ from kavka.spark.options import (
     SubscribePattern,
     parse_sink,
     parse_source,
+    warn_of_group,
 )
 from kavka.spark.source import StreamReader
 
@@ -218,3 +219,12 @@ def test_a_stream_with_a_minimum_only_has_a_limit_so_that_spark_does_not_ask_for
     assert isinstance(limit(), ReadAllAvailable)
     assert limit(maxOffsetsPerTrigger="7") == ReadMaxRows(7)
     assert isinstance(limit(minOffsetsPerTrigger="7"), ReadMaxRows)
+
+
+def test_a_consumer_group_is_taken_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
+    warn_of_group(parse_source(given, streaming=True))
+    assert caplog.text == ""
+    warn_of_group(parse_source(given | {"kafka.group.id": "mine"}, streaming=True))
+    assert "'kafka.group.id' has been set on this query, it is not recommended" in caplog.text
+    assert "group=mine" in caplog.text

@@ -130,7 +130,7 @@ def read_bytes(log: Log, offset: int, max_bytes: int = 1 << 20, **how: Any) -> b
     """Return the bytes that a read finds."""
     end_offset = how.pop("end_offset", log.log_end_offset)
     found = log.read(
-        offset, max_bytes, end_offset, how.pop("minimum_one", True), may_block=True
+        offset, max_bytes, end_offset, how.pop("minimum_one", True), may_block=True, **how
     ).range
     if found is None:
         return b""

@@ -65,6 +65,20 @@ def test_aborted_transactions_are_collected_up_to_the_stable_offset(
     assert index.read() == [one]
 
 
+def test_aborted_transactions_of_a_place_are_found_among_many(files: PartitionDirectory) -> None:
+    index = TransactionIndex(files, "0.txnindex")
+    entries = [AbortedTransaction(n % 3, 10 * n, 10 * n + 9, 10 * n + 10) for n in range(500)]
+    for entry in entries:
+        index.append(entry)
+    assert index.collect(3_005, 3_006) == (entries[300:301], True)
+    assert index.collect(2_990, 3_020) == (entries[299:302], True)
+    assert index.collect(4_999, 6_000) == (entries[499:], False)
+    assert index.collect(5_000, 6_000) == ([], False)
+    assert index.collect(0, 6_000) == (entries, False)
+    index.truncate(2_009)
+    assert index.read() == entries[:200]
+
+
 @settings(
     max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )

@@ -92,6 +92,8 @@ def test_a_read_is_bounded_by_bytes_and_may_cut_a_batch(bench: LogBench) -> None
             assert len(read_bytes(log, 0, 150)) == 150
             assert len(read_bytes(log, 0, 10)) == 100
             assert len(read_bytes(log, 0, 10, minimum_one=False)) == 10
+            assert read_bytes(log, 0, 99, minimum_one=False, may_cut_first=False) == b""
+            assert len(read_bytes(log, 0, 150, minimum_one=False, may_cut_first=False)) == 150
 
     asyncio.run(scenario())
 

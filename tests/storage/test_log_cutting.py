@@ -181,6 +181,7 @@ def test_removed_segments_wait_for_the_delay(bench: LogBench) -> None:
                 add(log, size=100)
             await bench.directory.settle()
             log.delete_old_segments(25)
+            await bench.directory.settle()
             deleted = sorted(p.name for p in bench.log_path.iterdir() if p.suffix == ".deleted")
             assert "00000000000000000010.snapshot.deleted" in deleted
             assert "00000000000000000000.timeindex.deleted" in deleted

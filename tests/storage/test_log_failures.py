@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from storage_bench import BadDisk, LogBench, add, read_bytes, read_offsets
 
-from kavka.storage.failures import LogDirectoryFailed
+from kavka.storage.failures import LogClosed, LogDirectoryFailed
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
 
@@ -212,6 +212,93 @@ def test_a_cold_read_of_a_removed_segment_is_out_of_range(bad: LogBench, disk: B
         with pytest.raises(Exception, match="OFFSET_OUT_OF_RANGE"):
             await read.load(disk)
         await bad.directory.settle()
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_cold_read_of_a_log_that_was_deleted_is_refused(bad: LogBench, disk: BadDisk) -> None:
+    async def scenario() -> None:
+        log = await bad.open(LogConfig(segment_bytes=1000, index_interval_bytes=100))
+        for _ in range(25):
+            add(log, size=100)
+        await bad.directory.settle()
+        disk.is_cold = True
+        read = log.read(3, 1000, 25)
+        assert not read.is_cached
+        await log.abandon("events-0.abc-delete")
+        with pytest.raises(LogClosed):
+            await read.load(disk)
+        with pytest.raises(LogClosed):
+            log.read(3, 1000, 25)
+        with pytest.raises(LogClosed):
+            log.aborted_transactions(0, 25)
+        with pytest.raises(LogClosed):
+            await log.offset_for_timestamp(0)
+        with pytest.raises(LogClosed):
+            await log.latest_timestamp()
+        assert bad.directory.failure is None
+
+    asyncio.run(scenario())
+
+
+def test_a_search_by_time_in_a_log_that_goes_meanwhile_is_refused(
+    bad: LogBench, disk: BadDisk
+) -> None:
+    async def scenario() -> None:
+        log = await bad.open(LogConfig(segment_bytes=1000, index_interval_bytes=100))
+        for number in range(25):
+            add(log, size=100, timestamp=number)
+        await bad.directory.settle()
+        disk.is_cold = True
+        search = asyncio.ensure_future(log.offset_for_timestamp(8))
+        await asyncio.sleep(0)
+        await log.abandon("events-0.abc-delete")
+        with pytest.raises(LogClosed):
+            await search
+        assert bad.directory.failure is None
+
+    asyncio.run(scenario())
+
+
+def test_a_segment_that_is_sealed_at_the_recovery_point_has_its_indexes_synced(
+    bad: LogBench, disk: BadDisk
+) -> None:
+    async def scenario() -> None:
+        log = await bad.open(LogConfig(index_interval_bytes=100))
+        for _ in range(5):
+            add(log, size=100)
+        await log.flush()
+        assert log.recovery_point == log.log_end_offset
+        disk.syncs.clear()
+        log.roll()
+        await bad.directory.settle()
+        assert {f"{0:020d}.index", f"{0:020d}.timeindex"} <= set(disk.syncs)
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_no_segment_goes_after_an_older_one_that_could_not(
+    bad: LogBench, disk: BadDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        log = await bad.open(LogConfig(segment_bytes=1000, retention_bytes=0))
+        for _ in range(35):
+            add(log, size=100)
+        await bad.directory.settle()
+        rename = disk.rename
+
+        def fails_once(old: str, new: str) -> None:
+            monkeypatch.setattr(disk, "rename", rename)
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(disk, "rename", fails_once)
+        assert log.delete_old_segments(15) == 1
+        assert log.delete_old_segments(25) == 1
+        await bad.directory.settle()
+        assert bad.directory.failure is not None
+        assert {f"{base:020d}.log" for base in (0, 10, 20, 30)} <= set(disk.list(log.path))
         await log.close()
 
     asyncio.run(scenario())

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import resource
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from storage_bench import LogBench, SeededChance, TurnedClock, add, read_offsets
@@ -12,6 +15,7 @@ from kavka.ids import TopicId, TopicPartition
 from kavka.storage.disk import OsDisk
 from kavka.storage.failures import LogDirectoryFailed
 from kavka.storage.log_config import LogConfig
+from kavka.storage.log_creation import LogCreation
 from kavka.storage.log_directory import LogDirectory
 from kavka.storage.log_store import LogStore
 from kavka.storage.meta_properties import MetaProperties
@@ -53,7 +57,7 @@ def test_new_partitions_go_where_the_fewest_are(stores: Stores) -> None:
         store = stores.new()
         await store.open()
         await asyncio.gather(*(store.create(tp, TOPIC_ID, CONFIG) for tp in partitions(6)))
-        assert [len(report.sizes) for report in store.describe()] == [3, 3]
+        assert [len(report.sizes) for report in await store.describe()] == [3, 3]
         one, other = await asyncio.gather(
             *(store.create(TopicPartition("same", 0), TOPIC_ID, CONFIG) for _ in range(2))
         )
@@ -188,7 +192,7 @@ def test_a_directory_that_cannot_be_used_leaves_the_other_serving(stores: Stores
         await store.open()
         log = await store.create(partitions(1)[0], TOPIC_ID, CONFIG)
         assert log.directory.path.endswith("d2")
-        offline, online = store.describe()
+        offline, online = await store.describe()
         assert offline.failure is not None
         assert online.failure is None
         assert 0 < online.usable_bytes <= online.total_bytes
@@ -218,7 +222,6 @@ def test_a_failed_directory_takes_only_its_partitions(stores: Stores) -> None:
         add(logs[1])
         await store.write_checkpoints()
         await store.write_high_watermarks(dict.fromkeys(partitions(2), 0))
-        assert await store.delete_old_segments(lambda log: 0) == 0
         await store.close({})
         assert not (Path(logs[0].directory.path) / ".kafka_cleanshutdown").exists()
         assert (Path(logs[1].directory.path) / ".kafka_cleanshutdown").exists()
@@ -278,3 +281,157 @@ def test_a_malformed_checkpoint_is_taken_as_empty(bench: LogBench) -> None:
         await directory.close(is_clean=False)
 
     asyncio.run(scenario())
+
+
+def test_a_log_that_cannot_be_opened_keeps_its_checkpointed_offsets(stores: Stores) -> None:
+    async def scenario() -> None:
+        store = stores.new()
+        await store.open()
+        bad, good = partitions(2)
+        for tp in (bad, good):
+            log = await store.create(tp, TOPIC_ID, CONFIG)
+            for _ in range(15):
+                add(log, size=100)
+            log.delete_before(3, 15)
+        directory = store.directories[0]
+        await store.close({bad: 11, good: 12})
+        path = stores.path / "d1" / str(bad) / "partition.metadata"
+        was = path.read_bytes()
+        path.write_bytes(b"damage")
+
+        store = stores.new()
+        await store.open()
+        assert list(store.unreadable) == [bad]
+        await store.write_checkpoints()
+        await store.write_high_watermarks({})
+        await store.close({})
+        path.write_bytes(was)
+
+        store = stores.new()
+        await store.open()
+        log = store.get(bad)
+        assert log is not None
+        assert (log.log_start_offset, log.recovery_point) == (3, 15)
+        assert store.high_watermarks == {bad: 11, good: 12}
+        assert directory.path == log.directory.path
+        await store.close({})
+
+    asyncio.run(scenario())
+
+
+def test_a_partition_that_is_made_again_inherits_no_checkpoint(stores: Stores) -> None:
+    async def scenario() -> None:
+        store = stores.new()
+        await store.open()
+        tp = partitions(1)[0]
+        log = await store.create(tp, TOPIC_ID, CONFIG)
+        for _ in range(35):
+            add(log, size=100)
+        log.delete_before(30, 35)
+        await log.flush()
+        await store.write_checkpoints()
+        await store.delete(tp)
+        log = await store.create(tp, TOPIC_ID, CONFIG)
+        for _ in range(20):
+            add(log, size=100)
+        for directory in store.directories:
+            await directory.close(is_clean=False)  # as after a kill
+
+        store = stores.new()
+        await store.open()
+        again = store.get(tp)
+        assert again is not None
+        assert (again.log_start_offset, again.log_end_offset) == (0, 20)
+        assert again.recovery.checked_segments == [0, 10]
+        await store.close({})
+
+    asyncio.run(scenario())
+
+
+def test_the_high_watermark_is_that_of_the_directory_that_holds_the_log(stores: Stores) -> None:
+    async def scenario() -> None:
+        store = stores.new()
+        await store.open()
+        tp = partitions(1)[0]
+        add(await store.create(tp, TOPIC_ID, CONFIG), 9)
+        await store.directories[1].write_offsets("replication-offset-checkpoint", {tp: 4})
+        await store.write_high_watermarks({tp: 7})
+        for directory in store.directories:
+            await directory.close(is_clean=False)
+        store = stores.new()
+        await store.open()
+        assert store.high_watermarks == {tp: 7}
+        await store.close({})
+
+    asyncio.run(scenario())
+
+
+def test_many_new_logs_are_made_in_few_turns_of_the_pool(stores: Stores) -> None:
+    class CountingDisk(OsDisk):
+        runs = 0
+
+        async def run(self, work: Callable[..., Any], *args: Any) -> Any:
+            self.runs += 1
+            return await super().run(work, *args)
+
+        def sync_directory(self, path: str) -> None:
+            raise AssertionError("nothing is synced for a log without records")
+
+    async def scenario() -> None:
+        store = stores.new()
+        await store.open()
+        disk = CountingDisk(threads=2)
+        for directory in store.directories:
+            directory.creation = LogCreation(disk)
+        logs = await asyncio.gather(*(store.create(tp, TOPIC_ID, CONFIG) for tp in partitions(200)))
+        assert disk.runs <= 10
+        assert [log.topic_partition for log in logs] == partitions(200)
+        assert all((stores.path / log.path / "partition.metadata").exists() for log in logs)
+        disk.close()
+        await store.close({})
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("left", [0, 5, 11, 30, "zeros"])
+def test_a_topic_id_that_a_host_crash_cut_is_learnt_again(stores: Stores, left: int | str) -> None:
+    async def scenario() -> None:
+        store = stores.new()
+        await store.open()
+        tp = partitions(1)[0]
+        await store.create(tp, TOPIC_ID, CONFIG)
+        path = stores.path / "d1" / str(tp) / "partition.metadata"
+        was = path.read_bytes()
+        path.write_bytes(was[:left] if isinstance(left, int) else bytes(len(was)))
+        for directory in store.directories:
+            await directory.close(is_clean=False)
+        store = stores.new()
+        await store.open()
+        log = store.get(tp)
+        assert log is not None
+        assert log.topic_id is None
+        assert await store.create(tp, TOPIC_ID, CONFIG) is log
+        assert log.topic_id == TOPIC_ID
+        assert path.read_bytes() == was
+        await store.close({})
+
+    asyncio.run(scenario())
+
+
+def test_directories_share_what_the_process_may_open(stores: Stores) -> None:
+    class PoorDisk(OsDisk):
+        def open_files_limit(self) -> int:
+            return 1024
+
+    stores.disk = PoorDisk(threads=2)
+    assert [directory.open_files.limit for directory in stores.new().directories] == [256, 256]
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_the_system_lets(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1024, 524288))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: raised.append(limits))
+    assert stores.disk.open_files_limit() == 524288
+    assert raised == [(524288, 524288)]

@@ -225,6 +225,61 @@ def test_the_transaction_index_is_rebuilt(bench: LogBench) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("has_snapshots", [True, False])
+def test_the_transaction_index_of_a_closed_segment_is_rebuilt_with_the_others(
+    bench: LogBench, has_snapshots: bool
+) -> None:
+    async def scenario() -> None:
+        log = await bench.open(SMALL)
+        add(log, 3, producer_id=1, producer_epoch=0, base_sequence=0, attributes=0x10)
+        log.roll()
+        await bench.directory.settle()
+        append_marker(log, ControlType.ABORT, 1)
+        add(log, 2, producer_id=1, producer_epoch=0, base_sequence=3, attributes=0x10)
+        append_marker(log, ControlType.ABORT, 1)
+        log.roll()
+        add(log, 1)
+        expected = log.aborted_transactions(0, 8)
+        assert [(a.first_offset, a.last_offset) for a in expected] == [(0, 3), (4, 6)]
+        await bench.directory.settle()
+        await log.close()
+        bench.directory = bench.new_directory()
+        (bench.log_path / f"{3:020d}.index").unlink()
+        if not has_snapshots:
+            for path in bench.log_path.glob("*.snapshot"):
+                path.unlink()
+        log = await bench.open(SMALL, recovery_point=8, is_clean=True)
+        assert log.recovery.rebuilt_segments == [3]
+        assert log.aborted_transactions(0, 8) == expected
+        await bench.directory.settle()
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_range_of_a_later_segment_has_its_aborted_transactions(bench: LogBench) -> None:
+    async def scenario() -> None:
+        config = LogConfig(segment_bytes=100_000, index_interval_bytes=0)
+        log = await bench.open(config)
+        add(log, 100)
+        log.roll()
+        for number in range(20):
+            facts = {"producer_id": 1, "producer_epoch": 0, "base_sequence": number}
+            add(log, 1, attributes=0x10, **facts)
+            append_marker(log, ControlType.ABORT, 1)
+        log.roll()
+        await bench.directory.settle()
+        read = log.read(110, 1, 140, may_block=True)
+        assert read.range is not None
+        found = log.aborted_transactions(110, 140, read.range)
+        read.range.release()
+        assert (1, 110, 111, 112) in found
+        assert len(found) < 5
+        await log.close()
+
+    asyncio.run(scenario())
+
+
 def test_leader_epochs_come_back_from_the_batches(bench: LogBench) -> None:
     async def scenario() -> None:
         log = await bench.open(SMALL)

@@ -20,6 +20,7 @@ from kavka.storage.checkpoint import (
 from kavka.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
 from kavka.storage.disk import OsDisk
 from kavka.storage.failures import CorruptFile
+from kavka.storage.leader_epochs import LeaderEpochs
 from kavka.storage.meta_properties import MetaProperties
 from kavka.storage.partition_metadata import decode_partition_metadata, encode_partition_metadata
 from kavka.storage.producer_snapshot import decode_snapshot, encode_snapshot
@@ -32,10 +33,14 @@ def test_offsets_are_one_line_each() -> None:
     assert decode_offsets(content, "x") == offsets
 
 
+def test_a_checkpoint_that_kafka_has_only_made_has_no_entries() -> None:
+    assert decode_offsets(b"", "x") == {}
+    assert LeaderEpochs.decode(b"").encode() == LeaderEpochs().encode()
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
         b"0",
         b"1\n0\n",
         b"0\n2\na 0 1\n",

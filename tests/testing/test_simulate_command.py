@@ -21,6 +21,15 @@ def test_a_wrong_range_is_refused(text: str) -> None:
         seed_range(text)
 
 
+@pytest.mark.parametrize("text", ["0", "-1", "many", "65"])
+def test_a_wrong_number_of_processes_is_refused(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([f"--jobs={text}"])
+    assert f"'{text}' is no number of processes from 1 to 64" in capsys.readouterr().err
+
+
 def test_one_seed_is_told_as_a_story(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--storage", "--seed", "3"]) == 0
     told = capsys.readouterr().out

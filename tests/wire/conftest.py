@@ -11,13 +11,18 @@ from hypothesis import strategies as st
 from kavka.wire.apis import APIS
 from kavka.wire.consumer_protocol import Assignment, Subscription
 from kavka.wire.schema import Field, Kind, ListOf, fields_of, schema_of
-from kavka.wire.stored import offsets
+from kavka.wire.stored import offsets, transactions
 
-MESSAGES = [cls for api in APIS.values() for cls in (api.request(), api.response())] + [
+STORED = [
     offsets.OffsetCommitKey,
     offsets.OffsetCommitValue,
     offsets.GroupMetadataKey,
     offsets.GroupMetadataValue,
+    transactions.TransactionLogKey,
+    transactions.TransactionLogValue,
+]
+MESSAGES = [cls for api in APIS.values() for cls in (api.request(), api.response())] + [
+    *STORED,
     Subscription,
     Assignment,
 ]

@@ -1,4 +1,4 @@
-"""Headers, sizes, and the two oddities of ApiVersions."""
+"""Headers, sizes, and the oddities of ApiVersions and ControlledShutdown."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from kavka.wire.messages.api_versions import (
     ApiVersionsResponse,
     ApiVersionsResponseApi,
 )
+from kavka.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from kavka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kavka.wire.messages.produce import (
     ProduceRequest,
@@ -62,6 +63,20 @@ def test_a_client_id_is_not_compact_in_flexible_versions() -> None:
 def test_an_api_without_flexible_versions_has_the_short_header() -> None:
     framed = joined(encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, 1, None))
     assert framed[4:] == b"\0\x11\0\x01\0\0\0\x01\xff\xff\0\x05PLAIN"
+
+
+@pytest.mark.parametrize(("version", "header"), [(0, ""), (1, "0002 6162"), (3, "0002 6162 00")])
+def test_controlled_shutdown_has_no_client_id_in_its_first_version(
+    version: int, header: str
+) -> None:
+    message = ControlledShutdownRequest(broker_id=2)
+    framed = joined(encode_request(message, version, 1, "ab"))
+    before_body = b"\0\x07" + bytes([0, version]) + b"\0\0\0\x01" + bytes.fromhex(header)
+    assert framed[4:].startswith(before_body + b"\0\0\0\x02")
+    assert int.from_bytes(framed[:4], "big") == len(framed) - 4
+    decoded = decode_request_header(framed[4:])
+    client_id = "ab" if version else None
+    assert decoded == RequestHeader(7, version, 1, client_id, len(before_body))
 
 
 def test_the_size_counts_records_that_are_parts_of_their_own() -> None:

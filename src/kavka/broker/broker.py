@@ -10,26 +10,45 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from kavka.broker.config import BrokerConfig, Endpoint
 from kavka.broker.configs import Configs
-from kavka.broker.controller import Controller
+from kavka.broker.control.adoption import adopted_topics
+from kavka.broker.control.config_changes import ConfigChanges
+from kavka.broker.control.controller import Controller
+from kavka.broker.control.leaving import hand_over
+from kavka.broker.coordinators import Coordinators
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.duties import Duties
-from kavka.broker.groups import GroupCoordinators
+from kavka.broker.groups import OFFSETS_TOPIC, GroupCoordinators
 from kavka.broker.identity import establish_identity
+from kavka.broker.known_topics import KnownTopics
+from kavka.broker.marker_appends import write_markers
 from kavka.broker.metadata import LiveBroker, MetadataCache
+from kavka.broker.orders import Orders
 from kavka.broker.producer_ids import ProducerIds
 from kavka.broker.purgatory import Purgatory
+from kavka.broker.registration import Registration
+from kavka.broker.registries import open_registry
 from kavka.broker.replicas import Replicas
+from kavka.broker.topics import Topics
+from kavka.broker.transactions import TRANSACTIONS_TOPIC, TransactionCoordinators
+from kavka.broker.verification import Verifier
 from kavka.core.controller.topics import NewTopic, TopicRefusal
 from kavka.core.fetch_session import FetchSessionCache
+from kavka.core.znodes import Operation
 from kavka.doors import Host, Listener
+from kavka.errors import ErrorCode
 from kavka.net.connection import Connection, Limits
-from kavka.registry.embedded import EmbeddedRegistry
-from kavka.registry.interface import ensure_paths
+from kavka.registry.interface import Registry, ensure_paths
 from kavka.wire.stored import znodes
+
+if TYPE_CHECKING:
+    from kavka.broker.metrics.exposition import Exposition
 
 log = logging.getLogger(__name__)
 
@@ -37,11 +56,26 @@ _MOST_WAITING = 100_000
 _RECEIVE_BYTES = 256 * 1024
 
 
+class BrokerState(IntEnum):
+    """Where a broker is in its life, by Kafka's numbers."""
+
+    STARTING = 1
+    RUNNING = 3
+    STOPPING = 6
+    """Handing over what it leads, then ending."""
+
+
 class Broker:
     """A broker over the doors of its host, on the running loop. `start` once, `stop` once."""
 
-    def __init__(self, settings: Mapping[str, str], host: Host) -> None:
-        """Parse the settings. Raise InvalidSetting, which says what is wrong."""
+    def __init__(
+        self, settings: Mapping[str, str], host: Host, registry: Registry | None = None
+    ) -> None:
+        """Parse the settings. Raise InvalidSetting, which says what is wrong.
+
+        `registry` is a session for this broker alone, instead of the one that the settings choose.
+        """
+        self._given_registry = registry
         self.config = BrokerConfig(settings)
         self.host = host
         self.clock = host.clock
@@ -53,12 +87,24 @@ class Broker:
             self.config.integer("max.incremental.fetch.session.cache.slots")
         )
         self.replicas = Replicas(self)
+        self.orders = Orders(self)
+        self.topics = Topics(self)
+        self.keeps_registry = registry is None and self.config.optional("zookeeper.connect") is None
+        """Whether the registry is this broker's own, on its first log directory."""
+        self.controller = Controller(self, self._adopted)
+        self.config_changes = ConfigChanges(self)
         self.dispatcher = Dispatcher(self)
-        self.duties = Duties(self)
+        self.duties = Duties(
+            self.config, self.replicas, self.dispatcher.connections.keys(), host.clock
+        )
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when the broker cannot go on and must be stopped."""
+        self.registration: Registration | None = None
         self._listeners: list[Listener] = []
         self._registry_is_open = False
+        self.exposition: Exposition | None = None
+        """Who shows the metrics, if somebody does."""
+        self.state = BrokerState.STARTING
 
     # -- start
 
@@ -74,34 +120,52 @@ class Broker:
         host = self.host
         self.replicas.on_all_failed = self._fail
         await self.replicas.lock()
-        self.registry = await EmbeddedRegistry.open(
-            host.disk, self.replicas.first_directory, host.clock, host.chance
+        self.registry = self._given_registry or await open_registry(
+            self.config, host, self.replicas.first_directory, self.replicas.registry_failed
         )
         self._registry_is_open = True
-        self.registry.on_failure = self.replicas.registry_failed
         await ensure_paths(self.registry, znodes.PERSISTENT_ROOTS)
-        identity = await establish_identity(self)
+        identity = await establish_identity(self.config, self.registry, self.replicas, self.chance)
         self.broker_id = identity.broker_id
         self.metadata = MetadataCache(identity.cluster_id)
-        self.producer_ids = ProducerIds(self.broker_id, self.registry)
-        self.groups = GroupCoordinators(self)
-        self.controller = Controller(
-            self.broker_id,
-            self.registry,
-            self.metadata,
-            self.configs,
-            self.replicas,
-            host.clock,
-            host.chance,
+        self.producer_ids = ProducerIds(self)
+        self.groups = GroupCoordinators(
+            self.config, self.metadata, host.clock, host.disk, self.topics.create_by_use
         )
+        self.transactions = TransactionCoordinators(self, partial(write_markers, self))
+        self.verifier = Verifier(self)
+        self.coordinators: dict[str, Coordinators[Any]] = {
+            OFFSETS_TOPIC: self.groups,
+            TRANSACTIONS_TOPIC: self.transactions,
+        }
+        await self.config_changes.start()
         await self._load_configs()
-        await self.replicas.load()
+        known = await KnownTopics.read(self.registry)
+        self.metadata.expect(known.names, self.clock.tick_ms())
+        await self.replicas.load(known.is_stray)
         endpoints = await self._bind()
+        await self._expose()
         await self._register(endpoints)
-        await self.controller.start(bump_epochs=not self.replicas.was_clean)
+        await self.controller.start(bounced=not self.replicas.was_clean)
         self.dispatcher.begin()
         self.duties.start()
+        self.state = BrokerState.RUNNING
         return endpoints
+
+    async def _expose(self) -> None:
+        """Show the metrics, where settings ask for it; who does not want them does not pay for the modules."""
+        port = self.config.values["kavka.metrics.port"]
+        if isinstance(port, int):
+            from kavka.broker.metrics.exposition import Exposition
+
+            self.exposition = Exposition(self)
+            await self.exposition.start(self.config.text("kavka.metrics.host"), port)
+
+    async def _adopted(self) -> Sequence[Operation]:
+        """Return what the first controller of this broker's own registry makes of the logs on its disks."""
+        if not self.keeps_registry:
+            return []
+        return adopted_topics(self.replicas.found_logs(), self.broker_id, self.chance)
 
     async def _load_configs(self) -> None:
         """Learn what brokers and topics override, before the logs are opened under it."""
@@ -153,37 +217,83 @@ class Broker:
             plain[0].host if plain else None,
             plain[0].port if plain else -1,
         )
-        path = f"{znodes.BROKER_IDS}/{self.broker_id}"
-        await self.registry.create(path, node.encode(), ephemeral=True)
-        stat = await self.registry.stat(path)
-        epoch = -1 if stat is None else stat.czxid
+        self.registration = Registration(
+            self.registry,
+            self.host.network,
+            self.broker_id,
+            lambda: node,
+            patience_ms=self.config.integer("zookeeper.session.timeout.ms"),
+        )
+        epoch = await self.registration.register()
+        self.orders.broker_epoch = epoch
         self.metadata.brokers[self.broker_id] = LiveBroker(
             self.broker_id, tuple(endpoints), rack, epoch
         )
+        self.registration.keep(self._registered_anew, self._fail)
+
+    async def _registered_anew(self, epoch: int) -> None:
+        """Go on in another session: nothing of the one before is left in the registry."""
+        self.orders.broker_epoch = epoch
+        self.controller.session_renewed()
+        self.config_changes.session_renewed()
 
     # -- serving
 
-    async def create_topic_automatically(self, name: str) -> None:
-        """Create a topic because a client asked for its metadata; a refusal shows in the answer as its absence."""
-        if name in self.groups.internal_topics:
-            topic = self.groups.internal_topics[name]
-        else:
-            topic = NewTopic(name, -1, -1, {}, {})
-        outcome = await self.controller.create_topic(topic, validate_only=False)
+    async def create_topic_automatically(self, name: str) -> ErrorCode:
+        """Create a topic because a client asked for its metadata; return why not, or that its leader is on the way."""
+        keeper = self.coordinators.get(name)
+        topic = NewTopic(name, -1, -1, {}, {}) if keeper is None else keeper.internal_topic()
+        outcome = await self.topics.create_by_use(topic)
         if isinstance(outcome, TopicRefusal):
             log.info("automatic creation refused topic=%s reason=%s", name, outcome.message)
+            if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                return outcome.code
+        return ErrorCode.LEADER_NOT_AVAILABLE
 
     # -- stop
 
     async def stop(self) -> None:
-        """Stop cleanly: everything that was acknowledged is on the medium, nothing is to be recovered."""
+        """Stop cleanly: everything that was acknowledged is on the medium, nothing is to be recovered.
+
+        Where others can lead what this broker leads, they do before it stops serving.
+        """
+        self.state = BrokerState.STOPPING
+        if self.config.flag("controlled.shutdown.enable") and len(self.metadata.brokers) > 1:
+            await hand_over(self)
         self._close_listeners()
+        if not self.keeps_registry:
+            await self.controller.leave_office()
+        await self._stop_parts()
+        await self._close_storage(is_clean=True)
+
+    async def kill(self) -> None:
+        """End as a killed process does, as far as that can be in one that lives on: for tests and the simulation.
+
+        Nobody is told, nothing is handed over or flushed, and the session of a given registry goes on until it expires.
+        """
+        self._close_listeners()
+        for connection in list(self.dispatcher.connections):
+            connection.abort()
+        await self._stop_parts()
+        if self._given_registry is not None:
+            self._registry_is_open = False
+        await self._close_storage(is_clean=False)
+
+    async def _stop_parts(self) -> None:
+        """Stop all that works on the storage, and does so by events and timers."""
+        if self.exposition is not None:
+            await self.exposition.stop()
         await self.duties.stop()
-        await self.groups.stop()
+        for coordinators in self.coordinators.values():
+            await coordinators.stop()
+        await self.verifier.stop()
         await self.dispatcher.stop()
+        await self.config_changes.stop()
+        await self.controller.stop()
+        if self.registration is not None:
+            await self.registration.stop()
         self.produce_purgatory.close()
         self.fetch_purgatory.close()
-        await self._close_storage(is_clean=True)
 
     async def _close_storage(self, *, is_clean: bool) -> None:
         """Close the registry before the logs: their directories hold its lock."""
@@ -201,6 +311,12 @@ class Broker:
         After an unclean stop the next start must know of it, too: only a start that goes through raises the epochs.
         """
         self._close_listeners()
+        if self.exposition is not None:
+            await self.exposition.stop()
+        await self.config_changes.stop()
+        await self.controller.stop()
+        if self.registration is not None:
+            await self.registration.stop()
         await self._close_storage(is_clean=self.replicas.was_clean)
 
     def _fail(self, reason: str) -> None:

@@ -13,6 +13,10 @@ from kavka.settings.declaration import InvalidSetting, Value
 
 log = logging.getLogger(__name__)
 
+REPLICA_SELECTORS = (
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "org.apache.kafka.common.replica.LeaderSelector",
+)
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
 )
@@ -81,6 +85,15 @@ class BrokerConfig:
         """The paths of `log.dirs`, in order."""
         return self.items("log.dirs")
 
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener through which brokers reach each other."""
+        name = self.optional("inter.broker.listener.name")
+        if name is not None:
+            return name.upper()
+        protocol = self.text("security.inter.broker.protocol")
+        return next((e.name for e in self.advertised if e.protocol == protocol), protocol)
+
     def host_name(self) -> str:
         """Return what clients are told where neither listeners nor advertised.listeners names a host."""
         return socket.getfqdn()
@@ -126,13 +139,22 @@ class BrokerConfig:
             if endpoint.host == "0.0.0.0":
                 reason = "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0"
                 raise InvalidSetting("advertised.listeners", endpoint, reason)
-        if self.values["zookeeper.connect"] is not None:
-            reason = (
-                "a ZooKeeper registry is not in this release; leave it out for the embedded one"
-            )
-            raise InvalidSetting("zookeeper.connect", self.values["zookeeper.connect"], reason)
+        selector = self.optional("replica.selector.class")
+        if selector not in (None, *REPLICA_SELECTORS):
+            reason = f"must be one of {', '.join(REPLICA_SELECTORS)}"
+            raise InvalidSetting("replica.selector.class", selector, reason)
+        if self.inter_broker_listener not in {endpoint.name for endpoint in self.advertised}:
+            reason = "the listener between brokers must be among advertised.listeners"
+            raise InvalidSetting("inter.broker.listener.name", self.inter_broker_listener, reason)
         if not self.log_directories:
             raise InvalidSetting("log.dirs", "", "At least one log directory is needed")
+        authorizer = self.optional("authorizer.class.name")
+        if authorizer:
+            reason = (
+                "this release has no access control, so everybody could do everything; "
+                "remove the setting if that is meant"
+            )
+            raise InvalidSetting("authorizer.class.name", authorizer, reason)
         self._check_broker_id()
 
     def _check_broker_id(self) -> None:

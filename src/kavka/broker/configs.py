@@ -8,6 +8,7 @@ Source: KIP-226 (dynamic broker configuration), KIP-339 (incremental changes).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
@@ -15,8 +16,10 @@ from typing import NamedTuple
 from kavka.broker.config import BrokerConfig
 from kavka.errors import ErrorCode
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
-from kavka.settings.declaration import InvalidSetting, Scope, Setting, Value, ValueType
+from kavka.settings.declaration import Catalogue, InvalidSetting, Scope, Setting, Value, ValueType
 from kavka.settings.topic import TOPIC_SETTINGS, topic_defaults
+
+log = logging.getLogger(__name__)
 
 
 class Source(IntEnum):
@@ -95,8 +98,8 @@ class Configs:
         """Return every topic setting now in force for `topic`; the mapping is replaced, never changed."""
         values = self._topic_values.get(topic)
         if values is None:
-            values = self.merged(self._topics.get(topic, {}))
-            self._topic_values[topic] = values
+            overrides = _sound(TOPIC_SETTINGS, self._topics.get(topic, {}), f"topic {topic}")
+            values = self._topic_values[topic] = self.merged(overrides)
         return values
 
     def merged(self, overrides: Mapping[str, str]) -> dict[str, Value]:
@@ -106,6 +109,10 @@ class Configs:
             if name in TOPIC_SETTINGS:
                 values[name] = TOPIC_SETTINGS[name].parse(text)
         return values
+
+    def knows(self, topic: str) -> bool:
+        """Tell whether anybody has said what the topic overrides, be it nothing."""
+        return topic in self._topics
 
     def topic_overrides(self, topic: str) -> dict[str, str]:
         """Return what the topic overrides."""
@@ -131,7 +138,9 @@ class Configs:
             self._default_broker = dict(overrides)
         else:
             self._broker = dict(overrides)
-        texts = {**self._static.texts, **self._default_broker, **self._broker}
+        everywhere = _sound(BROKER_SETTINGS, self._default_broker, "all brokers")
+        here = _sound(BROKER_SETTINGS, self._broker, "this broker")
+        texts = {**self._static.texts, **everywhere, **here}
         values = BROKER_SETTINGS.parse(texts)
         resolve_defaults(values)
         self._broker_values = values
@@ -140,9 +149,22 @@ class Configs:
 
     # -- describing
 
-    def describe_topic(self, topic: str) -> list[ConfigEntry]:
-        """Return a row for every topic setting."""
-        overrides, values = self._topics.get(topic, {}), self.topic(topic)
+    def describe_topic(
+        self, topic: str, stored: Mapping[str, str] | None = None
+    ) -> list[ConfigEntry]:
+        """Return a row for every topic setting: as it is `stored`, else as this broker obeys it."""
+        if stored is None or stored == self._topics.get(topic):
+            return self._topic_rows(self._topics.get(topic, {}), self.topic(topic))
+        sound = _sound(TOPIC_SETTINGS, stored, f"topic {topic}")
+        return self._topic_rows(stored, self.merged(sound))
+
+    def describe_new_topic(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+        """Return the rows that a topic with these overrides would have. Raise InvalidSetting."""
+        return self._topic_rows(overrides, self.merged(overrides))
+
+    def _topic_rows(
+        self, overrides: Mapping[str, str], values: Mapping[str, Value]
+    ) -> list[ConfigEntry]:
         rows = []
         for setting in TOPIC_SETTINGS:
             synonyms: list[Synonym] = []
@@ -194,6 +216,24 @@ class Configs:
         if setting.default is not None:
             found.append(Synonym(setting.name, setting.print(setting.default), Source.DEFAULT))
         return found
+
+
+def _sound(settings: Catalogue, overrides: Mapping[str, str], whose: str) -> dict[str, str]:
+    """Return stored overrides without those that cannot be read.
+
+    Somebody else wrote them: another tool, or a broker of another release. One must not stop what works without it,
+    least of all elections.
+    """
+    sound = {}
+    for name, text in overrides.items():
+        try:
+            if name in settings:
+                settings[name].parse(text)
+        except InvalidSetting as error:
+            log.warning("stored setting ignored whose=%s reason=%s", whose, error)
+        else:
+            sound[name] = text
+    return sound
 
 
 def check_topic_overrides(overrides: Mapping[str, str | None]) -> dict[str, str]:
@@ -251,8 +291,7 @@ def changed(
             case Operation.APPEND | Operation.SUBTRACT:
                 if name not in catalogue or catalogue[name].type is not ValueType.LIST:
                     reason = f"Config value {operation.name.lower()} is not allowed for config key: {name}"
-                    code = ErrorCode.INVALID_CONFIG if topic else ErrorCode.INVALID_REQUEST
-                    raise ConfigRefused(code, reason)
+                    raise ConfigRefused(ErrorCode.INVALID_CONFIG, reason)
                 after[name] = _edit_list(
                     after.get(name), effective.get(name), operation, text or ""
                 )

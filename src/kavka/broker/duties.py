@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Collection
 
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+from kavka.broker.config import BrokerConfig
+from kavka.broker.replicas import Replicas
+from kavka.doors import Clock
+from kavka.net.connection import Connection
 
 log = logging.getLogger(__name__)
 
@@ -23,14 +24,23 @@ _LONGEST_SLEEP_MS = 24 * 3600 * 1000
 class Duties:
     """The periodic work of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        """Do nothing before `start`."""
-        self._broker = broker
+    def __init__(
+        self,
+        config: BrokerConfig,
+        replicas: Replicas,
+        connections: Collection[Connection],
+        clock: Clock,
+    ) -> None:
+        """Do nothing before `start`; `connections` are those that are open, at any time."""
+        self._config = config
+        self._replicas = replicas
+        self._connections = connections
+        self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin all duties."""
-        replicas, config = self._broker.replicas, self._broker.config
+        replicas, config = self._replicas, self._config
 
         def every(name: str) -> int:
             return max(1, config.integer(name))
@@ -61,17 +71,18 @@ class Duties:
                 except OSError as error:  # the directory is offline now, and has said so
                     log.warning("duty failed duty=%s reason=%s", work.__name__, error)
                 except Exception:
+                    # A fault of ours in one round must not end the duty: the next round tries again.
                     log.exception("duty failed duty=%s", work.__name__)
 
         self._tasks.append(asyncio.get_running_loop().create_task(loop()))
 
     async def _close_idle(self) -> None:
         """Close connections on which nothing moved for `connections.max.idle.ms`; as in Kafka also those that wait."""
-        longest = self._broker.config.integer("connections.max.idle.ms")
+        longest = self._config.integer("connections.max.idle.ms")
         if longest < 0:
             return
-        now = self._broker.clock.tick_ms()
-        for connection in list(self._broker.dispatcher.connections):
+        now = self._clock.tick_ms()
+        for connection in list(self._connections):
             if connection.silent_ms(now) > longest:
                 connection.abort()
 

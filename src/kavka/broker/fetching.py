@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.broker.replica import Replica
+from kavka.broker.replication.selector import (
+    NO_PREFERENCE,
+    RACK_AWARE,
+    preferred_read_replica,
+)
+from kavka.broker.traffic import TopicTraffic
 from kavka.core.fetch_session import FetchOutcome, FetchPartition, PartitionKey
+from kavka.core.partition import Role
 from kavka.doors import Buffer, FileRange
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed, OffsetOutOfRange
-from kavka.storage.log_read import LogRead
+from kavka.storage.log_read import LogRange, LogRead
+from kavka.storage.partition_directory import Gone
 from kavka.wire.messages.fetch import FetchRequest, FetchResponseAbortedTransaction
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.header import walk_complete
@@ -29,6 +37,7 @@ log = logging.getLogger(__name__)
 _FIRST_WITH_BATCHES = 4
 _FIRST_WITH_WHOLE_BATCH = 3
 _FIRST_WITH_ZSTD = 10
+_FIRST_WITH_RACK = 11
 _READ_COMMITTED = 1
 
 
@@ -49,6 +58,8 @@ class PartitionRead:
         "outcome",
         "read",
         "records",
+        "traffic",
+        "transactions",
     )
 
     def __init__(
@@ -63,11 +74,20 @@ class PartitionRead:
         self.must_scan = False
         self.diverging: tuple[int, int] | None = None
         self.aborted: list[FetchResponseAbortedTransaction] = []
+        self.transactions: _Transactions | None = None
+        """Where to look for aborted ones, for read_committed."""
+        self.traffic: TopicTraffic | None = None
+        """Who counts it when it is answered."""
 
     @property
     def is_cold(self) -> bool:
         """Whether the disk is needed, or the batches must be looked at, before the records can be sent."""
         return self.read is not None and (self.must_scan or not self.read.is_cached)
+
+    def note_aborted(self) -> None:
+        """Learn which transactions that touch the records were aborted; read_committed skips them."""
+        if self.transactions is not None and isinstance(self.records, LogRange):
+            self.aborted = self.transactions.aborted(self.records)
 
     def release(self) -> None:
         """Give up the records."""
@@ -82,6 +102,24 @@ class PartitionRead:
         self.release()
         self.read = None
         self.outcome = self.outcome._replace(error_code=int(code), records_length=0)
+
+
+class _Transactions(NamedTuple):
+    """The part of a log whose aborted transactions matter: what was asked for, up to the last stable offset."""
+
+    replica: Replica
+    offset: int
+    end_offset: int
+
+    def aborted(self, records: LogRange) -> list[FetchResponseAbortedTransaction]:
+        """Return those that touch the records."""
+        found = self.replica.log.aborted_transactions(self.offset, self.end_offset, records)
+        return [
+            FetchResponseAbortedTransaction(
+                producer_id=aborted.producer_id, first_offset=aborted.first_offset
+            )
+            for aborted in found
+        ]
 
 
 class FetchReader:
@@ -99,6 +137,11 @@ class FetchReader:
         self._request = request
         self._version = version
         self._asked = [(key, asked, self._where(key)) for key, asked in partitions]
+        # Who says its rack may read from followers, and be sent to them (KIP-392).
+        self._may_follow = version >= _FIRST_WITH_RACK
+        self._rack = ""
+        if self._may_follow and broker.config.values["replica.selector.class"] == RACK_AWARE:
+            self._rack = request.rack_id
 
     def where(self) -> list[TopicPartition]:
         """Return the partitions that exist here, to wait for."""
@@ -112,6 +155,16 @@ class FetchReader:
             if isinstance(replica, Replica):
                 total += replica.appended_bytes
         return total
+
+    def awaits_markers(self) -> bool:
+        """Tell whether nothing is there that read_committed may read, nor an error to tell."""
+        for _key, asked, where in self._asked:
+            replica = None if where is None else self._broker.replicas.find(where)
+            if not isinstance(replica, Replica):
+                return False
+            if asked.fetch_offset < replica.partition.last_stable_offset:
+                return False
+        return True
 
     def read(self) -> list[PartitionRead]:
         """Read every partition as it is now."""
@@ -168,9 +221,18 @@ class FetchReader:
             return _failed(key, replica)
         if is_down_conversion(self._version):
             return _failed(key, ErrorCode.UNSUPPORTED_VERSION)
-        error = replica.partition.check_leader(asked.current_leader_epoch)
+        partition = replica.partition
+        may_follow = self._may_follow and partition.role is Role.FOLLOWER
+        check = partition.check_leader_epoch if may_follow else partition.check_leader
+        error = check(asked.current_leader_epoch)
         if error is not ErrorCode.NONE:
             return _failed(key, error)
+        if self._rack and partition.followers:
+            preferred = preferred_read_replica(
+                self._broker, replica, self._rack, asked.fetch_offset
+            )
+            if preferred != NO_PREFERENCE:
+                return _sent_on(key, replica, preferred)
         return self._read_log(
             key, asked, replica, min(asked.max_bytes, left), minimum_one=minimum_one
         )
@@ -207,27 +269,30 @@ class FetchReader:
                 return _failed(key, ErrorCode.OFFSET_OUT_OF_RANGE)
             end = asked.fetch_offset
         try:
-            found = replica.log.read(asked.fetch_offset, max(0, max_bytes), end, minimum_one)
+            # Java's consumer gives up when it gets a part of a batch and nothing else.
+            found = replica.log.read(
+                asked.fetch_offset, max(0, max_bytes), end, minimum_one, may_cut_first=False
+            )
         except OffsetOutOfRange:
             return _failed(key, ErrorCode.OFFSET_OUT_OF_RANGE)
         except LogDirectoryFailed:
             return _failed(key, ErrorCode.KAFKA_STORAGE_ERROR)
         except CorruptFile as error:
             log.error("partition cannot be read partition=%s reason=%s", replica.where, error)
+            replica.traffic.failed_fetch_requests += 1
             return _failed(key, ErrorCode.CORRUPT_MESSAGE)
         read = PartitionRead(
             key,
             FetchOutcome(0, partition.high_watermark, replica.log.log_start_offset, found.length),
             partition.last_stable_offset,
         )
-        read.read, read.records = found, found.range
-        if committed and found.length:
-            read.aborted = [
-                FetchResponseAbortedTransaction(
-                    producer_id=aborted.producer_id, first_offset=aborted.first_offset
-                )
-                for aborted in replica.log.aborted_transactions(asked.fetch_offset, end)
-            ]
+        read.read, read.records, read.traffic = found, found.range, replica.traffic
+        if committed:
+            read.transactions = _Transactions(replica, asked.fetch_offset, end)
+            code = _note_aborted(read)
+            if code is not ErrorCode.NONE:
+                read.release()
+                return _failed(key, code)
         read.must_scan = self._version < _FIRST_WITH_ZSTD and found.length > 0
         return read
 
@@ -247,9 +312,43 @@ class FetchReader:
             read.refuse(ErrorCode.CORRUPT_MESSAGE)
             return
         read.read, read.records = None, found.range
+        code = _note_aborted(read)
+        if code is not ErrorCode.NONE:
+            read.refuse(code)
+            return
         read.outcome = read.outcome._replace(records_length=found.length)
         if read.must_scan and _holds_zstd(read):
             read.refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+def _sent_on(key: PartitionKey, replica: Replica, preferred: int) -> PartitionRead:
+    """Answer with another replica in place of records."""
+    partition = replica.partition
+    outcome = FetchOutcome(
+        0,
+        partition.high_watermark,
+        replica.log.log_start_offset,
+        0,
+        preferred_read_replica=preferred,
+    )
+    return PartitionRead(key, outcome, partition.last_stable_offset)
+
+
+def _note_aborted(read: PartitionRead) -> ErrorCode:
+    """Learn which transactions were aborted, or return the error to answer: without them nothing may be shown."""
+    try:
+        read.note_aborted()
+    except (OSError, Gone) as error:
+        log.warning("aborted transactions not read partition=%s reason=%s", read.key, error)
+        code = ErrorCode.KAFKA_STORAGE_ERROR
+    except CorruptFile as error:
+        log.error("partition cannot be read partition=%s reason=%s", read.key, error)
+        code = ErrorCode.CORRUPT_MESSAGE
+    else:
+        return ErrorCode.NONE
+    if read.traffic is not None:
+        read.traffic.failed_fetch_requests += 1
+    return code
 
 
 def _failed(key: PartitionKey, code: ErrorCode) -> PartitionRead:

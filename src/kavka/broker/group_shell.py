@@ -2,245 +2,129 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
 from kavka.broker.replica import Replica
-from kavka.core.group.events import Event
-from kavka.core.group.records import Record
+from kavka.broker.shard_shell import ShardShell, Undecided
+from kavka.core.group.events import Event, Reply
+from kavka.core.group.records import OffsetRecord, PendingOffsetRecord, Record, TransactionEnd
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.shard import GroupShard
 from kavka.core.group.step import GroupDecision
 from kavka.core.group.stored import from_bytes, to_bytes
-from kavka.core.machine import Token
+from kavka.core.machine import Answer, Decision
+from kavka.doors import Clock, Disk
 from kavka.errors import ErrorCode
-from kavka.storage.failures import CorruptFile, OffsetOutOfRange
-from kavka.wire.codec import CorruptFrame
 from kavka.wire.records.batch import BatchBuilder, decode_records
 from kavka.wire.records.compression import Compression
-from kavka.wire.records.corrupt import CorruptBatch
-from kavka.wire.records.header import walk_complete
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
-
-log = logging.getLogger(__name__)
-
-_LOAD_BYTES = 64 * 1024
-_SLICE_MS = 2
+from kavka.wire.records.control import ControlType, decode_end_marker
+from kavka.wire.records.header import BatchHeader
 
 
-class _Undecided:
-    """A decision whose records are in the log and not committed yet."""
+class GroupShell(ShardShell[Event, Record, Answer[Reply]]):
+    """The shell of one `GroupShard`."""
 
-    __slots__ = ("decision", "end_offset")
-
-    def __init__(self, decision: GroupDecision, end_offset: int) -> None:
-        self.decision = decision
-        self.end_offset = end_offset
-
-
-class GroupShell:
-    """The shell of one `GroupShard`. Its leader epoch is fixed: another leadership is another shard."""
-
-    def __init__(self, broker: Broker, replica: Replica, settings: GroupSettings) -> None:
-        """Load nothing before `start`."""
+    def __init__(
+        self,
+        replica: Replica,
+        settings: GroupSettings,
+        compression: Compression,
+        commit_timeout_ms: int,
+        clock: Clock,
+        disk: Disk,
+    ) -> None:
+        """Load nothing before `start`; `commit_timeout_ms` is `offsets.commit.timeout.ms`."""
         self.machine = GroupShard(settings)
-        self._broker = broker
-        self._replica = replica
-        self._epoch = replica.partition.leader_epoch
-        self._compression = Compression(broker.config.integer("offsets.topic.compression.codec"))
-        self._tokens: dict[Token, asyncio.Future[Any]] = {}
-        self._next_token = 0
-        self._undecided: deque[_Undecided] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms: int | None = None
-        self._loading: asyncio.Task[None] | None = None
-        self._stopped = False
-        self._began_ms = broker.clock.now_ms() - broker.clock.tick_ms()
+        super().__init__(replica, self.machine, compression, commit_timeout_ms, clock, disk)
+        self._ends_while_loading: list[tuple[TransactionEnd, int]] = []
+        self._is_lost = False  # could not be loaded, and never will be
 
-    def _now_ms(self) -> int:
-        """Return the wall clock's time of this leadership's begin, carried on by the clock that never jumps.
-
-        Sessions must not end because somebody set the clock.
-        """
-        return self._began_ms + self._broker.clock.tick_ms()
-
-    # -- life
-
-    def start(self) -> None:
-        """Load in the background; an empty partition is loaded at once."""
-        if self._replica.log.log_end_offset == self._replica.log.log_start_offset:
-            self._loaded()
+    def marker_appended(self, producer_id: int, *, committed: bool, end_offset: int) -> None:
+        """Learn that the partition has the marker of a transaction: it decides about offsets when it is committed."""
+        end = TransactionEnd(producer_id, committed)
+        if self._is_lost:
+            return  # another leader will find the marker in the log
+        if self.machine.is_loading:
+            self._ends_while_loading.append((end, end_offset))
         else:
-            self._loading = asyncio.get_running_loop().create_task(self._load())
+            self._await_end(end, end_offset)
+            self.commit_ready()
 
-    def stop(self) -> None:
-        """Answer NOT_COORDINATOR to all who wait, and forget everything."""
-        self._stopped = True
-        if self._loading is not None:
-            self._loading.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
-        self._leave(self.machine.resign(self._now_ms()))
-        for future in self._tokens.values():
-            if not future.done():
-                future.set_result(ErrorCode.NOT_COORDINATOR)
-        self._tokens.clear()
-        self._undecided.clear()
+    def _await_end(self, end: TransactionEnd, end_offset: int) -> None:
+        """Put the end of a transaction in line behind what was appended before it."""
+        deadline_ms = self._now_ms() + self._append_timeout_ms
+        self._undecided.append(Undecided(Decision((end,)), end_offset, deadline_ms))
 
     async def _load(self) -> None:
-        """Bring the machine up to the end of the partition, then serve.
-
-        As in Kafka, damage on the way does not keep the groups from being served with what was read. A directory that
-        fails resigns this shard.
-        """
-        try:
-            await self._replay_log()
-        except OSError as error:
-            log.error("group shard not loaded partition=%s reason=%s", self._replica.where, error)
-            return
-        except (CorruptFile, CorruptBatch, CorruptFrame) as error:
-            where = self._replica.where
-            log.error("group shard loaded up to damage only partition=%s reason=%s", where, error)
-        if not self._stopped:
-            self._loaded()
-
-    async def _replay_log(self) -> None:
-        """Replay the partition up to its end, in slices of the loop's time."""
-        started_ms = self._broker.clock.tick_ms()
-        offset = self._replica.log.log_start_offset
-        end = self._replica.log.log_end_offset
-        count = 0
-        while offset < end:
-            try:
-                read = self._replica.log.read(offset, _LOAD_BYTES, end, True)
-                if not read.is_cached:
-                    read = await read.load(self._broker.host.disk)
-            except OffsetOutOfRange:
-                offset = self._replica.log.log_start_offset
-                continue
-            if read.range is None:
-                break
-            try:
-                data = read.range.file.read_at(read.range.length, read.range.position)
-            finally:
-                read.range.release()
-            reached = await self._replay(data)
-            if reached is None:
-                break
-            offset = reached
-            count += 1
-        took_ms = self._broker.clock.tick_ms() - started_ms
-        log.info(
-            "group shard loaded partition=%s reads=%d took_ms=%d",
-            self._replica.where,
-            count,
-            took_ms,
-        )
-
-    async def _replay(self, data: bytes) -> int | None:
-        """Apply the records of whole batches; return the offset after them, None when there is none."""
-        reached: int | None = None
-        slice_end = self._broker.clock.tick_ms() + _SLICE_MS
-        for header in walk_complete(data):
-            if not header.is_control:
-                for stored in decode_records(data, header):
-                    record = None if stored.key is None else from_bytes(stored.key, stored.value)
-                    if record is not None:
-                        self.machine.apply(record)
-            reached = header.last_offset + 1
-            if self._broker.clock.tick_ms() >= slice_end:
-                await asyncio.sleep(0)
-                slice_end = self._broker.clock.tick_ms() + _SLICE_MS
-        return reached
+        """Load; without success nothing is kept that only loading would have used up."""
+        await super()._load()
+        if self.machine.is_loading:
+            self._is_lost = True
+            self._ends_while_loading.clear()
 
     def _loaded(self) -> None:
-        self._run(self.machine.loaded(self._now_ms()))
-        self._set_timer()
-
-    # -- events
-
-    def ask(self, make: Callable[[Token], Event]) -> asyncio.Future[Any]:
-        """Tell the machine the event that `make` builds around a new token; the future gets the reply."""
-        token = self._next_token
-        self._next_token += 1
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._tokens[token] = future
-        self.tell(make(token))
-        return future
-
-    def tell(self, event: Event) -> None:
-        """Tell the machine an event."""
-        self._run(self.machine.handle(event, self._now_ms()))
-        self._set_timer()
-
-    def _run(self, decision: GroupDecision) -> None:
-        if not decision:
-            return
-        end_offset = 0
-        if decision.records:
-            outcome = self._replica.append_internal(self._encode(decision.records))
-            if outcome.error is not ErrorCode.NONE:
-                where, code = self._replica.where, outcome.error
-                log.warning("group decision not stored partition=%s error=%s", where, code.name)
-                self._run(self.machine.failed(decision, code, self._now_ms()))
-                return
-            end_offset = outcome.end_offset
-        self._undecided.append(_Undecided(decision, end_offset))
+        """Serve. A marker that came meanwhile may have been loaded, too, which changes nothing."""
+        ends, self._ends_while_loading = self._ends_while_loading, []
+        for end, end_offset in ends:
+            self._await_end(end, end_offset)
+        super()._loaded()
         self.commit_ready()
 
-    def commit_ready(self) -> None:
-        """Apply and answer, in order, the decisions whose records the high watermark has passed."""
-        high_watermark = self._replica.partition.high_watermark
-        while self._undecided and self._undecided[0].end_offset <= high_watermark:
-            decision = self._undecided.popleft().decision
-            for record in decision.records:
+    def _replay_batch(self, data: bytes, header: BatchHeader) -> None:
+        """Apply a batch of the log: in transactions, offsets are pending until the control batch decides."""
+        if header.is_control:
+            marker = decode_end_marker(data, header)
+            if marker is not None:
+                committed = marker.control_type is ControlType.COMMIT
+                self.machine.apply(TransactionEnd(header.producer_id, committed))
+            return
+        for stored in decode_records(data, header):
+            record = None if stored.key is None else from_bytes(stored.key, stored.value)
+            if header.is_transactional and isinstance(record, OffsetRecord):
+                self.machine.apply(_pending(record, header))
+            elif record is not None:
                 self.machine.apply(record)
-            self._leave(decision)
-        self._set_timer()
 
-    def _leave(self, decision: GroupDecision) -> None:
-        for answer in decision.effects:
-            future = self._tokens.pop(answer.token, None)
-            if future is not None and not future.done():
-                future.set_result(answer.reply)
-
-    def _encode(self, records: tuple[Record, ...]) -> bytearray:
+    def _encode(self, decision: GroupDecision) -> bytearray:
+        """Return the batch of a decision; what a transaction commits is in a transactional one of its producer."""
+        first = decision.records[0]
+        if not isinstance(first, PendingOffsetRecord):
+            return super()._encode(decision)
         builder = BatchBuilder()
         now_ms = self._now_ms()
-        for record in records:
-            key, value = to_bytes(record)
-            builder.append(key, value, now_ms)
-        return builder.build(self._compression)
+        for record in decision.records:
+            builder.append(*to_bytes(record), now_ms)
+        return builder.build(
+            self._compression,
+            producer_id=first.producer_id,
+            producer_epoch=first.producer_epoch,
+            base_sequence=0,
+            transactional=True,
+        )
 
-    # -- time
+    def _from_bytes(self, key: bytes, value: bytes | None) -> Record | None:
+        return from_bytes(key, value)
 
-    def _set_timer(self) -> None:
-        if self._stopped:
-            return
-        deadline_ms = self.machine.deadline_ms()
-        if deadline_ms == self._timer_ms and self._timer is not None:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._timer_ms = deadline_ms
-        if deadline_ms is not None:
-            delay_s = max(0, deadline_ms - self._now_ms()) / 1000
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+    def _to_bytes(self, record: Record) -> tuple[bytes, bytes | None]:
+        return to_bytes(record)
 
-    def _tick(self) -> None:
-        """Do what is due, for a slice of the loop's time; the rest follows after others had their turn."""
-        self._timer, self._timer_ms = None, None
-        now_ms = self._now_ms()
-        slice_end = self._broker.clock.tick_ms() + _SLICE_MS
-        while self._broker.clock.tick_ms() < slice_end:
-            deadline_ms = self.machine.deadline_ms()
-            if deadline_ms is None or deadline_ms > now_ms:
-                break
-            self._run(self.machine.tick(now_ms))
-        self._set_timer()
+    def _overdue(self, decision: GroupDecision) -> None:
+        """Refuse as the log would have: who waits is told so at once, whatever waits before it."""
+        refused = self.machine.failed(decision, ErrorCode.REQUEST_TIMED_OUT, self._now_ms())
+        tokens = {effect.token for effect in decision.effects}
+        others = []
+        for effect in refused.effects:
+            if effect.token in tokens:
+                self._settle(effect.token, effect.reply)
+            else:
+                others.append(effect)
+        self._run(Decision(refused.records, tuple(others)))
+
+
+def _pending(record: OffsetRecord, header: BatchHeader) -> PendingOffsetRecord:
+    return PendingOffsetRecord(
+        record.group_id,
+        record.topic,
+        record.partition,
+        record.value,
+        header.producer_id,
+        header.producer_epoch,
+    )

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
+from kavka.broker.config import BrokerConfig
+from kavka.broker.replicas import Replicas
 from kavka.core.znodes import ZnodeError
+from kavka.doors import Chance
 from kavka.ids import BrokerId, uuid_text
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import Registry, RegistryRefused, ensure_path
 from kavka.storage.meta_properties import MetaProperties
 from kavka.wire.stored import znodes
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -29,42 +30,54 @@ class Identity(NamedTuple):
     cluster_id: str
 
 
-async def establish_identity(broker: Broker) -> Identity:
+async def establish_identity(
+    config: BrokerConfig, registry: Registry, replicas: Replicas, chance: Chance
+) -> Identity:
     """Find or make the broker id and the cluster id, and write them where they are missing. Raise IdentityError."""
-    found = await broker.replicas.read_meta()
-    cluster_id = await _cluster_id(broker)
-    broker_id = await _broker_id(broker, found)
+    found = await replicas.read_meta()
+    cluster_id = await _cluster_id(registry, found, chance)
+    broker_id = await _broker_id(config, registry, found)
     for path, meta in found.items():
         if meta is not None and meta.cluster_id is not None and meta.cluster_id != cluster_id:
             raise IdentityError(
                 f"The Cluster ID {cluster_id} doesn't match stored clusterId Some({meta.cluster_id}) in "
                 f"meta.properties of {path}. The broker is trying to join the wrong cluster: use another log.dirs."
             )
-    if isinstance(broker.registry, EmbeddedRegistry):
-        await _refuse_others_topics(broker.registry, broker_id)
+    if isinstance(registry, EmbeddedRegistry):
+        await _refuse_others_topics(registry, broker_id)
     identity = Identity(broker_id, cluster_id)
-    await broker.replicas.write_meta(identity.broker_id, identity.cluster_id)
+    await replicas.write_meta(identity.broker_id, identity.cluster_id)
     return identity
 
 
-async def _cluster_id(broker: Broker) -> str:
-    registry = broker.registry
+async def _cluster_id(
+    registry: Registry, found: Mapping[str, MetaProperties | None], chance: Chance
+) -> str:
     stat = await registry.stat(znodes.CLUSTER_ID)
     if stat is not None:
         data, _stat = await registry.get(znodes.CLUSTER_ID)
         return znodes.decode_cluster_id(data)
     known = [
         meta.cluster_id
-        for meta in (await broker.replicas.read_meta()).values()
+        for meta in found.values()
         if meta is not None and meta.cluster_id is not None
     ]
-    cluster_id = known[0] if known else uuid_text(broker.chance.random_bytes(16))
+    cluster_id = known[0] if known else uuid_text(chance.random_bytes(16))
     await ensure_path(registry, "/cluster")
-    await registry.create(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))
+    try:
+        await registry.create(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))
+    except RegistryRefused as refused:
+        if refused.error is not ZnodeError.NODE_EXISTS:
+            raise
+        # Another broker of a new cluster starts at the same time, and was first.
+        data, _stat = await registry.get(znodes.CLUSTER_ID)
+        return znodes.decode_cluster_id(data)
     return cluster_id
 
 
-async def _broker_id(broker: Broker, found: dict[str, MetaProperties | None]) -> BrokerId:
+async def _broker_id(
+    config: BrokerConfig, registry: Registry, found: Mapping[str, MetaProperties | None]
+) -> BrokerId:
     """Return the id of the settings, else the stored one, else a new one."""
     stored = {
         meta.broker_id
@@ -75,7 +88,7 @@ async def _broker_id(broker: Broker, found: dict[str, MetaProperties | None]) ->
         raise IdentityError(
             f"Stored broker ids differ between log.dirs: {sorted(stored)}. They belong to different brokers."
         )
-    asked = broker.config.integer("broker.id")
+    asked = config.integer("broker.id")
     if stored:
         (known,) = stored
         if asked >= 0 and asked != known:
@@ -86,9 +99,7 @@ async def _broker_id(broker: Broker, found: dict[str, MetaProperties | None]) ->
         return BrokerId(known)
     if asked >= 0:
         return BrokerId(asked)
-    return BrokerId(
-        await _generated_id(broker.registry, broker.config.integer("reserved.broker.max.id"))
-    )
+    return BrokerId(await _generated_id(registry, config.integer("reserved.broker.max.id")))
 
 
 async def _refuse_others_topics(registry: Registry, broker_id: BrokerId) -> None:
@@ -113,7 +124,8 @@ async def _generated_id(registry: Registry, largest_reserved: int) -> int:
     A lone broker with an embedded registry is number 0 when nobody else could have had it.
     """
     stat = await registry.stat(znodes.BROKER_SEQUENCE)
-    if stat is not None and stat.version == 0 and not await registry.children(znodes.BROKER_IDS):
+    is_alone = isinstance(registry, EmbeddedRegistry) and stat is not None and stat.version == 0
+    if is_alone and not await registry.children(znodes.BROKER_IDS):
         await registry.set(znodes.BROKER_SEQUENCE, b"")
         return 0
     try:

@@ -5,14 +5,17 @@ Written by the controller's news only; read by every handler. Values are immutab
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+import asyncio
+from collections.abc import Iterable, Set
+from typing import Final, NamedTuple
 
 from kavka.broker.config import Endpoint
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 NO_LEADER = BrokerId(-1)
+_DOUBT_MS: Final = 1000
+_EXPECTED_MS: Final = 30_000
 
 
 class LiveBroker(NamedTuple):
@@ -39,6 +42,8 @@ class PartitionNews(NamedTuple):
     replicas: tuple[BrokerId, ...]
     in_sync_replicas: tuple[BrokerId, ...]
     partition_epoch: int
+    offline_replicas: tuple[BrokerId, ...] = ()
+    """On brokers that are down, or on directories that have failed."""
 
 
 class TopicNews(NamedTuple):
@@ -64,15 +69,85 @@ class MetadataCache:
         self.brokers: dict[BrokerId, LiveBroker] = {}
         self.topics: dict[str, TopicNews] = {}
         self._names: dict[TopicId, str] = {}
+        self._doubted: dict[BrokerId, int] = {}
+        self._changes: list[asyncio.Future[None]] = []
+        self._expected: set[str] = set()
+        self._expected_until_ms = 0
+
+    # -- what is still to be told
+
+    def expect(self, topics: Iterable[str], now_ms: int) -> None:
+        """Learn which topics the registry had when this broker started: a controller will tell about them."""
+        self._expected = set(topics)
+        self._expected_until_ms = now_ms + _EXPECTED_MS
+
+    def is_expected(self, topic: str, now_ms: int) -> bool:
+        """Tell whether a topic exists of which no controller has told yet."""
+        return topic in self.expected(now_ms)
+
+    def expected(self, now_ms: int) -> Set[str]:
+        """Return the topics of which no controller has told yet. One deleted meanwhile is not waited for long."""
+        if self._expected and now_ms > self._expected_until_ms:
+            self._expected.clear()
+        return self._expected
+
+    # -- doubts
+
+    def doubt(self, broker: BrokerId, now_ms: int) -> None:
+        """Learn that a connection to a broker broke: whom it leads may soon be led by another.
+
+        A client that lost it, too, asks at the same moment who leads, and would not ask again for a second or more.
+        """
+        if broker in self.brokers:
+            self._doubted[broker] = now_ms
+
+    def trust(self, broker: BrokerId) -> None:
+        """Learn that a broker is reached again."""
+        if self._doubted.pop(broker, None) is not None:
+            self.changed()
+
+    def is_doubted(self, broker: BrokerId, now_ms: int) -> bool:
+        """Tell whether a broker was lost a moment ago, and nothing was heard of it since."""
+        if not self._doubted:
+            return False
+        since_ms = self._doubted.get(broker)
+        if since_ms is None:
+            return False
+        if now_ms - since_ms <= _DOUBT_MS and broker in self.brokers:
+            return True
+        del self._doubted[broker]
+        return False
+
+    @property
+    def has_doubts(self) -> bool:
+        """Whether any broker is doubted, perhaps no longer rightly."""
+        return bool(self._doubted)
+
+    def changed(self) -> None:
+        """Wake those who wait for news."""
+        waiting, self._changes = self._changes, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def next_change(self) -> asyncio.Future[None]:
+        """Return a future of the next news."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._changes.append(future)
+        return future
+
+    # -- topics
 
     def put_topic(self, topic: TopicNews) -> None:
         """Learn of a topic, or of a change to it."""
         self.topics[topic.name] = topic
+        self._expected.discard(topic.name)
         if topic.topic_id != NO_TOPIC_ID:
             self._names[topic.topic_id] = topic.name
 
     def remove_topic(self, name: str) -> None:
         """Forget a topic."""
+        self._expected.discard(name)
         topic = self.topics.pop(name, None)
         if topic is not None:
             self._names.pop(topic.topic_id, None)
@@ -101,6 +176,10 @@ class MetadataCache:
         found = ((live, live.endpoint(listener_name)) for live in self.brokers.values())
         return [(live, endpoint) for live, endpoint in found if endpoint is not None]
 
-    def offline_of(self, replicas: Iterable[BrokerId]) -> list[BrokerId]:
-        """Return those of `replicas` that are not alive."""
-        return [broker for broker in replicas if broker not in self.brokers]
+    def offline_of(self, news: PartitionNews) -> list[BrokerId]:
+        """Return the replicas of a partition that cannot be reached: their broker is dead, or their directory."""
+        return [
+            replica
+            for replica in news.replicas
+            if replica not in self.brokers or replica in news.offline_replicas
+        ]

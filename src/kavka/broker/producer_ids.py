@@ -1,27 +1,45 @@
 """Producer ids, given out from blocks of a thousand that the registry accounts for (KIP-730).
 
-A block that a crashed broker had not used up is lost; an id is never given out twice.
+    this broker rules, or is alone     takes its blocks from the registry
+    another broker rules               asks it (AllocateProducerIds); from the registry when it cannot be asked
+
+Both ways lead through the version of one znode, so an id is never given out twice. A block that a crashed broker had
+not used up is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
 
 from kavka.core.znodes import ZnodeError
-from kavka.ids import BrokerId, ProducerId
-from kavka.registry.interface import Registry, RegistryRefused
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import ProducerId
+from kavka.registry.interface import RegistryRefused
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from kavka.wire.stored.znodes import PRODUCER_ID_BLOCK, ProducerIdBlock
 
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
 BLOCK_SIZE = 1000
+_ASK_MS: Final = 2_000
+"""How long the controller is waited for: producers wait meanwhile, and the registry knows as well."""
 
 
 class ProducerIds:
     """This broker's supply."""
 
-    def __init__(self, broker_id: BrokerId, registry: Registry) -> None:
+    def __init__(self, broker: Broker) -> None:
         """Take no block before the first id is asked for."""
-        self._broker_id = broker_id
-        self._registry = registry
+        self._broker = broker
         self._next = 0
         self._last = -1
         self._turn = asyncio.Lock()
@@ -30,21 +48,49 @@ class ProducerIds:
         """Return an id that no producer has had. Raise ConnectionError without a registry."""
         async with self._turn:
             if self._next > self._last:
-                await self._take_block()
+                block = await self._another_block()
+                self._next, self._last = block.start, block.end
             given = self._next
             self._next += 1
             return ProducerId(given)
 
-    async def _take_block(self) -> None:
+    async def _another_block(self) -> ProducerIdBlock:
+        broker = self._broker
+        if not broker.controller.is_active and len(broker.metadata.brokers) > 1:
+            block = await self._ask()
+            if block is not None:
+                return block
+        return await self.take_block(broker.broker_id)
+
+    async def _ask(self) -> ProducerIdBlock | None:
+        """Ask the controller for a block; None when it gives none."""
+        broker = self._broker
+        request = AllocateProducerIdsRequest(
+            broker_id=broker.broker_id, broker_epoch=broker.orders.broker_epoch
+        )
+        try:
+            response: AllocateProducerIdsResponse = await broker.controller.send(request, _ASK_MS)
+        except (OSError, KafkaError, CorruptFrame) as error:
+            log.info("producer ids not given by the controller reason=%s", error)
+            return None
+        if response.error_code != ErrorCode.NONE or response.producer_id_len <= 0:
+            code = ErrorCode.of(response.error_code)
+            log.info("producer ids not given by the controller error=%s", code.name)
+            return None
+        start = response.producer_id_start
+        return ProducerIdBlock(broker.broker_id, start, start + response.producer_id_len - 1)
+
+    async def take_block(self, broker_id: int) -> ProducerIdBlock:
+        """Take the next block for a broker from the registry. Raise ConnectionError without one."""
+        registry = self._broker.registry
         while True:
-            data, stat = await self._registry.get(PRODUCER_ID_BLOCK)
+            data, stat = await registry.get(PRODUCER_ID_BLOCK)
             start = ProducerIdBlock.decode(data).end + 1 if data else 0
-            block = ProducerIdBlock(self._broker_id, start, start + BLOCK_SIZE - 1)
+            block = ProducerIdBlock(broker_id, start, start + BLOCK_SIZE - 1)
             try:
-                await self._registry.set(PRODUCER_ID_BLOCK, block.encode(), stat.version)
+                await registry.set(PRODUCER_ID_BLOCK, block.encode(), stat.version)
             except RegistryRefused as refused:
                 if refused.error is ZnodeError.BAD_VERSION:
                     continue  # another broker took this block
                 raise
-            self._next, self._last = block.start, block.end
-            return
+            return block

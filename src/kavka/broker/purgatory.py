@@ -32,6 +32,7 @@ class Purgatory:
         """`max_requests` bounds how many wait; one more is finished at once."""
         self._clock = clock
         self._delayed: DelayedOperations[Hashable, WaitingRequest] = DelayedOperations(max_requests)
+        self._keys = self._delayed.keys
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
 
@@ -58,6 +59,8 @@ class Purgatory:
 
     def touched(self, key: Hashable) -> None:
         """Finish the requests of `key` that are complete now."""
+        if key not in self._keys:
+            return  # nearly always: this is asked for each batch
         for request in self._delayed.touched(key):
             request.finish()
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, Protocol
 
-from kavka.core.partition import Partition
-from kavka.core.producer_state import Duplicate
+from kavka.broker.traffic import TopicTraffic
+from kavka.core.partition import Partition, Role
+from kavka.core.producer_state import Duplicate, Verification
 from kavka.doors import Clock
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -16,6 +18,7 @@ from kavka.settings.declaration import Value
 from kavka.storage.failures import LogDirectoryFailed
 from kavka.storage.log import Log
 from kavka.wire.records.compression import Compression
+from kavka.wire.records.control import EndMarker, encode_end_marker
 from kavka.wire.records.header import (
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -23,11 +26,13 @@ from kavka.wire.records.header import (
     assign,
     read_header,
 )
-from kavka.wire.records.validate import BatchRules, Refusal, prepare_produced
+from kavka.wire.records.validate import BatchRules, Refusal, number_produced
 
 log = logging.getLogger(__name__)
 
 ACKS_ALL = -1
+UNVERIFIED = Verification(-1, -1, 0)
+"""In place of one where `transaction.partition.verification.enable` is off."""
 
 
 class AppendOutcome(NamedTuple):
@@ -43,6 +48,19 @@ class AppendOutcome(NamedTuple):
     """Not None while the bytes wait for a slow disk."""
     message: str | None = None
     record_errors: Sequence[tuple[int, str | None]] = ()
+    leader_epoch: int = -1
+    """Of the leader that appended; acks=all counts in it."""
+
+
+class Watcher(Protocol):
+    """Who is told of everything that happens to a replica: a follower that fetches it, a move to another directory."""
+
+    def touch(self, *, can_wait: bool = False) -> None:
+        """Learn that the end, the high watermark, the log start offset or the leadership moved. Must not raise.
+
+        `can_wait`: only the high watermark did, for which nobody needs to hurry.
+        """
+        ...
 
 
 class Replica:
@@ -54,44 +72,73 @@ class Replica:
         log: Log,
         clock: Clock,
         moved: Callable[[TopicPartition], None],
+        traffic: TopicTraffic,
     ) -> None:
         """`moved` is told whenever more can be read: the high watermark or the log start offset moved."""
         self.partition = partition
         self.log = log
         self.where = partition.topic_partition
+        self.traffic = traffic
+        self.leader_high_watermark = -1
+        """As the leader's last answer said, while this broker follows."""
         self.appended_bytes = 0
         """Bytes that became readable since the start; fetches that wait for bytes count by it."""
+        self.turn = asyncio.Lock()
+        """Held while the log is cut, or the role changes: both wait for the disk."""
+        self.watchers: dict[Watcher, None] = {}
+        self.is_stopped = False
+        """Whether the controller has told this broker to follow no longer, in the present leader epoch."""
+        self.is_frozen = False
+        """Whether nothing may be appended, for the moment in which another log, or another leader, takes over."""
+        self.cuts = 0
+        """How often the log was cut: what was copied of it before may be of another history."""
         self._clock = clock
         self._moved = moved
         self._rules = BatchRules()
+        self._stamps = False
 
-    def configure(self, values: Mapping[str, Value], *, is_internal: bool) -> None:
+    def configure(self, values: Mapping[str, Value]) -> None:
         """Obey the topic's settings from the next append on."""
         self._rules = batch_rules(values)
+        self._stamps = self._rules.timestamp_type is TimestampType.LOG_APPEND_TIME
         minimum = values["min.insync.replicas"]
         assert isinstance(minimum, int)
-        self.partition.min_insync_replicas = 1 if is_internal else minimum
+        self.partition.min_insync_replicas = minimum
 
     # -- appending
 
-    def append(self, records: memoryview | bytearray, acks: int, version: int) -> AppendOutcome:
+    def append(
+        self,
+        records: memoryview | bytearray,
+        acks: int,
+        version: int,
+        verification: Verification | None = None,
+    ) -> AppendOutcome:
         """Append what a client produced: one batch, judged, numbered and written, or refused whole.
 
         The batch is patched in place, so `records` must be writable and is the log's until it is written.
+        Transactional ones need a `verification` that is valid, or UNVERIFIED.
         """
         partition = self.partition
-        if not partition.is_leader:
+        if partition.role is not Role.LEADER or self.is_frozen:
             return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and not partition.has_enough_replicas:
             return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS)
         now_ms = self._clock.now_ms()
-        prepared = prepare_produced(records, self._rules, now_ms, version)
-        if isinstance(prepared, Refusal):
+        numbered = number_produced(
+            records,
+            self._rules,
+            now_ms,
+            version,
+            self.log.log_end_offset,
+            partition.leader_epoch,
+        )
+        if isinstance(numbered, Refusal):
             return AppendOutcome(
-                prepared.code, message=prepared.message, record_errors=prepared.record_errors
+                numbered.code, message=numbered.message, record_errors=numbered.record_errors
             )
-        buffer, (header,) = prepared
-        if header.attributes & TRANSACTIONAL_BIT:
+        buffer, header = numbered
+        if header.attributes & TRANSACTIONAL_BIT and verification is None:
             # A transaction that nobody coordinates would never end, and hold the last stable offset for ever.
             code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             return AppendOutcome(code, message="A transactional batch without transactional id")
@@ -99,48 +146,89 @@ class Replica:
             verdict = self.log.producers.check(header)
             if isinstance(verdict, Duplicate):
                 return self._duplicate(verdict)
+            if verdict is None and verification is not None:
+                verdict = self._check_verified(header, verification)
             if verdict is not None:
                 return AppendOutcome(verdict)
         return self._append(buffer, header, now_ms if self._stamps else -1)
 
-    @property
-    def _stamps(self) -> bool:
-        return self._rules.timestamp_type is TimestampType.LOG_APPEND_TIME
+    def _check_verified(self, header: BatchHeader, verification: Verification) -> ErrorCode | None:
+        """Judge a batch of a producer with transactional id; None takes it."""
+        if verification is UNVERIFIED or not header.attributes & TRANSACTIONAL_BIT:
+            return None
+        return self.log.producers.check_verified(header, verification)
 
     def _append(
         self, records: memoryview | bytearray, header: BatchHeader, append_time_ms: int = -1
     ) -> AppendOutcome:
-        """Number a batch that was judged, and write it."""
-        header = assign(records, header, self.log.log_end_offset, self.partition.leader_epoch)
+        """Write a batch that was judged and numbered."""
+        leader_epoch = self.partition.leader_epoch
         try:
-            appended = self.log.append(records, (header,), self.partition.leader_epoch)
+            appended = self.log.append(records, (header,), leader_epoch)
         except LogDirectoryFailed as error:
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
-        size = header.size
-        if appended.written is None:
-            self._advance(size)
+        traffic = self.traffic
+        traffic.produce_requests += 1
+        traffic.messages_in += header.last_offset_delta + 1
+        traffic.bytes_in += header.size
+        written = appended.written
+        if written is None:
+            self._advance(header.size)
         else:
-            appended.written.add_done_callback(lambda done: self._written(done, size))
-        return AppendOutcome(
-            ErrorCode.NONE,
-            appended.base_offset,
-            append_time_ms,
-            self.log.log_start_offset,
-            appended.last_offset + 1,
-            appended.written,
+            written.add_done_callback(partial(self._written, header.size))
+        base_offset = header.base_offset
+        # Not by the constructor, which takes three times as long: this is done for each batch.
+        return tuple.__new__(
+            AppendOutcome,
+            (
+                ErrorCode.NONE,
+                base_offset,
+                append_time_ms,
+                self.log.log_start_offset,
+                base_offset + header.last_offset_delta + 1,
+                written,
+                None,
+                (),
+                leader_epoch,
+            ),
         )
 
     def append_internal(self, records: bytearray) -> AppendOutcome:
         """Append a batch that this broker made itself, for an internal topic."""
-        if not self.partition.is_leader:
-            return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         header = read_header(records)
-        if header.size > self._rules.max_message_bytes:
-            return AppendOutcome(ErrorCode.RECORD_LIST_TOO_LARGE)
-        return self._append(records, header)
+        error = self._internal_error()
+        if error is None and header.size > self._rules.max_message_bytes:
+            error = ErrorCode.RECORD_LIST_TOO_LARGE
+        if error is None and header.producer_id >= 0:
+            error = self.log.producers.check_coordinator(header.producer_id, header.producer_epoch)
+        return self._append_own(records, header) if error is None else AppendOutcome(error)
+
+    def append_marker(
+        self, producer_id: int, producer_epoch: int, marker: EndMarker
+    ) -> AppendOutcome:
+        """Append the end of a transaction, unless a newer producer or coordinator was here already."""
+        producers = self.log.producers
+        error = self._internal_error() or producers.check_marker(
+            producer_id, producer_epoch, marker.coordinator_epoch
+        )
+        if error is not None:
+            return AppendOutcome(error)
+        now_ms = self._clock.now_ms()
+        batch = encode_end_marker(marker, producer_id, producer_epoch, now_ms)
+        return self._append_own(batch, read_header(batch))
+
+    def _internal_error(self) -> ErrorCode | None:
+        if not self.partition.is_leader or self.is_frozen:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return None if self.partition.has_enough_replicas else ErrorCode.NOT_ENOUGH_REPLICAS
+
+    def _append_own(self, records: bytearray, header: BatchHeader) -> AppendOutcome:
+        end_offset, epoch = self.log.log_end_offset, self.partition.leader_epoch
+        return self._append(records, assign(records, header, end_offset, epoch))
 
     def _duplicate(self, written: Duplicate) -> AppendOutcome:
         """Answer a batch that is in the log already as the first time, and no sooner than that."""
+        self.traffic.produce_requests += 1
         return AppendOutcome(
             ErrorCode.NONE,
             written.base_offset,
@@ -148,9 +236,10 @@ class Replica:
             self.log.log_start_offset,
             written.last_offset + 1,
             self.log.pending(written.last_offset + 1),
+            leader_epoch=self.partition.leader_epoch,
         )
 
-    def _written(self, done: asyncio.Future[None], size: int) -> None:
+    def _written(self, size: int, done: asyncio.Future[None]) -> None:
         if not done.cancelled() and done.exception() is None:
             self._advance(size)
 
@@ -158,11 +247,74 @@ class Replica:
         """Bytes are in the page cache: the high watermark may move."""
         self.appended_bytes += size
         end_offset = self.log.written_offset
-        if end_offset > self.partition.log_end_offset:
-            has_moved = self.partition.appended(end_offset, self._clock.tick_ms())
-            self.note_transactions()
+        partition = self.partition
+        if end_offset > partition.log_end_offset:
+            # Only followers make it matter when this is.
+            now_ms = self._clock.tick_ms() if partition.followers else 0
+            has_moved = partition.appended(end_offset, now_ms)
+            if self.log.producers.has_transactions or partition.first_unstable_offset is not None:
+                self.note_transactions()
             if has_moved:
                 self._moved(self.where)
+            if self.watchers:
+                self.touch_watchers()
+
+    def touch_watchers(self, *, can_wait: bool = False) -> None:
+        """Tell those who watch."""
+        for watcher in list(self.watchers):
+            watcher.touch(can_wait=can_wait)
+
+    def high_watermark_moved(self) -> None:
+        """Tell everybody that the high watermark was moved by a follower's fetch, or by the in-sync set."""
+        self.note_transactions()
+        self._moved(self.where)
+        self.touch_watchers(can_wait=True)
+
+    # -- following
+
+    def role_changed(self) -> None:
+        """Learn that the partition has begun to lead, or to follow, in a new leader epoch."""
+        self.note_transactions()
+        if self.partition.is_leader:
+            self.log.assign_epoch(self.partition.leader_epoch, self.log.log_end_offset)
+        self.touch_watchers()
+
+    def note_written(self) -> None:
+        """Let the replication know what is written; what was queued is told by a callback of its own, later."""
+        self._advance(0)
+
+    def followed(self, size: int, leader_high_watermark: int, leader_log_start_offset: int) -> None:
+        """Adopt what the leader's answer said; its records, `size` bytes, are written."""
+        partition, log_of = self.partition, self.log
+        self.appended_bytes += size
+        self.traffic.replication_bytes_in += size
+        if partition.broker_id in partition.adding_replicas:
+            self.traffic.reassignment_bytes_in += size
+        self.leader_high_watermark = leader_high_watermark
+        has_moved = partition.follower_appended(log_of.written_offset, leader_high_watermark)
+        if leader_log_start_offset > log_of.log_start_offset:
+            start = min(leader_log_start_offset, partition.high_watermark)
+            has_moved = self._follow_log_start(start) or has_moved
+        if has_moved:
+            self.high_watermark_moved()
+
+    def _follow_log_start(self, offset: int) -> bool:
+        self.log.delete_before(offset, self.partition.high_watermark)
+        return self.partition.log_start_moved(self.log.log_start_offset)
+
+    def truncated(self) -> None:
+        """Learn that the log was cut by the leader's epochs."""
+        self.cuts += 1
+        self.partition.truncated(self.log.log_end_offset)
+        self.note_transactions()
+        self.touch_watchers()
+
+    def restarted(self) -> None:
+        """Learn that the log was emptied and begins where the leader's does."""
+        self.cuts += 1
+        self.partition.restarted_at(self.log.log_end_offset)
+        self.note_transactions()
+        self.touch_watchers()
 
     def note_transactions(self) -> None:
         """Learn from the log where the last stable offset is; those that ended below the high watermark are over."""
@@ -190,9 +342,12 @@ class Replica:
         return self.log.config.cleanup_policy
 
     def note_log_start(self) -> None:
-        """Tell the replication where the log begins now."""
+        """Tell the replication where the log begins now; while a follower's is cut, who cuts it does."""
+        if self.turn.locked() and not self.partition.is_leader:
+            return
         if self.partition.log_start_moved(self.log.log_start_offset):
             self._moved(self.where)
+            self.touch_watchers()
 
 
 def batch_rules(values: Mapping[str, Value]) -> BatchRules:

@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kavka.broker.groups import OFFSETS_TOPIC
-from kavka.broker.metadata import INTERNAL_TOPICS, PartitionNews
 from kavka.broker.replica import Replica
+from kavka.broker.traffic import Traffic
 from kavka.core.partition import Partition, PartitionState
 from kavka.errors import ErrorCode
-from kavka.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from kavka.settings.declaration import Value
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed
-from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
 from kavka.storage.log_store import DirectoryReport, LogStore
 from kavka.storage.meta_properties import MetaProperties
+from kavka.storage.stray import IsStray
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
+    from kavka.broker.replication.both_sides import Replication
+    from kavka.broker.replication.moving import Moves
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +44,15 @@ class Replicas:
             )
             for path in config.log_directories
         ]
-        self.store = LogStore(directories, lambda topic: log_config(broker.configs.topic(topic)))
+        self.store = LogStore(
+            directories,
+            lambda topic: log_config(broker.configs.topic(topic)),
+            loads_at_once=config.integer("num.recovery.threads.per.data.dir"),
+        )
+        self.traffic = Traffic()
         self._hosted: dict[TopicPartition, Replica] = {}
+        self._replication: Replication | None = None
+        self._moves: Moves | None = None
         self._is_open = False
         self.on_all_failed: Callable[[str], None] | None = None
         """Told once when no log directory is left, or the registry's: the broker must stop."""
@@ -55,9 +64,9 @@ class Replicas:
         self._is_open = True
         await self.store.lock()
 
-    async def load(self) -> None:
+    async def load(self, is_stray: IsStray) -> None:
         """Load the logs, with their topics' settings, recovering those that were not closed cleanly."""
-        await self.store.load()
+        await self.store.load(is_stray)
         for where, recovery in self.store.recoveries.items():
             report = log.warning if recovery.cut_bytes else log.info
             report(
@@ -94,20 +103,27 @@ class Replicas:
             if directory.failure is None and await directory.read_meta() is None:
                 await directory.write_meta(MetaProperties(broker_id, cluster_id))
 
-    def describe_directories(self) -> list[DirectoryReport]:
+    async def describe_directories(self) -> list[DirectoryReport]:
         """Return all directories with the sizes of their logs."""
-        return self.store.describe()
+        return await self.store.describe()
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         """Partitions of a failed directory refuse everything; the broker ends when nothing is left to serve."""
         for where, replica in self._hosted.items():
             if replica.log.directory is directory:
-                self._broker.metadata.lose_leader(where)
-                if where.topic == OFFSETS_TOPIC:
-                    self._broker.groups.resign(where.partition)
+                if replica.partition.is_leader:
+                    self._broker.metadata.lose_leader(where)
+                if self._replication is not None:
+                    self._replication.unfollow(where)
+                replica.touch_watchers()
+                coordinators = self._broker.coordinators.get(where.topic)
+                if coordinators is not None:
+                    coordinators.resign(where.partition)
                 self._broker.produce_purgatory.release(where)
                 self._broker.fetch_purgatory.release(where)
-        is_registrys = directory is self.store.directories[0]
+        if self._broker.registration is not None:
+            self._broker.controller.log_directory_failed()
+        is_registrys = self._broker.keeps_registry and directory is self.store.directories[0]
         gone = all(other.failure is not None for other in self.store.directories)
         if (is_registrys or gone) and self.on_all_failed is not None:
             self.on_all_failed(f"log directory {directory.path} failed: {directory.failure}")
@@ -132,14 +148,48 @@ class Replicas:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    async def lead(self, where: TopicPartition, topic_id: TopicId, news: PartitionNews) -> None:
-        """Lead a partition from now on, making its log when there is none. Raise OSError."""
+    async def obey(
+        self, where: TopicPartition, state: PartitionState, *, is_new: bool
+    ) -> ErrorCode:
+        """Lead or follow a partition as the controller says, making its log when there is none.
+
+        Who has every directory makes any log; with one offline only a new partition's, since the log may be in there.
+        """
+        replica = self._hosted.get(where)
+        if replica is None:
+            made = await self._host(where, state.topic_id, is_new=is_new)
+            if isinstance(made, ErrorCode):
+                return made
+            replica = made
+        if replica.log.directory.failure is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        async with replica.turn:
+            if not replica.log.directory.writes.is_idle:
+                # Nothing more is appended, else a slow disk and busy producers would keep a deposed leader for ever.
+                replica.is_frozen = True
+                try:
+                    await replica.log.directory.writes.reached()
+                finally:
+                    replica.is_frozen = False
+            return self._become(replica, state)
+
+    async def _host(
+        self, where: TopicPartition, topic_id: TopicId, *, is_new: bool
+    ) -> Replica | ErrorCode:
+        """Open or make the log, and begin with what the checkpoints say."""
         values = self._broker.configs.topic(where.topic)
         config = log_config(values)
+        is_known = self.store.get(where) is not None
+        if not is_new and not is_known and self._has_offline_directory():
+            return ErrorCode.KAFKA_STORAGE_ERROR
         try:
-            partition_log = await self.store.create(where, topic_id, config)
-        except CorruptFile as error:
-            raise OSError(str(error)) from error
+            known_id = None if topic_id == NO_TOPIC_ID else topic_id
+            partition_log = await self.store.create(where, known_id, config)
+        except (CorruptFile, OSError) as error:
+            log.error("partition offline partition=%s reason=%s", where, error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if NO_TOPIC_ID != topic_id != (partition_log.topic_id or topic_id):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
         partition_log.config = config
         partition = Partition(
             where,
@@ -147,52 +197,166 @@ class Replicas:
             log_start_offset=partition_log.log_start_offset,
             log_end_offset=partition_log.written_offset,
             high_watermark=self.store.high_watermarks.get(where, 0),
+            max_lag_ms=self._broker.configs.broker_integer("replica.lag.time.max.ms"),
         )
-        replica = Replica(partition, partition_log, self._broker.clock, self._moved)
-        is_internal = where.topic in INTERNAL_TOPICS
-        replica.configure(values, is_internal=is_internal)
-        state = PartitionState(
-            news.leader,
-            LeaderEpoch(news.leader_epoch),
-            news.partition_epoch,
-            news.in_sync_replicas,
-            news.replicas,
-            topic_id=topic_id,
-        )
-        code = partition.become(state, self._broker.clock.tick_ms())
-        assert code is ErrorCode.NONE, code
-        replica.note_transactions()
-        partition_log.assign_epoch(news.leader_epoch, partition_log.log_end_offset)
+        partition.topic_id = partition_log.topic_id or NO_TOPIC_ID
+        partition.is_alive = partial(self._is_alive, where)
+        traffic = self.traffic.join(where.topic)
+        replica = Replica(partition, partition_log, self._broker.clock, self._moved, traffic)
+        replica.configure(values)
         self._hosted[where] = replica
-        if where.topic == OFFSETS_TOPIC:
-            self._broker.groups.lead(replica)
+        if self.store.future(where) is not None:
+            self.moves.resume(replica)
+        return replica
 
-    async def drop_topic(self, topic: str) -> None:
-        """Stop hosting a topic's partitions and delete their logs."""
-        on_disk = [partition_log.topic_partition for partition_log in self.store.of_topic(topic)]
-        hosted = [where for where in self._hosted if where.topic == topic]
-        for where in dict.fromkeys([*hosted, *on_disk]):
-            self._hosted.pop(where, None)
-            if topic == OFFSETS_TOPIC:
-                self._broker.groups.resign(where.partition)
+    def _has_offline_directory(self) -> bool:
+        return any(directory.failure is not None for directory in self.store.directories)
+
+    def _become(self, replica: Replica, state: PartitionState) -> ErrorCode:
+        """Change the role; who waits for something of the old one is released. A leader that stays one just goes on."""
+        where, partition = replica.where, replica.partition
+        replica.note_written()
+        is_filled_in = partition.topic_id == NO_TOPIC_ID != state.topic_id
+        if is_filled_in and state.leader_epoch == partition.leader_epoch:
+            # The same state once more, with the topic id that an older controller did not know.
+            partition.topic_id = state.topic_id
+            return ErrorCode.NONE
+        stays_leader = partition.is_leader
+        code = partition.become(state, self._broker.clock.tick_ms())
+        if code is not ErrorCode.NONE:
+            is_same = state.leader_epoch == partition.leader_epoch
+            if not (is_same and replica.is_stopped and not partition.is_leader):
+                return code
+            # It was stopped because the controller lost sight of this broker; that raised no epoch out of sync.
+            replica.is_stopped = False
+            self.replication.follow(replica)
+            return ErrorCode.NONE
+        replica.is_stopped = False
+        if self._replication is not None:
+            self._replication.unfollow(where)
+        stays_leader = stays_leader and partition.is_leader
+        replica.role_changed()
+        coordinators = self._broker.coordinators.get(where.topic)
+        if coordinators is not None and not stays_leader:
+            if partition.is_leader:
+                coordinators.lead(replica)
+            else:
+                coordinators.resign(where.partition)
+        if stays_leader:
+            self._moved(where)  # a smaller in-sync set may be all that somebody waited for
+        else:
             self._broker.produce_purgatory.release(where)
-            self._broker.fetch_purgatory.release(where)
-            try:
-                await self.store.delete(where)
-            except LogDirectoryFailed as error:
-                # The topic is gone all the same: its other partitions and its znodes must not stay.
-                log.warning("log of a deleted topic stays partition=%s reason=%s", where, error)
+        self._broker.fetch_purgatory.release(where)
+        if not partition.is_leader:
+            self.replication.follow(replica)
+        elif len(partition.replicas) > 1:
+            self.replication.in_sync_sets.start()
+        return ErrorCode.NONE
 
-    def topic_deleted(self, topic: str) -> None:
-        """Let the groups forget what they committed for a topic that is gone."""
-        self._broker.groups.topics_deleted((topic,))
+    @property
+    def replication(self) -> Replication:
+        """What replicates; made when another broker is first heard of."""
+        if self._replication is None:
+            from kavka.broker.replication.both_sides import Replication
 
-    def logs_by_topic(self) -> dict[str, dict[int, Log]]:
-        """Return the logs on disk, by topic and partition."""
-        found: dict[str, dict[int, Log]] = {}
+            self._replication = Replication(self._broker)
+        return self._replication
+
+    @property
+    def present_replication(self) -> Replication | None:
+        """What replicates, or None while no other broker was heard of."""
+        return self._replication
+
+    @property
+    def moves(self) -> Moves:
+        """Moves between log directories."""
+        if self._moves is None:
+            from kavka.broker.replication.moving import Moves
+
+            self._moves = Moves(self._broker)
+        return self._moves
+
+    def _is_alive(self, where: TopicPartition, broker: BrokerId) -> bool:
+        """Tell whether a replica can be in sync: brokers that the controller suspects are shown, but offline."""
+        if broker not in self._broker.metadata.brokers:
+            return False
+        news = self._broker.metadata.partition(where)
+        return news is None or broker not in news.offline_replicas
+
+    def brokers_changed(self) -> None:
+        """Learn that other brokers are alive now, or elsewhere."""
+        if self._replication is None and len(self._broker.metadata.brokers) <= 1:
+            return
+        self.replication.brokers_changed()
+        now_ms = self._broker.clock.tick_ms()
+        for replica in self:  # who is dead holds no high watermark back any more
+            if replica.partition.is_leader and replica.partition.advance_high_watermark(now_ms):
+                replica.high_watermark_moved()
+
+    def topic_of(self, topic_id: TopicId) -> str | None:
+        """Return the name of a topic that is known, or hosted, by its id."""
+        name = self._broker.metadata.name_of(topic_id)
+        if name is None:
+            for where, replica in self._hosted.items():
+                if replica.partition.topic_id == topic_id:
+                    return where.topic
+        return name
+
+    def low_watermark_moved(self, where: TopicPartition) -> None:
+        """Wake deletions of records that wait for the other replicas."""
+        self._broker.produce_purgatory.touched(where)
+
+    async def stop(self, where: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
+        """Stop following, and delete the log if so; -1 and -2 are leader epochs that are always obeyed."""
+        replica = self._hosted.get(where)
+        if replica is not None:
+            if replica.log.directory.failure is not None:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            if 0 <= leader_epoch < replica.partition.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+        if self._replication is not None:
+            self._replication.unfollow(where)
+        if not delete:
+            if replica is not None:
+                replica.is_stopped = True
+            return ErrorCode.NONE
+        return ErrorCode.NONE if await self._drop(where) else ErrorCode.KAFKA_STORAGE_ERROR
+
+    async def _drop(self, where: TopicPartition) -> bool:
+        """Host a partition no longer and delete its log; false when the disk does not obey."""
+        replica = self._hosted.pop(where, None)
+        if self._replication is not None:
+            self._replication.unfollow(where)
+        coordinators = self._broker.coordinators.get(where.topic)
+        if coordinators is not None:
+            coordinators.resign(where.partition)
+        self._broker.produce_purgatory.release(where)
+        self._broker.fetch_purgatory.release(where)
+        if self._moves is not None:
+            await self._moves.forget(where)
+        if replica is not None:
+            self.traffic.leave(where.topic)
+            replica.touch_watchers()
+            async with replica.turn:
+                return await self._delete_log(where)
+        return await self._delete_log(where)
+
+    async def _delete_log(self, where: TopicPartition) -> bool:
+        try:
+            await self.store.delete(where)
+        except LogDirectoryFailed as error:
+            log.warning("log of a deleted partition stays partition=%s reason=%s", where, error)
+            return False
+        return True
+
+    def found_logs(self) -> dict[str, dict[int, TopicId | None]]:
+        """Return the logs that a start found, by topic and partition, with the topic ids that they have."""
+        found: dict[str, dict[int, TopicId | None]] = {}
+        for where in self.store.unreadable:
+            found.setdefault(where.topic, {})[where.partition] = None
         for partition_log in self.store:
             where = partition_log.topic_partition
-            found.setdefault(where.topic, {})[where.partition] = partition_log
+            found.setdefault(where.topic, {})[where.partition] = partition_log.topic_id
         return found
 
     def reconfigure(self, topic: str) -> None:
@@ -204,14 +368,15 @@ class Replicas:
             replica = self._hosted.get(TopicPartition(topic, partition))
             if replica is not None:
                 replica.log.config = config
-                replica.configure(values, is_internal=topic in INTERNAL_TOPICS)
+                replica.configure(values)
 
     def _moved(self, where: TopicPartition) -> None:
         """More can be read of a partition: wake who waits for it."""
         self._broker.produce_purgatory.touched(where)
         self._broker.fetch_purgatory.touched(where)
-        if where.topic == OFFSETS_TOPIC:
-            self._broker.groups.committed(where)
+        coordinators = self._broker.coordinators.get(where.topic)
+        if coordinators is not None:
+            coordinators.committed(where)
 
     def __iter__(self) -> Iterator[Replica]:
         """Go over the hosted replicas as they are now."""
@@ -222,8 +387,11 @@ class Replicas:
     async def delete_old_segments(self) -> None:
         """Apply retention everywhere."""
         for number, replica in enumerate(self):
-            if replica.log.directory.failure is None:
-                replica.delete_old_segments()
+            try:
+                if replica.log.directory.failure is None:
+                    replica.delete_old_segments()
+            except LogDirectoryFailed:
+                continue  # said when it failed
             if number % 64 == 63:
                 await asyncio.sleep(0)
 
@@ -255,6 +423,10 @@ class Replicas:
 
     async def close(self, *, is_clean: bool = True) -> None:
         """Flush and close everything, and leave the marker of a clean stop if `is_clean`. Twice is allowed."""
+        if self._replication is not None:
+            await self._replication.stop()
+        if self._moves is not None:
+            await self._moves.stop()
         if self._is_open:
             self._is_open = False
             await self.store.close(self._high_watermarks(), is_clean=is_clean)

@@ -5,7 +5,9 @@ Both AlterConfigs (the whole set at once) and IncrementalAlterConfigs (name by n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 Edit = Callable[[dict[str, str]], Mapping[str, str | None]]
 """Makes new overrides of the present ones, or raises ConfigRefused."""
+
+NAMED_TWICE = "Each resource must appear at most once."
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 class ResourceType(IntEnum):
@@ -34,16 +39,35 @@ def broker_resource_error(name: str, broker_id: int) -> str | None:
     """Return why a broker resource cannot be answered here; an empty name means all brokers."""
     if name == "":
         return None
-    if not name.lstrip("-").isdigit():
+    if not _INTEGER.fullmatch(name):
         return f"Broker id must be an integer, but it is: {name}"
     if int(name) != broker_id:
         return f"Unexpected broker id, expected {broker_id} or empty string, but received {name}"
     return None
 
 
+def named_twice(resources: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
+    """Return the resources of a request, by type and name, that stand in it more than once: none of them is changed."""
+    return {resource for resource, count in Counter(resources).items() if count > 1}
+
+
+def check_changes(changes: Iterable[tuple[str, str | None]]) -> None:
+    """Raise ConfigRefused for names that stand twice, and for values that are missing."""
+    given = list(changes)
+    if len({name for name, _value in given}) < len(given):
+        raise ConfigRefused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    missing = [name for name, value in given if value is None]
+    if missing:
+        reason = f"Null value not supported for : {', '.join(missing)}"
+        raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
+
+
 def present_overrides(broker: Broker, kind: int, name: str) -> dict[str, str]:
     """Return what a resource overrides now. Raise ConfigRefused when there is no such resource."""
     if kind == ResourceType.TOPIC:
+        if name == "":
+            reason = "Default topic resources are not allowed."
+            raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
         if name not in broker.metadata.topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ConfigRefused(code, f"The topic '{name}' does not exist.")
@@ -59,7 +83,7 @@ def present_overrides(broker: Broker, kind: int, name: str) -> dict[str, str]:
 async def alter(broker: Broker, kind: int, name: str, edit: Edit, *, validate_only: bool) -> None:
     """Put in force what `edit` makes of the overrides of a resource. Raise ConfigRefused.
 
-    It is called in the controller's turn, so that of two changes at once neither is lost.
+    It is called with the newest overrides, so that of two changes at once neither is lost.
     """
 
     def make() -> dict[str, str]:
@@ -71,6 +95,6 @@ async def alter(broker: Broker, kind: int, name: str, edit: Edit, *, validate_on
     if validate_only:
         make()
     elif kind == ResourceType.TOPIC:
-        await broker.controller.configure_topic(name, make)
+        await broker.topics.configure_topic(name, make)
     else:
-        await broker.controller.configure_broker(make, default=name == "")
+        await broker.topics.configure_broker(make, default=name == "")

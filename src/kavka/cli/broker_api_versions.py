@@ -8,7 +8,6 @@ from kavka.cli.connecting import with_admin
 from kavka.cli.java_names import spelt_together
 from kavka.cli.options import Given, OptionSet
 from kavka.client.admin.admin import Admin
-from kavka.errors import KafkaError
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.messages.api_versions import ApiVersionsResponse
 
@@ -28,12 +27,7 @@ def _act(given: Given) -> int:
 
     async def act(admin: Admin) -> int:
         code = 0
-        try:
-            answers = await admin.api_versions()
-        except (KafkaError, TimeoutError, OSError) as error:
-            print(spelt_together(error), file=sys.stderr)
-            return 1
-        for broker, answer in answers.items():
+        for broker, answer in (await admin.api_versions()).items():
             if isinstance(answer, Exception):
                 print(f"{broker} -> ERROR: {spelt_together(answer)}")
                 code = 1
@@ -42,7 +36,12 @@ def _act(given: Given) -> int:
                 print(f"{broker} -> (\n\t{lines}\n)")
         return code
 
-    return with_admin(given, act)
+    return with_admin(given, act, _failed)
+
+
+def _failed(error: Exception) -> int:
+    print(spelt_together(error), file=sys.stderr)
+    return 1
 
 
 def api_lines(answer: ApiVersionsResponse) -> list[str]:

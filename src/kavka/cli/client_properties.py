@@ -52,11 +52,3 @@ def read_properties(path: str | None) -> dict[str, str]:
 def is_true(properties: dict[str, str], name: str, default: str = "false") -> bool:
     """Tell whether a property says true, as Java's tools read it."""
     return properties.get(name, default).strip().lower() == "true"
-
-
-def whole_number(name: str, value: str) -> int:
-    """Return the value of an option as a number. Raise BadValue in the words of Kafka's parser."""
-    try:
-        return int(value)
-    except ValueError:
-        raise BadValue(f"Cannot parse argument '{value}' of option {name}") from None

@@ -114,13 +114,11 @@ def _act(given: Given, argv: list[str]) -> int:
                 await _alter(admin, given, entity)
             else:
                 await _describe(admin, entity, given.has("all"))
-        except (KafkaError, TimeoutError, OSError) as error:
-            return _failed(spelt_together(error), argv)
         except _Failed as error:
             return _failed(str(error), argv)
         return 0
 
-    return with_admin(given, act)
+    return with_admin(given, act, lambda error: _failed(spelt_together(error), argv))
 
 
 def _failed(text: str, argv: list[str]) -> int:
@@ -187,7 +185,11 @@ def _entity(given: Given) -> _Entity:
                 "--bootstrap-server or --bootstrap-controller argument"
             )
         if entity.name == "" and entity.kind not in _WITH_DEFAULTS:
-            raise BadValue(f"There are no defaults of {entity.kind}: give --entity-name")
+            if given.has("alter"):
+                raise BadValue(f"An entity name must be specified with --alter of {entity.kind}")
+            raise BadValue(
+                f"--entity-default must not be specified with --describe of {entity.kind}"
+            )
     if len(found) > 1 and {entity.kind for entity in found} != {"users", "clients"}:
         raise BadValue("Only 'users' and 'clients' entity types may be specified together")
     return found[0]

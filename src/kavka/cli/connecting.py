@@ -8,8 +8,12 @@ from collections.abc import Awaitable, Callable
 
 from kavka.cli.options import Given, missing
 from kavka.client.admin.admin import Admin
+from kavka.errors import KafkaError
 from kavka.settings.declaration import InvalidSetting
 from kavka.settings.properties import parse_properties
+
+FAILURES = (KafkaError, TimeoutError, OSError, ValueError)
+"""How a request ends that was refused, not answered, not sent, or has a value that no version of it can say."""
 
 
 class Unreachable(Exception):
@@ -17,18 +21,32 @@ class Unreachable(Exception):
 
 
 def with_admin(
-    given: Given, act: Callable[[Admin], Awaitable[int]], *, server_option: str = "bootstrap-server"
+    given: Given,
+    act: Callable[[Admin], Awaitable[int]],
+    failed: Callable[[Exception], int],
+    *,
+    server_option: str = "bootstrap-server",
+    config_option: str = "command-config",
 ) -> int:
-    """Run `act` with a connected client and return its exit code; 1, with one sentence, when no broker answers."""
+    """Run `act` with a connected client and return its exit code, or that of `failed` when it ends with a failure.
+
+    When no broker answers it is 1, after one sentence. A BrokenPipeError is about our own output and goes on.
+    """
     try:
-        return asyncio.run(_run(given, act, server_option))
+        return asyncio.run(_run(given, act, server_option, config_option))
     except (Unreachable, InvalidSetting) as error:
         print(error, file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        raise
+    except FAILURES as error:
+        return failed(error)
 
 
-async def _run(given: Given, act: Callable[[Admin], Awaitable[int]], server_option: str) -> int:
-    admin = Admin(client_settings(given, server_option))
+async def _run(
+    given: Given, act: Callable[[Admin], Awaitable[int]], server_option: str, config_option: str
+) -> int:
+    admin = Admin(client_settings(given, server_option, config_option))
     try:
         await admin.start()
     except (OSError, TimeoutError) as error:
@@ -39,12 +57,17 @@ async def _run(given: Given, act: Callable[[Admin], Awaitable[int]], server_opti
         await admin.close()
 
 
-def client_settings(given: Given, server_option: str = "bootstrap-server") -> dict[str, str]:
-    """Return the settings of `--command-config` and the brokers. Raise Unreachable when the file cannot be read."""
+def client_settings(
+    given: Given, server_option: str = "bootstrap-server", config_option: str = "command-config"
+) -> dict[str, str]:
+    """Return the settings of a file that an option names, and the brokers.
+
+    Raise Unreachable when the file cannot be read.
+    """
     servers = given.one(server_option)
     if servers is None:
         raise Unreachable(missing(server_option))
-    path = given.one("command-config")
+    path = given.one(config_option)
     settings = {} if path is None else _properties(path)
     return {**settings, "bootstrap.servers": servers}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import signal
 import sys
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from kavka.cli.client_properties import SERVERS, key_values, read_properties, servers
 from kavka.cli.java_names import log_line, spelt_together
-from kavka.cli.options import BadUsage, BadValue, Given, Option, OptionSet
+from kavka.cli.options import BadUsage, BadValue, Given, Option, OptionSet, whole_number
+from kavka.cli.output import drop_output
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import InvalidSetting
@@ -133,6 +133,7 @@ def _plan(given: Given) -> _Plan:
     if given.has("offset") and given.has("from-beginning"):
         raise BadUsage("Options from-beginning and offset cannot be specified together.")
     offset = _offset(given)
+    _check_pattern(pattern)
     brokers = servers(given)
     settings = _settings(given) | {"bootstrap.servers": brokers}
     properties = read_properties(given.one("formatter-config"))
@@ -153,10 +154,21 @@ def _plan(given: Given) -> _Plan:
         partition=partition,
         offset=offset,
         max_messages=None if most == -1 else most,
-        timeout_ms=given.integer("timeout-ms"),
+        timeout_ms=given.integer("timeout-ms", 64),
         skips_errors=given.has("skip-message-on-error"),
         announces_end=given.has("enable-systest-events"),
     )
+
+
+def _check_pattern(pattern: str | None) -> None:
+    import re
+
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        raise BadValue(
+            f"java.util.regex.PatternSyntaxException: {error.msg} near index {error.pos}\n{pattern}"
+        ) from error
 
 
 def _offset(given: Given) -> int | str:
@@ -165,8 +177,12 @@ def _offset(given: Given) -> int | str:
         return "earliest" if given.has("from-beginning") else "latest"
     if text.lower() in ("earliest", "latest"):
         return text.lower()
-    if text.isdigit():
-        return int(text)
+    try:
+        number = whole_number(text, 64)
+    except ValueError:
+        number = -1
+    if number >= 0:
+        return number
     raise BadUsage(
         f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', or a "
         "non-negative long."
@@ -314,8 +330,7 @@ def _write(content: bytes) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # What is left in the buffer must not be tried again when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         raise
 
 

@@ -16,7 +16,6 @@ from kavka.cli.client_properties import (
     key_values,
     read_properties,
     servers,
-    whole_number,
 )
 from kavka.cli.handing_over import Pair, Source, hand_over
 from kavka.cli.java_names import log_line, spelt_together
@@ -127,13 +126,13 @@ def producer_settings(given: Given) -> dict[str, str]:
     if given.has("sync") and not given.has("timeout"):
         settings.setdefault("linger.ms", "0")  # each record would wait alone for company
     for option, setting, default in _MERGED:
+        if option == "batch-size" and given.has("max-partition-memory-bytes"):
+            option = "max-partition-memory-bytes"
         value = given.one(option)
-        if option == "batch-size":
-            value = given.one("max-partition-memory-bytes") or value
         if value is None:
             settings.setdefault(setting, default)
         else:
-            settings[setting] = value if setting == "acks" else str(whole_number(option, value))
+            settings[setting] = value if setting == "acks" else str(given.integer(option, 64))
     return settings
 
 

@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
 
 def _act(given: Given) -> int:
     action = _checked(given)
-    timeout_ms = given.integer("timeout")
+    timeout_ms = given.integer("timeout", 64)
     actions: dict[str, Callable[[Admin, Given, int], Awaitable[None]]] = {
         "list": group_description.list_groups,
         "describe": group_description.describe,
@@ -88,14 +88,16 @@ def _act(given: Given) -> int:
         except KafkaError as error:
             text = spelt_together(error) if error.detail else sentence(error.code)
             print_error(f"Executing consumer group command failed due to {text}")
-        except (TimeoutError, OSError) as error:
-            print_error(f"Executing consumer group command failed due to {spelt_together(error)}")
-            return 1
         except BadValue as error:
             print_error(f"Executing consumer group command failed due to {error}")
         return 0
 
-    return with_admin(given, act)
+    return with_admin(given, act, _failed)
+
+
+def _failed(error: Exception) -> int:
+    print_error(f"Executing consumer group command failed due to {spelt_together(error)}")
+    return 1
 
 
 def _checked(given: Given) -> str:

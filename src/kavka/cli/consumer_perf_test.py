@@ -92,7 +92,7 @@ def _act(given: Given) -> int:
 def _plan(given: Given) -> _Plan:
     brokers = servers(given)
     given.require("topic")
-    messages = given.integer("num-records" if given.has("num-records") else "messages")
+    messages = given.integer("num-records" if given.has("num-records") else "messages", 64)
     if messages is None:
         given.require("messages")
     assert messages is not None, missing("messages")
@@ -100,7 +100,7 @@ def _plan(given: Given) -> _Plan:
     settings |= key_values(given.all("command-property"))
     for name in ("key.deserializer", "value.deserializer"):
         settings.pop(name, None)
-    fetch_size, interval_ms = given.integer("fetch-size"), given.integer("reporting-interval")
+    fetch_size, interval_ms = given.integer("fetch-size"), given.integer("reporting-interval", 64)
     if interval_ms is not None and interval_ms <= 0:
         raise BadValue("Reporting interval must be greater than 0.")
     settings |= {
@@ -111,7 +111,7 @@ def _plan(given: Given) -> _Plan:
         "check.crcs": "false",
     }
     settings.setdefault("client.id", "perf-consumer-client")
-    timeout_ms = given.integer("timeout")
+    timeout_ms = given.integer("timeout", 64)
     pattern = given.one("date-format") or "yyyy-MM-dd HH:mm:ss:SSS"
     try:
         format_date(pattern, datetime.now())

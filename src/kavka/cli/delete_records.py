@@ -36,10 +36,7 @@ def _act(given: Given) -> int:
 
     async def act(admin: Admin) -> int:
         print("Executing records delete operation")
-        try:
-            outcomes = await admin.delete_records(offsets)
-        except (KafkaError, TimeoutError, OSError) as error:
-            return _failed(spelt_together(error))
+        outcomes = await admin.delete_records(offsets)
         print("Records delete operation completed:")
         for at in offsets:
             outcome = outcomes[at]
@@ -49,7 +46,7 @@ def _act(given: Given) -> int:
                 print(f"partition: {at}\tlow_watermark: {outcome}")
         return 0
 
-    return with_admin(given, act)
+    return with_admin(given, act, lambda error: _failed(spelt_together(error)))
 
 
 def _failed(sentence: str) -> int:
@@ -72,7 +69,10 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         if int(document.get("version", 1)) != 1:
             raise BadValue(f"Not supported version field value {document['version']}")
         parts = [
-            (TopicPartition(str(part["topic"]), int(part["partition"])), int(part["offset"]))
+            (
+                TopicPartition(_text(part["topic"]), _whole(part["partition"])),
+                _whole(part["offset"]),
+            )
             for part in document["partitions"]
         ]
     except KeyError as error:
@@ -88,3 +88,16 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         doubled = dict.fromkeys(str(at) for at in names if names.count(at) > 1)
         raise BadValue(f"Offset json file contains duplicate topic partitions: {','.join(doubled)}")
     return offsets
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _whole(value: object) -> int:
+    """Refuse what `int` would round: records below a wrong offset do not come back."""
+    if type(value) is not int:
+        raise TypeError(value)
+    return value

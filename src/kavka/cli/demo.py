@@ -63,7 +63,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
     if not 0 < seconds < 86_400:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text!r} is no time between 0 and 86400 seconds")
     return seconds

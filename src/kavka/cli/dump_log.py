@@ -88,6 +88,8 @@ def _act(given: Given) -> int:
                 raise CorruptFile(f"{path}: {error}") from error
             if log.gaps:
                 gaps[path] = log.gaps[::-1]
+    except BrokenPipeError:
+        raise
     except (CorruptFile, OSError) as error:
         print(_sentence(error), file=sys.stderr)
         return 1

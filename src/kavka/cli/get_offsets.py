@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterable
 
 from kavka.cli.connecting import with_admin
-from kavka.cli.java_names import spelt_together
-from kavka.cli.options import BadValue, Given, Option, OptionSet
+from kavka.cli.java_names import spelt, spelt_together
+from kavka.cli.options import BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.topics import topic_pattern
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.records import OffsetSpec
@@ -25,6 +25,7 @@ _TIMES: dict[str, int] = {
 
 OPTIONS = OptionSet(
     "An interactive shell for getting topic-partition offsets.",
+    Option("broker-list", "DEPRECATED, use --bootstrap-server instead.", "servers"),
     Option("topic", "The topics: a regular expression.", "topic"),
     Option("partitions", "The partitions, as 0,1,2; without it all.", "numbers"),
     Option(
@@ -50,7 +51,10 @@ def main(argv: list[str]) -> int:
 
 
 def _act(given: Given) -> int:
-    given.require("bootstrap-server")
+    is_old = given.has("broker-list") and not given.has("bootstrap-server")
+    server_option = "broker-list" if is_old else "bootstrap-server"
+    if not is_old:
+        given.require("bootstrap-server")
     try:
         spec, wanted = offset_spec(given.one("time")), _wanted(given)
     except BadValue as error:
@@ -59,13 +63,14 @@ def _act(given: Given) -> int:
     async def act(admin: Admin) -> int:
         try:
             await _print(admin, spec, wanted, given.has("exclude-internal-topics"))
-        except (KafkaError, TimeoutError, OSError) as error:
-            return _failed(spelt_together(error))
         except BadValue as error:
             return _failed(str(error))
         return 0
 
-    return with_admin(given, act)
+    def failed(error: Exception) -> int:
+        return _failed(spelt_together(error))
+
+    return with_admin(given, act, failed, server_option=server_option)
 
 
 def _failed(sentence: str) -> int:
@@ -89,7 +94,7 @@ async def _print(admin: Admin, spec: int, wanted: Wanted, exclude_internal: bool
         answer = offsets[at]
         if isinstance(answer, KafkaError):
             print(
-                f"Skip getting offsets for topic-partition {at} due to error: {answer.detail}",
+                f"Skip getting offsets for topic-partition {at} due to error: {spelt(answer)[1]}",
                 file=sys.stderr,
             )
         elif answer.offset >= 0:
@@ -101,7 +106,7 @@ def offset_spec(text: str | None) -> int:
     if text is None:
         return OffsetSpec.LATEST
     try:
-        number = _TIMES[text] if text in _TIMES else int(text)
+        number = _TIMES[text] if text in _TIMES else whole_number(text, 64)
     except ValueError:
         number = min(_TIMES.values()) - 1
     if number < min(_TIMES.values()):
@@ -133,7 +138,9 @@ def any_of(rules: Iterable[Wanted]) -> Wanted:
 def _by_topic(topic: str | None, partitions: str | None) -> Wanted:
     pattern = None if topic is None else topic_pattern(topic)
     try:
-        numbers = {int(number) for number in partitions.split(",")} if partitions else None
+        numbers = (
+            {whole_number(number, 32) for number in partitions.split(",")} if partitions else None
+        )
     except ValueError:
         raise BadValue(
             "--partitions expects a comma separated list of numeric partition ids, but received: "

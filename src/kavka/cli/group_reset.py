@@ -10,7 +10,7 @@ from kavka.cli.group_description import consumer_groups
 from kavka.cli.group_tables import Column, print_error, show, table
 from kavka.cli.iso_times import duration_ms, moment_ms
 from kavka.cli.java_names import log_line
-from kavka.cli.options import BadUsage, BadValue, Given
+from kavka.cli.options import BadUsage, BadValue, Given, whole_number
 from kavka.cli.topic_arguments import topic_arguments
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.records import OffsetSpec
@@ -102,7 +102,7 @@ async def _scope(admin: Admin, given: Given, group: str, timeout_ms: int) -> lis
 async def _planned(admin: Admin, given: Given, group: str, timeout_ms: int) -> Offsets:
     partitions = await _scope(admin, given, group, timeout_ms)
     if given.has("to-offset"):
-        offset = given.integer("to-offset")
+        offset = given.integer("to-offset", 64)
         assert offset is not None
         return await _in_range(admin, dict.fromkeys(partitions, offset))
     if given.has("to-earliest"):
@@ -149,7 +149,7 @@ async def _at_time(admin: Admin, partitions: Iterable[TopicPartition], at_ms: in
 async def _shifted(
     admin: Admin, given: Given, group: str, partitions: Iterable[TopicPartition]
 ) -> Offsets:
-    shift = given.integer("shift-by")
+    shift = given.integer("shift-by", 64)
     assert shift is not None
     committed = await admin.list_group_offsets(group, partitions)
     shifted: Offsets = {}
@@ -204,7 +204,7 @@ def read_plan(path: str, groups: list[str]) -> dict[str, Offsets]:
     try:
         with open(path, encoding="utf-8", newline="") as file:
             rows = [row for row in csv.reader(file) if row]
-    except OSError:
+    except (OSError, UnicodeDecodeError, csv.Error):
         raise BadValue(f"java.io.IOException: Unable to read file {path}") from None
     plan: dict[str, Offsets] = {}
     if rows and len(rows[0]) == 3:
@@ -214,7 +214,8 @@ def read_plan(path: str, groups: list[str]) -> dict[str, Offsets]:
     for number, row in enumerate(rows, 1):
         try:
             group, topic, partition, offset = (cell.strip() for cell in row)
-            plan.setdefault(group, {})[TopicPartition(topic, int(partition))] = int(offset)
+            at = TopicPartition(topic, whole_number(partition, 32))
+            plan.setdefault(group, {})[at] = whole_number(offset, 64)
         except ValueError:
             raise BadValue(
                 f"{path}, line {number}: expected group,topic,partition,offset, not {','.join(row)!r}"

@@ -7,10 +7,9 @@ from typing import Any
 
 from kavka.cli.connecting import with_admin
 from kavka.cli.java_names import java_name, spelt_together
-from kavka.cli.options import BadValue, Given, Option, OptionSet
+from kavka.cli.options import BadValue, Given, Option, OptionSet, whole_number
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.nodes import LogDir
-from kavka.errors import KafkaError
 
 OPTIONS = OptionSet(
     "This tool helps to query log directory usage on the specified brokers.",
@@ -29,14 +28,15 @@ def _act(given: Given) -> int:
     given.require("bootstrap-server", "describe")
 
     async def act(admin: Admin) -> int:
-        try:
-            await _describe(admin, given)
-        except (KafkaError, TimeoutError, OSError) as error:
-            print(spelt_together(error), file=sys.stderr)
-            return 1
+        await _describe(admin, given)
         return 0
 
-    return with_admin(given, act)
+    return with_admin(given, act, _failed)
+
+
+def _failed(error: Exception) -> int:
+    print(spelt_together(error), file=sys.stderr)
+    return 1
 
 
 async def _describe(admin: Admin, given: Given) -> None:
@@ -65,7 +65,7 @@ async def _describe(admin: Admin, given: Given) -> None:
 
 def _numbers(text: str | None) -> set[int]:
     try:
-        return {int(number) for number in (text or "").split(",") if number}
+        return {whole_number(number, 32) for number in (text or "").split(",") if number}
     except ValueError:
         raise BadValue(f'For input string: "{text}"') from None
 

@@ -5,17 +5,28 @@ from __future__ import annotations
 import importlib
 import sys
 
+from kavka.cli.output import drop_output, open_closed_streams
+
 COMMANDS: dict[str, str] = {
     "server-start": "start a broker",
     "server-stop": "stop brokers of this machine",
+    "zookeeper-server-start": "start a registry that speaks ZooKeeper's protocol",
+    "zookeeper-server-stop": "stop the registries of this machine",
     "topics": "create, list, describe, alter and delete topics",
     "configs": "describe and alter the configuration of topics and brokers",
     "console-producer": "send lines of standard input to a topic",
     "console-consumer": "print the records of topics",
     "consumer-groups": "list, describe, delete and reset consumer groups",
+    "transactions": "list and describe transactions, find and end those that hang",
     "get-offsets": "print the offsets of partitions",
     "delete-records": "move up the start of partitions",
     "log-dirs": "describe the log directories of brokers",
+    "reassign-partitions": "move partitions between brokers and between directories",
+    "leader-election": "elect the preferred leaders of partitions, or any live one",
+    "preferred-replica-election": "elect the preferred leaders of partitions, as older releases did",
+    "replica-verification": "check that the replicas of partitions hold the same records",
+    "cluster": "print the cluster's id and endpoints",
+    "zookeeper-shell": "look at the registry and change it",
     "dump-log": "print and check the files of a log",
     "broker-api-versions": "print which versions of the protocol brokers speak",
     "producer-perf-test": "measure producing",
@@ -28,7 +39,19 @@ COMMANDS: dict[str, str] = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 not understood."""
-    words = sys.argv[1:] if arguments is None else arguments
+    open_closed_streams()
+    try:
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        drop_output()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _run(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(_usage())
         return 0 if words else 2
@@ -42,13 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"kavka: unknown command {name!r}\n\n{_usage()}", file=sys.stderr)
         return 2
     module = importlib.import_module(f"kavka.cli.{name.replace('-', '_')}")
-    try:
-        code: int = module.main(words[1:])
-    except BrokenPipeError:  # the reader of our output has gone, as `head` does
-        sys.stderr.close()
-        return 0
-    except KeyboardInterrupt:
-        return 130
+    code: int = module.main(words[1:])
     return code
 
 

@@ -46,6 +46,8 @@ def _default(properties: dict[str, str]) -> Formatter:
     line_end = properties.get("line.separator", "\n").encode()
     null = properties.get("null.literal", "null").encode()
     value_of = _deserializer(properties, "value.deserializer")
+    key_of = _deserializer(properties, "key.deserializer")
+    header_value_of = _deserializer(properties, "headers.deserializer")
     parts: list[Formatter] = []
     if is_true(properties, "print.timestamp"):
         parts.append(_timestamp)
@@ -58,9 +60,8 @@ def _default(properties: dict[str, str]) -> Formatter:
     if is_true(properties, "print.epoch"):
         parts.append(lambda _: b"Epoch:NOT_PRESENT")
     if is_true(properties, "print.headers"):
-        parts.append(_headers(properties, null))
+        parts.append(_headers(properties, header_value_of, null))
     if is_true(properties, "print.key"):
-        key_of = _deserializer(properties, "key.deserializer")
         parts.append(lambda record: _content(record.key, key_of, null))
     if is_true(properties, "print.value", "true"):
         if not parts and value_of is None:
@@ -75,9 +76,8 @@ def _timestamp(record: ConsumerRecord) -> bytes:
     return _TIMESTAMP_TYPES[record.timestamp_type] + b"%d" % record.timestamp
 
 
-def _headers(properties: dict[str, str], null: bytes) -> Formatter:
+def _headers(properties: dict[str, str], value_of: Deserializer | None, null: bytes) -> Formatter:
     between = properties.get("headers.separator", ",").encode()
-    value_of = _deserializer(properties, "headers.deserializer")
 
     def headers(record: ConsumerRecord) -> bytes:
         if not record.headers:
@@ -104,7 +104,7 @@ def _deserializer(properties: dict[str, str], name: str) -> Deserializer | None:
         return None
     found = deserializer_of(given)
     if found is None:
-        raise UnknownClass(given)
+        raise UnknownClass(f"Unable to instantiate a deserializer from {given}")
     return found
 
 

@@ -6,6 +6,7 @@ repeated, words that belong to no option are passed over, and every mistake ends
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -59,13 +60,13 @@ class Given:
             raise BadUsage(missing(name))
         return value
 
-    def integer(self, name: str) -> int | None:
-        """Return a whole number. Raise BadValue when the value is none."""
+    def integer(self, name: str, bits: int = 32) -> int | None:
+        """Return a whole number of so many bits. Raise BadValue when the value is none."""
         value = self.one(name)
         if value is None:
             return None
         try:
-            return int(value)
+            return whole_number(value, bits)
         except ValueError:
             raise BadValue(f"Cannot parse argument '{value}' of option {name}") from None
 
@@ -91,6 +92,19 @@ class Given:
             listed = before_last.join((", ".join(others), last))
             raise BadUsage(f"Command must include exactly one action: {listed}")
         return chosen[0]
+
+
+_WHOLE = re.compile(r"[-+]?[0-9]+")
+
+
+def whole_number(text: str, bits: int) -> int:
+    """Return a number as Java reads it: digits and perhaps a sign. Raise ValueError for all else that `int` takes."""
+    if _WHOLE.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is no whole number")
+    number = int(text)
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise ValueError(f"{text} is no number of {bits} bits")
+    return number
 
 
 def missing(name: str) -> str:

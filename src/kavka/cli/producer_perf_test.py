@@ -8,12 +8,14 @@ import sys
 import time
 from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import uuid4
 
 from kavka.cli.client_properties import read_properties
 from kavka.cli.handing_over import Pair, Source, hand_over
 from kavka.cli.java_names import log_line, spelt_together
 from kavka.cli.options import BadValue
 from kavka.cli.perf_statistics import ProducerStatistics, metric_lines
+from kavka.errors import KafkaError
 from kavka.settings.declaration import InvalidSetting
 
 if TYPE_CHECKING:
@@ -22,8 +24,11 @@ if TYPE_CHECKING:
 _PAYLOAD_BYTES = 8 << 20
 _MOST_PAYLOADS = 4096
 _MOST_AT_ONCE = 1000
+_LARGEST_RECORD = 256 << 20
+"""Far more than a broker takes unless told to; it bounds the memory for payloads."""
 _LEAST_SLEEP_S = 0.002
 _DEFAULT_BATCH_BYTES = 16_384
+_DEFAULT_TRANSACTION_MS = 3000
 _LETTERS = bytes(65 + code % 26 for code in range(256))
 
 
@@ -40,6 +45,8 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
     except (BadValue, InvalidSetting, ConnectionError) as error:
         print(error, file=sys.stderr)
+    except KafkaError as error:  # of a transaction: records that fail are logged one by one
+        print(spelt_together(error), file=sys.stderr)
     return 1
 
 
@@ -83,8 +90,15 @@ def _parser() -> argparse.ArgumentParser:
         help="brokers to connect to; bootstrap.servers of --producer-props wins",
     )
     add("--print-metrics", action="store_true", help="print metrics at the end")
-    add("--transactional-id", help="not supported by this release")
-    add("--transaction-duration-ms", type=int, default=0, help="not supported by this release")
+    add(
+        "--transactional-id",
+        help="send in transactions of this id; by default, with a duration, performance-producer- and a UUID",
+    )
+    add(
+        "--transaction-duration-ms",
+        type=int,
+        help="commit when a transaction is as old (3000 when a transactional id is set)",
+    )
     add("--warmup-records", type=int, default=0, help="records that the steady state leaves out")
     add("--reporting-interval", type=int, default=5000, help="milliseconds between reports")
     payload = parser.add_mutually_exclusive_group(required=True)
@@ -102,6 +116,8 @@ def _settings(given: argparse.Namespace) -> dict[str, str]:
         raise BadValue("The value for --warmup-records must be strictly fewer than --num-records.")
     if given.record_size is not None and given.record_size <= 0:
         raise BadValue("--record-size should be greater than zero.")
+    if given.record_size is not None and given.record_size > _LARGEST_RECORD:
+        raise BadValue(f"--record-size should be at most {_LARGEST_RECORD}.")
     settings = read_properties(given.config)
     if given.bootstrap_server:
         settings["bootstrap.servers"] = given.bootstrap_server
@@ -112,8 +128,12 @@ def _settings(given: argparse.Namespace) -> dict[str, str]:
         settings[name] = value
     for name in ("key.serializer", "value.serializer"):
         settings.pop(name, None)
-    if given.transactional_id or given.transaction_duration_ms:
-        settings["transactional.id"] = given.transactional_id or "performance-producer"
+    if given.transaction_duration_ms is not None and given.transaction_duration_ms <= 0:
+        raise BadValue("--transaction-duration-ms should be greater than zero.")
+    if given.transactional_id:
+        settings["transactional.id"] = given.transactional_id
+    elif given.transaction_duration_ms is not None:
+        settings.setdefault("transactional.id", f"performance-producer-{uuid4()}")
     if not settings:
         raise BadValue("Either --producer-props or --producer.config must be specified.")
     settings.setdefault("client.id", "perf-producer-client")
@@ -126,7 +146,7 @@ def _payloads(given: argparse.Namespace) -> list[bytes]:
         return []
     if given.record_size is not None:
         return random_payloads(given.record_size)
-    delimiter = given.payload_delimiter.encode().decode("unicode_escape").encode()
+    delimiter = _delimiter(given.payload_delimiter)
     try:
         with open(given.payload_file, "rb") as file:
             content = file.read()
@@ -140,6 +160,16 @@ def _payloads(given: argparse.Namespace) -> list[bytes]:
         payloads.pop()
     print(f"Number of messages read: {len(payloads)}")
     return payloads
+
+
+def _delimiter(text: str) -> bytes:
+    try:
+        delimiter = text.encode().decode("unicode_escape").encode()
+    except UnicodeDecodeError:
+        delimiter = b""
+    if not delimiter:
+        raise BadValue(f"--payload-delimiter {text!r} parts nothing.")
+    return delimiter
 
 
 def random_payloads(size: int) -> list[bytes]:
@@ -157,6 +187,8 @@ async def _run(given: argparse.Namespace, settings: dict[str, str], payloads: li
     try:
         batch_bytes = int(settings.get("batch.size", _DEFAULT_BATCH_BYTES))
         performance = _Performance(given, producer, payloads, batch_bytes)
+        if "transactional.id" in settings:
+            await performance.use_transactions()
         await performance.produce()
         await producer.flush()
         await performance.wait()
@@ -187,6 +219,14 @@ class _Performance:
         self._all = ProducerStatistics(self._start_ms, given.reporting_interval, _show)
         self._steady: ProducerStatistics | None = None
         self._counted = 0
+        self._transaction_s: float | None = None  # how old a transaction gets
+        self._commit_at: float | None = None  # when the open one is that old
+
+    async def use_transactions(self) -> None:
+        """Send in transactions from now on."""
+        duration_ms = self._given.transaction_duration_ms or _DEFAULT_TRANSACTION_MS
+        self._transaction_s = duration_ms / 1000
+        await self._producer.init_transactions()
 
     async def produce(self) -> None:
         """Hand all records over, at most `--throughput` in a second."""
@@ -204,12 +244,24 @@ class _Performance:
         sent = 0
         while sent < given.num_records:
             count = min(self._at_once, given.num_records - sent)
+            if self._transaction_s is not None and self._commit_at is None:
+                self._producer.begin_transaction()
+                self._commit_at = time.monotonic() + self._transaction_s
             await self._send(self._next(sent, count))
             sent += count
+            if self._commit_at is not None and time.monotonic() >= self._commit_at:
+                await self._commit()
             if given.throughput > 0:
                 early_s = started + sent / given.throughput - time.monotonic()
                 if early_s >= _LEAST_SLEEP_S:
                     await asyncio.sleep(early_s)
+
+        if self._commit_at is not None:
+            await self._commit()
+
+    async def _commit(self) -> None:
+        await self._producer.commit_transaction()
+        self._commit_at = None
 
     def _next(self, first: int, count: int) -> list[Pair]:
         """Return the records `first` to `first + count`."""

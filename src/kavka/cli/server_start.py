@@ -1,34 +1,42 @@
-"""`kavka server-start [-daemon] [server.properties] [--override name=value]...`: one broker in this process."""
+"""`kavka server-start [-daemon] [server.properties] [--override name=value]...`: one broker in this process.
+
+With `--workers N` this process is the supervisor of N brokers.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
+import itertools
 import logging
 import os
-import resource
-import signal
 import sys
 import time
-from collections.abc import Coroutine
-from types import FrameType
-from typing import Any, TypeVar
 
+from kavka.cli.serving import (
+    BadUsage,
+    listen_for_signals,
+    log_to_stderr,
+    raise_descriptor_limit,
+    read_settings,
+    start_daemon,
+    unless_told,
+    until_told_to_stop,
+)
 from kavka.settings.declaration import InvalidSetting
-from kavka.settings.properties import parse_properties
 
 log = logging.getLogger("kavka")
-T = TypeVar("T")
 
-_USAGE = """usage: kavka server-start [-daemon] [server.properties] [--override property=value]...
+MOST_WORKERS = 1_000
+
+_USAGE = """usage: kavka server-start [-daemon] [--workers N] [server.properties] [--override property=value]...
 
 Without a file the broker serves 127.0.0.1:9092 and keeps its data in /tmp/kafka-logs.
-A port of 0 takes a free one; the line printed on standard output names it."""
+A port of 0 takes a free one; the line printed on standard output names it.
 
-
-class _BadUsage(Exception):
-    """The arguments cannot be understood, or the file cannot be read."""
+--workers N  runs N brokers on this machine and starts again what dies. Worker i has broker.id + i, the ports of the
+             listeners + i, and in each of log.dirs the subdirectory worker-i (or the path with {worker} replaced by i);
+             broker.rack is the machine's name. Without zookeeper.connect they share a registry on loopback."""
 
 
 def main(arguments: list[str]) -> int:
@@ -38,62 +46,47 @@ def main(arguments: list[str]) -> int:
         print(_USAGE)
         return 0
     try:
-        settings, is_daemon = _read(arguments)
-    except _BadUsage as error:
-        print(f"kavka server-start: {error}", file=sys.stderr)
-        return 1
+        workers, others = _workers(arguments)
+        settings, is_daemon = read_settings(others, _USAGE)
+    except BadUsage as error:
+        return _failed(str(error))
     if is_daemon:
-        return _daemon([word for word in arguments if word != "-daemon"])
-    _raise_descriptor_limit()
-    _log_to_stderr(settings.get("kavka.log.level", "INFO"), os.environ.get("KAVKA_LOG_FILE"))
-    return asyncio.run(_serve(settings, started))
+        return start_daemon("server-start", arguments, ("server.log", "kafkaServer.out"))
+    raise_descriptor_limit()
+    log_to_stderr(settings.get("kavka.log.level", "INFO"), os.environ.get("KAVKA_LOG_FILE"))
+    if workers is None:
+        return asyncio.run(_serve(settings, started))
+    return _supervise(settings, workers, others, started)
 
 
-def _read(arguments: list[str]) -> tuple[dict[str, str], bool]:
-    settings: dict[str, str] = {}
-    overrides: dict[str, str] = {}
-    is_daemon = False
+def _workers(arguments: list[str]) -> tuple[int | None, list[str]]:
+    """Return how many workers are asked for, if any are, and the other arguments. Raise BadUsage."""
+    workers: int | None = None
+    others: list[str] = []
     words = iter(arguments)
     for word in words:
-        if word == "-daemon":
-            is_daemon = True
-        elif word == "--override" or word.startswith("--override="):
-            given = word.partition("=")[2] if "=" in word else next(words, "")
-            name, equals, value = given.partition("=")
-            if not equals or not name:
-                raise _BadUsage(f"--override needs property=value, not {given!r}")
-            overrides[name.strip()] = value
-        elif word.startswith("-"):
-            raise _BadUsage(f"unknown option {word}\n{_USAGE}")
-        else:
-            settings.update(_properties(word))
-    return {**settings, **overrides}, is_daemon
+        name, equals, value = word.partition("=")
+        if name != "--workers":
+            others.append(word)
+            if word == "--override":
+                others.extend(itertools.islice(words, 1))
+            continue
+        given = value if equals else next(words, "")
+        if not given.isdecimal() or not 1 <= int(given) <= MOST_WORKERS:
+            raise BadUsage(f"--workers needs a number from 1 to {MOST_WORKERS}, not {given!r}")
+        workers = int(given)
+    return workers, others
 
 
-def _properties(path: str) -> dict[str, str]:
+def _supervise(settings: dict[str, str], workers: int, arguments: list[str], started: float) -> int:
+    from kavka.cli.supervisor import supervise
+    from kavka.cli.workers import WorkerSettings
+
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse_properties(file.read())
-    except OSError as error:
-        raise _BadUsage(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise _BadUsage(f"{path}: {error}") from error
-
-
-def _raise_descriptor_limit() -> None:
-    """Take as many descriptors as the system grants, as a JVM does: each connection costs one."""
-    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # a system with another maximum keeps its own
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _log_to_stderr(level: str, path: str | None) -> None:
-    handler: logging.Handler = logging.FileHandler(path) if path else logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))
-    root = logging.getLogger("kavka")
-    root.addHandler(handler)
-    root.setLevel(level if level in ("DEBUG", "INFO", "WARNING", "ERROR") else "INFO")
-    root.propagate = False
+        shared_out = WorkerSettings(settings, workers)
+    except InvalidSetting as error:
+        return _failed(str(error))
+    return asyncio.run(supervise(shared_out, arguments, started))
 
 
 async def _serve(settings: dict[str, str], started: float) -> int:
@@ -102,10 +95,10 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     from kavka.broker.identity import IdentityError
     from kavka.registry.journal import CorruptRegistry
 
-    told = _listen_for_signals()
+    told = listen_for_signals()
     try:
         broker = Broker(settings, RealHost.for_settings(settings))
-        endpoints = await _unless_told(told, broker.start())
+        endpoints = await unless_told(told, broker.start())
     except InvalidSetting as error:
         return _failed(str(error))
     except BlockingIOError as error:
@@ -127,7 +120,7 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     # What the start made lives as long as the broker: the collector need not walk it again.
     gc.collect()
     gc.freeze()
-    reason = await _until_told_to_stop(told, broker.failed)
+    reason = await until_told_to_stop(told, broker.failed)
     if reason is not None:
         log.error("broker stopped broker=%d reason=%s", broker.broker_id, reason)
         print(f"kavka server-start: {reason}", file=sys.stderr)
@@ -135,82 +128,6 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     return 0 if reason is None else 1
 
 
-def _listen_for_signals() -> asyncio.Event:
-    """Return an event that SIGTERM and SIGINT set from now on.
-
-    The loop's own `add_signal_handler` loses a signal whose number finds no room in the loop's wake-up pipe, which is
-    full when a busy loop has a few hundred answers of the pool to take.
-    """
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
-
-    def tell(_number: int, _frame: FrameType | None) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(told.set)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, tell)
-    return told
-
-
-async def _unless_told(told: asyncio.Event, start: Coroutine[Any, Any, T]) -> T | None:
-    """Return what the start gives, or None when a signal came first: the start is then taken back."""
-    starting = asyncio.ensure_future(start)
-    telling = asyncio.ensure_future(told.wait())
-    await asyncio.wait({starting, telling}, return_when=asyncio.FIRST_COMPLETED)
-    telling.cancel()
-    if starting.done():
-        return starting.result()
-    starting.cancel()
-    await asyncio.wait({starting})
-    return None
-
-
-async def _until_told_to_stop(told: asyncio.Event, failed: asyncio.Future[str]) -> str | None:
-    """Return None on a signal, the reason when the broker cannot go on."""
-    failed.add_done_callback(lambda _failed: told.set())
-    await told.wait()
-    return failed.result() if failed.done() else None
-
-
 def _failed(reason: str) -> int:
     print(f"kavka server-start: {reason}", file=sys.stderr)
-    return 1
-
-
-def _daemon(arguments: list[str]) -> int:
-    """Start the broker in a session of its own, and return when it is ready or has failed."""
-    reader, writer = os.pipe()
-    environment = {**os.environ}
-    directory = environment.get("LOG_DIR", "logs")
-    os.makedirs(directory, exist_ok=True)
-    environment.setdefault("KAVKA_LOG_FILE", os.path.join(directory, "server.log"))
-    command = [sys.executable, "-m", "kavka", "server-start", *arguments]
-    error_log = os.open(
-        os.path.join(directory, "kafkaServer.out"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
-    )
-    process = os.posix_spawn(
-        sys.executable,
-        command,
-        environment,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, writer, 1),
-            (os.POSIX_SPAWN_DUP2, error_log, 2),
-            (os.POSIX_SPAWN_CLOSE, reader),
-        ],
-        setsid=True,
-    )
-    os.close(writer)
-    os.close(error_log)
-    with os.fdopen(reader, encoding="utf-8") as output:
-        line = output.readline()
-    if line:
-        print(f"{line.rstrip()} (process {process}, log in {environment['KAVKA_LOG_FILE']})")
-        return 0
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(process, 0)
-    print(
-        f"kavka server-start: the broker did not start; see {directory}/kafkaServer.out",
-        file=sys.stderr,
-    )
     return 1

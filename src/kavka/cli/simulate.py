@@ -1,4 +1,4 @@
-"""`kavka simulate`: run seeds of the simulated broker, and replay one as a story that can be read."""
+"""`kavka simulate`: run seeds of the simulated broker or cluster, and replay one as a story that can be read."""
 
 from __future__ import annotations
 
@@ -6,42 +6,70 @@ import argparse
 import sys
 import time
 
-from kavka.testing.simulation.batch import play, run_batches
+from kavka.testing.simulation.batch import Batch, Kind, play, run_batches
+
+_TELL_EVERY_S = 15.0
+_MANY_SEEDS = 200
+"""As many should meet every situation that has a mark."""
 
 
 def main(argv: list[str]) -> int:
     """Run the seeds that are asked for. Return 1 when one of them breaks a promise."""
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    options = parser.parse_args(argv)
+    kind = Kind.STORAGE if options.storage else Kind.CLUSTER if options.cluster else Kind.BROKER
+    if options.brokers is not None and kind is not Kind.CLUSTER:
+        parser.error("--brokers needs --cluster")
     if options.seed is not None:
-        return _replay(options.seed, storage=options.storage, tells_story=not options.quiet)
+        return _replay(options.seed, kind, options.brokers, tells_story=not options.quiet)
     if options.story:
         outcomes = [
-            _replay(seed, storage=options.storage, tells_story=True) for seed in options.seeds
+            _replay(seed, kind, options.brokers, tells_story=True) for seed in options.seeds
         ]
         return max(outcomes)
-    return _run(options.seeds, storage=options.storage, jobs=options.jobs)
+    return _run(options.seeds, kind, options.brokers, jobs=options.jobs)
 
 
-def _replay(seed: int, *, storage: bool, tells_story: bool) -> int:
-    report = play(seed, storage=storage)
+def _replay(seed: int, kind: Kind, brokers: int | None, *, tells_story: bool) -> int:
+    report = play(seed, kind, brokers)
     if tells_story:
         print(report.story)
     print(report.summary(), flush=True)
     return 0 if report.passed else 1
 
 
-def _run(seeds: range, *, storage: bool, jobs: int) -> int:
-    started = time.monotonic()
-    batch = run_batches(seeds, storage=storage, processes=jobs)
+class _Progress:
+    """Says on standard error how far it is, now and then."""
+
+    def __init__(self, seeds: int) -> None:
+        self.started_s = self._told_s = time.monotonic()
+        self._seeds = seeds
+
+    def tell(self, batch: Batch) -> None:
+        now_s = time.monotonic()
+        if now_s - self._told_s >= _TELL_EVERY_S:
+            self._told_s = now_s
+            failed = f", {len(batch.failed)} failed: {sorted(batch.failed)}" if batch.failed else ""
+            took = f"{now_s - self.started_s:.0f} s"
+            print(f"{batch.seeds} of {self._seeds} seeds in {took}{failed}", file=sys.stderr)
+
+
+def _run(seeds: range, kind: Kind, brokers: int | None, *, jobs: int) -> int:
+    progress = _Progress(len(seeds))
+    batch = run_batches(seeds, kind, brokers=brokers, processes=jobs, progress=progress.tell)
     for summary in batch.failed.values():
         print(summary)
     print(
         f"{batch.seeds} seeds, {len(batch.failed)} failed, {batch.virtual_s / 3600:.1f} virtual hours "
-        f"in {time.monotonic() - started:.0f} s"
+        f"in {time.monotonic() - progress.started_s:.0f} s"
     )
+    missed = sorted({mark.name for mark in kind.marks} - batch.marks)
+    if missed and batch.seeds >= _MANY_SEEDS:
+        print(f"situations that no seed met: {', '.join(missed)}")
     if batch.failed:
-        command = "kavka simulate --storage" if storage else "kavka simulate"
-        print(f"replay with: {command} --seed {min(batch.failed)}")
+        options = {Kind.BROKER: "", Kind.STORAGE: " --storage", Kind.CLUSTER: " --cluster"}[kind]
+        options += f" --brokers {brokers}" if brokers is not None else ""
+        print(f"replay with: kavka simulate{options} --seed {min(batch.failed)}")
     return 1 if batch.failed else 0
 
 
@@ -59,6 +87,18 @@ def seed_range(text: str) -> range:
     return seeds
 
 
+def _processes(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 64:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes from 1 to 64")
+    return int(text)
+
+
+def _brokers(text: str) -> int:
+    if not text.isdecimal() or not 2 <= int(text) <= 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of brokers from 2 to 9")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kavka simulate",
@@ -74,12 +114,23 @@ def _parser() -> argparse.ArgumentParser:
         metavar="A-B",
         help="run these seeds (default: 0-99)",
     )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--storage", action="store_true", help="simulate one log on a bad disk only")
+    what.add_argument(
+        "--cluster",
+        action="store_true",
+        help="simulate several brokers with their registry, controller, clients and administrators",
+    )
     parser.add_argument(
-        "--storage", action="store_true", help="simulate one log on a bad disk only"
+        "--brokers",
+        type=_brokers,
+        help="with --cluster: this many brokers (default: 3 to 5, as the seed says)",
     )
     parser.add_argument("--story", action="store_true", help="print the story of every seed")
     parser.add_argument("--quiet", action="store_true", help="with --seed: print the outcome only")
-    parser.add_argument("--jobs", type=int, default=2, help="processes for --seeds (default: 2)")
+    parser.add_argument(
+        "--jobs", type=_processes, default=2, help="processes for --seeds (default: 2)"
+    )
     return parser
 
 

@@ -5,12 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kavka.cli.stored_json import compact, json_of
-from kavka.cli.stored_transactions import (
-    decode_transaction_key,
-    decode_transaction_value,
-    partition_names,
-    state_name,
-)
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.consumer_protocol import NEWEST_VERSION, decode_assignment, decode_subscription
 from kavka.wire.records.batch import Record
@@ -24,6 +18,12 @@ from kavka.wire.stored.offsets import (
     UnknownKey,
     decode_key,
     decode_value,
+)
+from kavka.wire.stored.transactions import (
+    decode_transaction_key,
+    decode_transaction_value,
+    partition_names,
+    state_name,
 )
 from kavka.wire.versioned import version_of
 

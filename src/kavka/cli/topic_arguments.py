@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kavka.cli.options import BadUsage
+from kavka.cli.options import BadUsage, whole_number
 
 
 class TopicArgument(NamedTuple):
@@ -28,7 +28,10 @@ def _one(text: str) -> TopicArgument:
         raise BadUsage(f"Invalid topic arg '{text}', expected topic name and partitions")
     numbers = []
     for number in listed.split(","):
-        if not number.isdecimal():
-            raise BadUsage(f"Invalid partition '{number}' specified in topic arg '{text}''")
-        numbers.append(int(number))
+        try:
+            numbers.append(whole_number(number, 32))
+        except ValueError:
+            raise BadUsage(
+                f"Invalid partition '{number}' specified in topic arg '{text}''"
+            ) from None
     return TopicArgument(topic, tuple(numbers))

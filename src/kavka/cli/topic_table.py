@@ -8,9 +8,10 @@ from typing import NamedTuple
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import ConfigEntry, ConfigResource, ResourceType
 from kavka.client.admin.eligible_leaders import EligibleLeaders
+from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.topics import TopicDescription
 from kavka.client.metadata import PartitionMetadata
-from kavka.errors import KafkaError
+from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition, uuid_text
 
 
@@ -22,11 +23,17 @@ class Problems(NamedTuple):
     under_min_isr: bool = False
     at_min_isr: bool = False
 
-    def has(self, part: PartitionMetadata, live: Iterable[int], min_isr: int) -> bool:
+    def has(
+        self,
+        part: PartitionMetadata,
+        live: Iterable[int],
+        min_isr: int,
+        move: Reassignment | None = None,
+    ) -> bool:
         """Tell whether the partition has one of the problems."""
         in_sync = len(part.in_sync_replicas)
         return (
-            (self.under_replicated and in_sync < len(part.replicas))
+            (self.under_replicated and in_sync < replication_factor(part, move))
             or (self.unavailable and part.leader not in live)
             or (self.under_min_isr and in_sync < min_isr)
             or (self.at_min_isr and in_sync == min_isr)
@@ -50,19 +57,34 @@ async def describe(
         if overrides_only
         else await admin.eligible_leaders((t.name for t in topics), page_size=page_size)
     )
+    moves = await _moves(admin, topics)
     lines: list[str] = []
     for topic in sorted(topics, key=lambda topic: topic.name):
         changed = [entry for entry in settings[topic.name] if not entry.is_default]
         if not any(problems) and (changed or not overrides_only):
-            lines.append(topic_line(topic, changed))
+            lines.append(topic_line(topic, changed, moves.get(TopicPartition(topic.name, 0))))
         if overrides_only:
             continue
         min_isr = _min_isr(settings[topic.name])
         for part in topic.partitions:
-            if not any(problems) or problems.has(part, live, min_isr):
-                known = leaders.get(TopicPartition(topic.name, part.partition))
-                lines.append(partition_line(topic.name, part, known))
+            at = TopicPartition(topic.name, part.partition)
+            move = moves.get(at)
+            if not any(problems) or problems.has(part, live, min_isr, move):
+                lines.append(partition_line(topic.name, part, leaders.get(at), move))
     return lines
+
+
+async def _moves(
+    admin: Admin, topics: Sequence[TopicDescription]
+) -> dict[TopicPartition, Reassignment]:
+    """Return the moves under way; none where the cluster does not tell them to us."""
+    partitions = [TopicPartition(t.name, part.partition) for t in topics for part in t.partitions]
+    try:
+        return await admin.list_partition_reassignments(partitions)
+    except KafkaError as error:
+        if error.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+            return {}
+        raise
 
 
 async def _settings(
@@ -82,9 +104,18 @@ def _min_isr(settings: Sequence[ConfigEntry]) -> int:
     return int(next(values, None) or 1)
 
 
-def topic_line(topic: TopicDescription, changed: Sequence[ConfigEntry]) -> str:
-    """Return the line about a topic as a whole."""
-    replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
+def replication_factor(part: PartitionMetadata, move: Reassignment | None) -> int:
+    """Return how many replicas a partition shall have; while it moves, those that come do not count."""
+    if move is None or not {*move.adding, *move.removing} & {*part.replicas}:
+        return len(part.replicas)
+    return len(move.replicas) - len(move.adding)
+
+
+def topic_line(
+    topic: TopicDescription, changed: Sequence[ConfigEntry], first_move: Reassignment | None = None
+) -> str:
+    """Return the line about a topic as a whole; its first partition stands for all."""
+    replicas = replication_factor(topic.partitions[0], first_move) if topic.partitions else 0
     settings = ",".join(f"{entry.name}={_shown(entry.value)}" for entry in changed)
     return (
         f"Topic: {topic.name}\tTopicId: {uuid_text(topic.topic_id)}\tPartitionCount: {len(topic.partitions)}"
@@ -92,12 +123,20 @@ def topic_line(topic: TopicDescription, changed: Sequence[ConfigEntry]) -> str:
     )
 
 
-def partition_line(topic: str, part: PartitionMetadata, leaders: EligibleLeaders | None) -> str:
-    """Return the line about a partition."""
+def partition_line(
+    topic: str,
+    part: PartitionMetadata,
+    leaders: EligibleLeaders | None,
+    move: Reassignment | None = None,
+) -> str:
+    """Return the line about a partition; what it adds and removes is told only while it moves."""
     eligible, last_known = leaders or (None, None)
+    moving = ""
+    if move is not None:
+        moving = f"\tAdding Replicas: {_brokers(move.adding)}\tRemoving Replicas: {_brokers(move.removing)}"
     return (
         f"\tTopic: {topic}\tPartition: {part.partition}\tLeader: {part.leader if part.leader >= 0 else 'none'}"
-        f"\tReplicas: {_brokers(part.replicas)}\tIsr: {_brokers(part.in_sync_replicas)}"
+        f"\tReplicas: {_brokers(part.replicas)}\tIsr: {_brokers(part.in_sync_replicas)}{moving}"
         f"\tElr: {_brokers(eligible)}\tLastKnownElr: {_brokers(last_known)}"
     )
 

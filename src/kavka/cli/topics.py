@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 from kavka.cli.connecting import with_admin
 from kavka.cli.java_names import log_line, spelt
-from kavka.cli.options import BadUsage, BadValue, Given, Option, OptionSet
+from kavka.cli.options import BadUsage, BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.topic_table import Problems, describe
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.topics import NewPartitions, NewTopic, TopicDescription
 from kavka.errors import ErrorCode, KafkaError
-from kavka.ids import uuid_bytes
+from kavka.ids import NO_TOPIC_ID, uuid_bytes
 
 _ACTIONS = ("list", "describe", "create", "alter", "delete")
 _REPORTS = (
@@ -22,6 +22,7 @@ _REPORTS = (
     "under-min-isr-partitions",
     "at-min-isr-partitions",
 )
+_NUMBERS = ("partitions", "replication-factor", "partition-size-limit-per-response")
 _ALLOWED = {
     "config": ("create",),
     "delete-config": ("create", "alter"),
@@ -83,6 +84,11 @@ def main(argv: list[str]) -> int:
 
 def _act(given: Given) -> int:
     action = _checked(given)
+    try:
+        for name in _NUMBERS:
+            given.integer(name)
+    except BadValue as error:
+        return _failed("joptsimple.OptionArgumentConversionException", str(error))
     actions = {
         "list": _list,
         "describe": _describe,
@@ -96,13 +102,11 @@ def _act(given: Given) -> int:
             await actions[action](admin, given)
         except _Refused as error:
             return _failed(error.name, str(error))
-        except (KafkaError, TimeoutError, OSError) as error:
-            return _failed(*spelt(error))
         except BadValue as error:
             return _failed("joptsimple.OptionException", str(error))
         return 0
 
-    return with_admin(given, act)
+    return with_admin(given, act, lambda error: _failed(*spelt(error)))
 
 
 def _failed(name: str, sentence: str) -> int:
@@ -131,8 +135,16 @@ def _checked(given: Given) -> str:
             given.forbid(name, (action,))
     if action == "create":
         given.forbid("replica-assignment", ("partitions", "replication-factor"))
-    given.forbid("topics-with-overrides", _REPORTS)
-    given.forbid("topic-id", ("topic",))
+    for report in _REPORTS:
+        given.forbid(report, ("topics-with-overrides",))
+    if action == "describe" and given.has("if-exists"):
+        if not given.has("topic", "topic-id"):
+            raise BadUsage("--topic or --topic-id is required to describe a topic")
+        if given.has("topic") and given.has("topic-id"):
+            print(
+                "Only topic id will be used when both --topic and --topic-id are specified and topicId is not "
+                "Uuid.ZERO_UUID"
+            )
     return action
 
 
@@ -146,8 +158,9 @@ async def _list(admin: Admin, given: Given) -> None:
 
 async def _describe(admin: Admin, given: Given) -> None:
     known: list[TopicDescription]
-    if given.has("topic-id"):
-        known = await _by_id(admin, given)
+    topic_id = _topic_id(given)
+    if topic_id != NO_TOPIC_ID:
+        known = await _by_id(admin, given, topic_id)
     else:
         names = await _matching(admin, given)
         _insist(names, given)
@@ -159,16 +172,21 @@ async def _describe(admin: Admin, given: Given) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
-async def _by_id(admin: Admin, given: Given) -> list[TopicDescription]:
-    text = given.text("topic-id")
+def _topic_id(given: Given) -> bytes:
+    text = given.one("topic-id")
+    if text is None:
+        return NO_TOPIC_ID
     try:
-        wanted = uuid_bytes(text)
+        return uuid_bytes(text)
     except ValueError as error:
         raise _Refused("java.lang.IllegalArgumentException", str(error)) from error
+
+
+async def _by_id(admin: Admin, given: Given, wanted: bytes) -> list[TopicDescription]:
     known = (await admin.describe_topics()).values()
     found = [t for t in known if not isinstance(t, KafkaError) and t.topic_id == wanted]
     if not found and not given.has("if-exists"):
-        sentence = f"TopicId '{text}' does not exist as expected"
+        sentence = f"TopicId '{given.text('topic-id')}' does not exist as expected"
         raise _Refused("java.lang.IllegalArgumentException", sentence)
     return found
 
@@ -229,7 +247,10 @@ def _settings(pairs: Sequence[str]) -> dict[str, str | None]:
 def parse_assignment(text: str) -> list[list[int]]:
     """Return the brokers of each partition of `0:1,1:2`."""
     try:
-        lists = [[int(broker) for broker in part.strip().split(":")] for part in text.split(",")]
+        lists = [
+            [whole_number(broker.strip(), 32) for broker in part.split(":")]
+            for part in text.split(",")
+        ]
     except ValueError as error:
         sentence = f"--replica-assignment is not a list of broker ids: {text}"
         raise _Refused("java.lang.NumberFormatException", sentence) from error
@@ -242,7 +263,7 @@ def parse_assignment(text: str) -> list[list[int]]:
             raise _Refused("org.apache.kafka.tools.AdminCommandFailedException", sentence)
         if len(replicas) != len(lists[0]):
             sentence = f"Partition {number} has different replication factor: {replicas}"
-            raise _Refused("org.apache.kafka.server.common.AdminOperationException", sentence)
+            raise _Refused("org.apache.kafka.tools.AdminOperationException", sentence)
     return lists
 
 

@@ -11,33 +11,52 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kavka.client.admin import Admin, NewPartitions, NewTopic, OffsetSpec
     from kavka.client.consumer import Consumer, FetchedBatches, OffsetAndMetadata
-    from kavka.client.producer import BufferFull, Producer, RecordMetadata
+    from kavka.client.exactly_once import ExactlyOnce
+    from kavka.client.group_metadata import GroupMetadata
+    from kavka.client.producer import (
+        AbortableError,
+        BufferFull,
+        FatalError,
+        Producer,
+        ProducerRecord,
+        RecordMetadata,
+    )
     from kavka.ids import TopicPartition
 
 _HOMES = {
+    "AbortableError": "kavka.client.producer",
     "Admin": "kavka.client.admin",
     "BufferFull": "kavka.client.producer",
     "Consumer": "kavka.client.consumer",
+    "ExactlyOnce": "kavka.client.exactly_once",
+    "FatalError": "kavka.client.producer",
     "FetchedBatches": "kavka.client.consumer",
+    "GroupMetadata": "kavka.client.group_metadata",
     "NewPartitions": "kavka.client.admin",
     "NewTopic": "kavka.client.admin",
     "OffsetAndMetadata": "kavka.client.consumer",
     "OffsetSpec": "kavka.client.admin",
     "Producer": "kavka.client.producer",
+    "ProducerRecord": "kavka.client.producer",
     "RecordMetadata": "kavka.client.producer",
     "TopicPartition": "kavka.ids",
 }
 
 __all__ = [
+    "AbortableError",
     "Admin",
     "BufferFull",
     "Consumer",
+    "ExactlyOnce",
+    "FatalError",
     "FetchedBatches",
+    "GroupMetadata",
     "NewPartitions",
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetSpec",
     "Producer",
+    "ProducerRecord",
     "RecordMetadata",
     "TopicPartition",
 ]

@@ -14,6 +14,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -146,7 +147,7 @@ _LIFE = frozenset({"start", "close"})
 
 @_forward(AsyncProducer, _LIFE | {"append", "fail", "raise_failure", "room"})
 class Producer(_Blocking):
-    """`kavka.client.Producer` for threads: `send`, `append`, `send_many`, `send_table`, `flush`, `close`."""
+    """`kavka.client.Producer` for threads: `send`, `append`, `send_many`, `send_table`, `flush`, transactions."""
 
     _client_class = AsyncProducer
 
@@ -237,6 +238,36 @@ class Producer(_Blocking):
                 await self._async.flush()
 
         self._require_thread().run(work())
+
+    def commit_transaction(self) -> None:
+        """Take what was handed over, and commit as the asynchronous producer."""
+
+        async def work() -> None:
+            await self._take_all()
+            await self._async.commit_transaction()
+
+        self._require_thread().run(work())
+
+    def abort_transaction(self) -> None:
+        """Take what was handed over, which is dropped, and abort as the asynchronous producer."""
+
+        async def work() -> None:
+            await self._take_all()
+            await self._async.abort_transaction()
+
+        self._require_thread().run(work())
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin a transaction, commit it at the end of the `with`, or abort it when that raises; then raise on."""
+        self.begin_transaction()
+        try:
+            yield
+            self.commit_transaction()
+        except BaseException:
+            if self._async.can_abort:
+                self.abort_transaction()
+            raise
 
     async def _take_all(self) -> None:
         """Take what was handed over. Who gives up waiting does not stop it: others wait for the same."""

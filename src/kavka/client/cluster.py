@@ -4,39 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
 from kavka.client.backoff import backoff_ms
 from kavka.client.config import Config
-from kavka.client.metadata import BrokerAddress, MetadataCache, TopicMetadata
+from kavka.client.connections import NOT_REACHED, Channel, Connections
+from kavka.client.metadata import BrokerAddress, LeaderHint, MetadataCache, TopicMetadata
 from kavka.doors import Chance, Clock, Network
 from kavka.errors import ErrorCode, KafkaError
-from kavka.ids import BrokerId
+from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
 from kavka.wire.apis import ApiKey
-from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 log = logging.getLogger(__name__)
 
 _IDLE_CHECK_S = 30.0
-_CLOSE_S = 1.0
-
-
-class Channel(IntEnum):
-    """Connections to one broker that must not wait for each other: fetches and joins are answered late."""
-
-    MAIN = 0
-    FETCH = 1
-    GROUP = 2
 
 
 class CoordinatorKind(IntEnum):
-    """What a coordinator coordinates."""
+    """What a coordinator is of (FindCoordinator)."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -59,53 +50,46 @@ class Cluster:
         self.clock = clock
         self.chance = chance
         self.metadata = MetadataCache(config.integer("metadata.max.age.ms"))
+        self._connections = Connections(config, self.metadata, network, chance)
         self.request_timeout_ms = config.integer("request.timeout.ms")
         self._retry_backoff_ms = config.integer("retry.backoff.ms")
         self._retry_backoff_max_ms = config.integer("retry.backoff.max.ms")
-        self._bootstrap = config.addresses()
-        self._client_id = config.text("client.id")
-        self._connect_timeout_ms = config.integer("socket.connection.setup.timeout.ms")
-        self._reconnect_backoff_ms = config.integer("reconnect.backoff.ms")
-        self._reconnect_backoff_max_ms = config.integer("reconnect.backoff.max.ms")
-        self._max_idle_ms = config.integer("connections.max.idle.ms")
         self._allow_auto_create = allow_auto_create
         self._topics: dict[str, None] = {}  # topics of interest, in order
         self._wants_all_topics = False
-        self._peers: dict[tuple[BrokerId, Channel], Peer] = {}
-        self._connecting: dict[tuple[BrokerId, Channel], asyncio.Task[Peer]] = {}
-        self._failures: dict[
-            BrokerId, tuple[int, float]
-        ] = {}  # in a row, loop time of the next try
-        self._bootstrap_peer: Peer | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
-        self._is_closed = False
+        self._listeners: list[Callable[[], None]] = []
+        self._unchanged = 0  # answers in a row that brought nothing new
 
     async def start(self) -> None:
-        """Learn the brokers. Raise ConnectionError when none of `bootstrap.servers` answers."""
-        await self.refresh()
+        """Learn the brokers; close again where that fails.
+
+        Raise ConnectionError when none of `bootstrap.servers` answers.
+        """
+        try:
+            await self._refresh_from_any()
+        except BaseException:
+            await self.close()
+            raise
         self._keeper = asyncio.create_task(self._keep_fresh(), name="kavka-metadata")
 
     async def close(self) -> None:
         """Close every connection; requests under way fail with ConnectionError."""
-        self._is_closed = True
-        tasks = [t for t in (self._keeper, self._refreshing, *self._connecting.values()) if t]
+        tasks = [t for t in (self._keeper, self._refreshing) if t]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        peers = [*self._peers.values()]
-        if self._bootstrap_peer is not None:
-            peers.append(self._bootstrap_peer)
-        for peer in peers:
-            peer.close()
-        try:
-            async with asyncio.timeout(_CLOSE_S):
-                await asyncio.gather(*(peer.wait_closed() for peer in peers))
-        except TimeoutError:  # a broker that reads no more: what is queued for it is lost anyway
-            for peer in peers:
-                peer.abort()
-        self._peers.clear()
+        await self._connections.close()
+
+    def when_updated(self, callback: Callable[[], None]) -> None:
+        """Call after each update of the metadata, and after each leader that was learnt from a refusal."""
+        self._listeners.append(callback)
+
+    def _tell_listeners(self) -> None:
+        for callback in self._listeners:
+            callback()
 
     # Topics
 
@@ -183,6 +167,19 @@ class Cluster:
         if not task.cancelled():
             task.exception()  # it is raised to whoever waits; nobody may be waiting
 
+    async def _refresh_from_any(self) -> None:
+        """Ask until a broker answers, each of `bootstrap.servers` once at most."""
+        for left in range(self._connections.bootstrap_count - 1, -1, -1):
+            try:
+                await self.refresh()
+                return
+            except NOT_REACHED as error:  # it took the connection, and then did not answer
+                if isinstance(error, ConnectionError) and left == 0:
+                    raise
+                if left == 0:
+                    raise ConnectionError(f"no broker told of its cluster: {error}") from error
+                log.info("bootstrap server passed over reason=%s", error)
+
     async def _refresh_once(self) -> None:
         asked = None if self._wants_all_topics else list(self._topics)
         request = MetadataRequest(
@@ -191,9 +188,25 @@ class Cluster:
         )
         peer = await self.any_peer()
         response: MetadataResponse = await peer.send(request, timeout_ms=self.request_timeout_ms)
-        self.metadata.update(response, self.clock.tick_ms(), asked)
+        if not response.brokers:  # a broker that has just started
+            raise ConnectionError(f"{peer.name} knows of no brokers yet")
+        was_due = self.metadata.due_in_ms(self.clock.tick_ms()) <= 0
+        has_news = self.metadata.update(response, self.clock.tick_ms(), asked)
+        self._unchanged = 0 if has_news or was_due else self._unchanged + 1
         if asked is not None and any(topic not in asked for topic in self._topics):
             self.mark_stale()  # interest has grown meanwhile
+        self._tell_listeners()
+
+    def learn_leaders(
+        self, leaders: Mapping[TopicPartition, LeaderHint], endpoints: Iterable[Any]
+    ) -> None:
+        """Use at once what a broker, with its refusal, said of leaders and where they listen (KIP-951)."""
+        addresses = {
+            BrokerId(e.node_id): BrokerAddress(BrokerId(e.node_id), e.host, e.port, e.rack)
+            for e in endpoints
+        }
+        if self.metadata.learn_leaders(leaders, addresses):
+            self._tell_listeners()
 
     async def _keep_fresh(self) -> None:
         attempt = 0
@@ -201,12 +214,13 @@ class Cluster:
             if self.metadata.is_stale(self.clock.tick_ms()):
                 try:
                     await self.refresh()
-                except (OSError, KafkaError, CorruptFrame) as error:
+                except NOT_REACHED as error:
                     log.warning("metadata update failed reason=%s", error)
                     attempt += 1
                 else:
                     attempt = 0
-                await self.back_off(attempt)
+                # KIP-580: answers that bring nothing new count as failures do.
+                await self.back_off(max(attempt, self._unchanged, 1) - 1)
                 continue
             self._wake.clear()
             wait_s = self.metadata.due_in_ms(self.clock.tick_ms()) / 1000
@@ -214,7 +228,7 @@ class Cluster:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(wait_s, _IDLE_CHECK_S)):
                     await self._wake.wait()
-            self._close_idle()
+            self._connections.close_idle()
 
     async def back_off(self, attempt: int) -> None:
         """Sleep before repeat number `attempt` of a request."""
@@ -233,101 +247,27 @@ class Cluster:
 
     def connected(self, broker_id: BrokerId, channel: Channel = Channel.MAIN) -> Peer | None:
         """Return an open connection to the broker if there is one."""
-        peer = self._peers.get((broker_id, channel))
-        return None if peer is None or peer.is_closed else peer
+        return self._connections.connected(broker_id, channel)
 
     async def peer(self, broker_id: BrokerId, channel: Channel = Channel.MAIN) -> Peer:
         """Return an open connection to the broker, after the reconnect back-off if it failed lately.
 
         Raise ConnectionError when the broker is unknown, OSError when it cannot be reached.
         """
-        peer = self.connected(broker_id, channel)
-        if peer is not None:
-            return peer
-        key = (broker_id, channel)
-        task = self._connecting.get(key)
-        if task is None:
-            task = asyncio.create_task(self._connect(broker_id, channel))
-            self._connecting[key] = task
-            task.add_done_callback(lambda done: self._on_connected(key, done))
-        return await asyncio.shield(task)
-
-    def _on_connected(self, key: tuple[BrokerId, Channel], task: asyncio.Task[Peer]) -> None:
-        self._connecting.pop(key, None)
-        if not task.cancelled():
-            task.exception()  # raised to whoever waits
-
-    async def _connect(self, broker_id: BrokerId, channel: Channel) -> Peer:
-        failures, next_try = self._failures.get(broker_id, (0, 0.0))
-        wait_s = next_try - asyncio.get_running_loop().time()
-        if wait_s > 0:
-            await asyncio.sleep(wait_s)
-        address = self.metadata.brokers.get(broker_id)
-        if address is None:
-            raise ConnectionError(f"broker {broker_id} is not in the metadata")
-        try:
-            peer = await self._open(address.host, address.port)
-        except (OSError, KafkaError, CorruptFrame) as error:
-            wait_ms = backoff_ms(
-                failures,
-                self._reconnect_backoff_ms,
-                self._reconnect_backoff_max_ms,
-                self.chance.random(),
-            )
-            again = asyncio.get_running_loop().time() + wait_ms / 1000
-            self._failures[broker_id] = (failures + 1, again)
-            log.info("connection failed broker=%s reason=%s", address, error)
-            raise
-        self._failures.pop(broker_id, None)
-        self._peers[(broker_id, channel)] = peer
-        self._leave_bootstrap()
-        return peer
-
-    async def _open(self, host: str, port: int) -> Peer:
-        return await Peer.connect(
-            self.network,
-            host,
-            port,
-            client_id=self._client_id,
-            timeout_ms=self._connect_timeout_ms,
-        )
+        return await self._connections.peer(broker_id, channel)
 
     async def any_peer(self) -> Peer:
         """Return the connection with the least work, or make one to any broker.
 
         Raise ConnectionError when neither a known broker nor one of `bootstrap.servers` answers.
         """
-        opened = [p for (_, c), p in self._peers.items() if c is Channel.MAIN and not p.is_closed]
-        if opened:
-            return min(opened, key=lambda peer: peer.in_flight)
-        if self._bootstrap_peer is not None and not self._bootstrap_peer.is_closed:
-            return self._bootstrap_peer
-        for broker_id in self._shuffled(list(self.metadata.brokers)):
-            try:
-                return await self.peer(broker_id)
-            except (OSError, KafkaError, CorruptFrame):
-                continue  # the next one may answer; the last resort below says why none did
-        return await self._bootstrapped()
-
-    async def _bootstrapped(self) -> Peer:
-        reason: Exception | None = None
-        for host, port in self._shuffled(self._bootstrap):
-            try:
-                self._bootstrap_peer = await self._open(host, port)
-            except (OSError, KafkaError, CorruptFrame) as error:
-                reason = error
-            else:
-                return self._bootstrap_peer
-        servers = ", ".join(f"{host}:{port}" for host, port in self._bootstrap)
-        raise ConnectionError(f"cannot reach any of bootstrap.servers [{servers}]: {reason}")
-
-    def _shuffled(self, items: list[Any]) -> list[Any]:
-        keyed = [(self.chance.random(), i) for i in range(len(items))]
-        return [items[i] for _, i in sorted(keyed)]
+        return await self._connections.any_peer()
 
     async def controller(self) -> Peer:
         """Return a connection to the controller. Raise KafkaError NOT_CONTROLLER while none is known."""
-        if self.metadata.controller_id not in self.metadata.brokers:
+        if self.metadata.controller_id not in self.metadata.brokers or self.metadata.is_stale(
+            self.clock.tick_ms()
+        ):
             await self.refresh()
         controller_id = self.metadata.controller_id
         if controller_id not in self.metadata.brokers:
@@ -337,7 +277,10 @@ class Cluster:
     async def find_coordinator(
         self, key: str, kind: CoordinatorKind = CoordinatorKind.GROUP
     ) -> BrokerId:
-        """Return the coordinator's id, once. Raise KafkaError (often retriable) or OSError."""
+        """Return the coordinator of a group or transactional id, asked for once.
+
+        Raise KafkaError (often retriable) or OSError.
+        """
         peer = await self.any_peer()
         version = peer.version_of(ApiKey.FIND_COORDINATOR)
         if version >= 4:
@@ -352,31 +295,13 @@ class Cluster:
         if code is not ErrorCode.NONE:
             raise KafkaError(code, found.error_message or None)
         broker_id = BrokerId(found.node_id)
-        if broker_id not in self.metadata.brokers:
-            address = BrokerAddress(broker_id, found.host, found.port)
+        known = self.metadata.brokers.get(broker_id)
+        if known is None or (known.host, known.port) != (found.host, found.port):
+            address = BrokerAddress(
+                broker_id, found.host, found.port, known.rack if known else None
+            )
             self.metadata.brokers[broker_id] = address
         return broker_id
 
-    def _leave_bootstrap(self) -> None:
-        """Close the first connection once `any_peer` has another one and nothing waits for its answers."""
-        peer = self._bootstrap_peer
-        if peer is None or peer.in_flight:
-            return
-        if peer.is_closed or any(
-            c is Channel.MAIN and not p.is_closed for (_, c), p in self._peers.items()
-        ):
-            peer.close()
-            self._bootstrap_peer = None
 
-    def _close_idle(self) -> None:
-        self._leave_bootstrap()
-        if self._max_idle_ms < 0:
-            return
-        now = asyncio.get_running_loop().time()
-        for key, peer in list(self._peers.items()):
-            idle_s = now - peer.last_used
-            if peer.is_closed:
-                del self._peers[key]
-            elif peer.in_flight == 0 and idle_s * 1000 > self._max_idle_ms:
-                peer.close()
-                del self._peers[key]
+__all__ = ["Channel", "Cluster", "CoordinatorKind"]

@@ -34,8 +34,8 @@ def _plaintext(value: Value) -> str | None:
     return None if value == "PLAINTEXT" else "Only PLAINTEXT is supported by this release"
 
 
-def _no_transactions(value: Value) -> str | None:
-    return None if value is None else "Transactions are not supported by this release"
+def _not_empty(value: Value) -> str | None:
+    return None if value is None or str(value).strip() else "String must be non-empty"
 
 
 def _classic(value: Value) -> str | None:
@@ -98,9 +98,12 @@ PRODUCER = Catalogue([
     Setting("partitioner.class", _CLASS, None, "None (murmur2 of the key, else sticky), `roundrobin`, or a callable."),
     Setting("partitioner.ignore.keys", _BOOL, False, "Choose partitions as if there were no keys."),
     Setting("interceptor.classes", _CLASS, None, "Objects with on_send and on_acknowledgement."),
-    Setting("transactional.id", _TEXT, None, "Name of a transactional producer.", check=_no_transactions),
+    Setting("transactional.id", _TEXT, None, "Name of a transactional producer: one at a time has it.",
+            check=_not_empty),
+    Setting("transaction.timeout.ms", _INT, 60_000, "After which the broker aborts a transaction by itself.",
+            minimum=0),
     *_ineffective("metadata.max.idle.ms", "partitioner.adaptive.partitioning.enable",
-                  "partitioner.availability.timeout.ms", "transaction.timeout.ms"),
+                  "partitioner.availability.timeout.ms"),
 ])  # fmt: skip
 
 CONSUMER = Catalogue([

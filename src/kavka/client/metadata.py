@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kavka.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+_UNSETTLED = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+)
+_REFUSALS = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "Invalid topics",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Not authorized to access topics",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,18 @@ class TopicMetadata:
         return [p.partition for p in self.partitions if p.leader >= 0]
 
 
+class LeaderHint(NamedTuple):
+    """What a broker that does not lead a partition said of who does."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+
+
+def _is_unsettled(topic: TopicMetadata) -> bool:
+    """Tell whether a topic or one of its leaders may be on its way."""
+    return topic.error in _UNSETTLED or any(p.error in _UNSETTLED for p in topic.partitions)
+
+
 class MetadataCache:
     """The newest answer for every topic of interest.
 
@@ -65,6 +88,7 @@ class MetadataCache:
         self._max_age_ms = max_age_ms
         self._updated_at_ms: int | None = None
         self._is_stale = True
+        self._is_unread = False
         self.brokers: dict[BrokerId, BrokerAddress] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self.names: dict[TopicId, str] = {}
@@ -74,8 +98,9 @@ class MetadataCache:
             0  # counts updates, so that users can tell whether something may have changed
         )
 
-    def update(self, response: MetadataResponse, tick_ms: int, asked: Iterable[str] | None) -> None:
-        """Take an answer about the topics `asked`, None meaning all topics."""
+    def update(self, response: MetadataResponse, tick_ms: int, asked: Iterable[str] | None) -> bool:
+        """Take an answer about the topics `asked`, None meaning all; return whether it brought anything new."""
+        before = (self.brokers, self.controller_id, dict(self.topics))
         self.brokers = {
             BrokerId(b.node_id): BrokerAddress(BrokerId(b.node_id), b.host, b.port, b.rack)
             for b in response.brokers
@@ -89,8 +114,50 @@ class MetadataCache:
             self.topics.update(fresh)
         self.names = {t.topic_id: t.name for t in self.topics.values() if t.topic_id != NO_TOPIC_ID}
         self._updated_at_ms = tick_ms
-        self._is_stale = False
+        # As Java's client: what is not known yet is asked for again, after the back-off, not in `max_age_ms`.
+        self._is_stale = any(_is_unsettled(topic) for topic in fresh.values())
+        self._is_unread = True
         self.updates += 1
+        return before != (self.brokers, self.controller_id, self.topics)
+
+    def learn_leaders(
+        self,
+        leaders: Mapping[TopicPartition, LeaderHint],
+        addresses: Mapping[BrokerId, BrokerAddress],
+    ) -> bool:
+        """Take leaders with newer epochs whose address is known (KIP-951); return whether there were any.
+
+        The rest of what is known of the partition stays: a full update is due anyway.
+        """
+        found = False
+        for at, (leader, leader_epoch) in leaders.items():
+            known = self.partition(at)
+            if known is None or leader < 0 or leader_epoch <= known.leader_epoch:
+                continue
+            address = addresses.get(leader) or self.brokers.get(leader)
+            if address is None:
+                continue
+            self.brokers = {**self.brokers, leader: address}
+            topic = self.topics[at.topic]
+            partitions = list(topic.partitions)
+            partitions[at.partition] = replace(
+                known, leader=leader, leader_epoch=leader_epoch, error=ErrorCode.NONE
+            )
+            self.topics[at.topic] = replace(topic, partitions=tuple(partitions))
+            found = True
+        self.updates += found
+        return found
+
+    def take_refusal(self) -> KafkaError | None:
+        """Return, once for each update, what will not get better by waiting: an invalid name, or no permission."""
+        is_unread, self._is_unread = self._is_unread, False
+        if not is_unread:
+            return None
+        for code, words in _REFUSALS.items():
+            names = [topic.name for topic in self.topics.values() if topic.error is code]
+            if names:
+                return KafkaError(code, f"{words}: [{', '.join(names)}]")
+        return None
 
     def mark_stale(self) -> None:
         """Ask for an update: a leader was not where the cache says."""

@@ -7,7 +7,7 @@ returned by `touched` (it is complete), returned by `expire`, or cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, KeysView
 from heapq import heapify, heappop, heappush
 from typing import Generic, Protocol, TypeVar
 
@@ -80,9 +80,10 @@ class DelayedOperations(Generic[K, O]):
         done = [w for w in waitings if w.operation is not None and w.operation.is_complete()]
         return [self._take(waiting) for waiting in done]
 
-    def has(self, key: K) -> bool:
-        """Tell whether anything waits for `key`."""
-        return key in self._by_key
+    @property
+    def keys(self) -> KeysView[K]:
+        """The keys for which anything waits, as they are at each look."""
+        return self._by_key.keys()
 
     def expire(self, now_ms: int) -> list[O]:
         """Take out and return the operations whose deadline is not after `now_ms`, in the order of deadlines."""

@@ -28,6 +28,12 @@ FINAL_EPOCH: Final = -1
 EVICTION_MS: Final = 120_000
 _LAST_EPOCH: Final = 2**31 - 1
 
+
+def epoch_after(epoch: int) -> int:
+    """Return the epoch of the next incremental request; 1 follows 2147483647."""
+    return 1 if epoch == _LAST_EPOCH else epoch + 1
+
+
 PartitionKey = tuple[str | bytes, int]
 """(topic name below version 13, else topic id; partition number)."""
 
@@ -144,6 +150,11 @@ class FetchContext:
         """The session of an incremental fetch; 0 for a full one."""
         return self._session.session_id if self._session is not None else NO_SESSION
 
+    @property
+    def makes_session(self) -> bool:
+        """Whether `finish` may need a candidate for the id of a new session."""
+        return self._session is None and self._wants_session
+
     def partitions(self) -> list[tuple[PartitionKey, FetchPartition]]:
         """Return all partitions to read, in the order in which the bytes of the answer are shared out."""
         if self._session is None:
@@ -212,6 +223,11 @@ class FetchSessionCache:
         """Return how many sessions are open."""
         return len(self._sessions)
 
+    @property
+    def partition_count(self) -> int:
+        """How many partitions all sessions remember."""
+        return sum(len(session.partitions) for session in self._sessions.values())
+
     def holds(self, session: _Session) -> bool:
         """Tell whether the session still has its slot."""
         return self._sessions.get(session.session_id) is session
@@ -244,7 +260,7 @@ class FetchSessionCache:
             return FetchContext(self, {}, None, False, is_follower)
         self._sessions[session_id] = session
         session.last_used_ms = now_ms
-        session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
+        session.epoch = epoch_after(session.epoch)
         return FetchContext(self, {}, session, False, is_follower)
 
     def create(

@@ -17,6 +17,7 @@ Sources: KIP-101, KIP-320, KIP-497, KIP-966; Kafka's `Partition` and `Replica`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -59,6 +60,18 @@ class IsrChange(NamedTuple):
     partition_epoch: int
 
 
+class Pulse:
+    """What every fetch of a follower says of all its partitions, though it names only those with news."""
+
+    __slots__ = ("broker_epoch", "last_ms")
+
+    def __init__(self, last_ms: int = _NEVER_MS) -> None:
+        """Begin with the first fetch."""
+        self.last_ms = last_ms
+        self.broker_epoch = -1
+        """Of the follower's registration as it was then: another one after each loss of its session."""
+
+
 class Follower:
     """What a leader knows of another replica."""
 
@@ -68,6 +81,7 @@ class Follower:
         "last_fetch_ms",
         "log_end_offset",
         "log_start_offset",
+        "pulse",
     )
 
     def __init__(self, last_caught_up_ms: int) -> None:
@@ -77,6 +91,17 @@ class Follower:
         self.last_caught_up_ms = last_caught_up_ms
         self.last_fetch_leader_end_offset = -1
         self.last_fetch_ms = _NEVER_MS
+        self.pulse: Pulse | None = None
+
+    @property
+    def broker_epoch(self) -> int:
+        """The follower's registration, as its last fetch said; -1 when it did not."""
+        return -1 if self.pulse is None else self.pulse.broker_epoch
+
+    def left_behind(self) -> None:
+        """Note that the leader appends, and that this replica had everything until then."""
+        if self.pulse is not None and self.pulse.last_ms > self.last_caught_up_ms:
+            self.last_caught_up_ms = self.pulse.last_ms
 
     def fetched(
         self, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
@@ -103,6 +128,10 @@ class Follower:
         )
 
 
+def _anybody(_broker: BrokerId) -> bool:
+    return True
+
+
 class Partition:
     """The replication state of one partition on this broker.
 
@@ -125,6 +154,8 @@ class Partition:
         self.broker_id = broker_id
         self.min_insync_replicas = min_insync_replicas
         self.max_lag_ms = max_lag_ms
+        self.is_alive: Callable[[BrokerId], bool] = _anybody
+        """Whether a broker is alive as far as is known; the owner advances the high watermark when that changes."""
         self.topic_id = NO_TOPIC_ID
         self.role = Role.NONE
         self.leader = NO_LEADER
@@ -137,6 +168,8 @@ class Partition:
         # Committed by the controller. Invariant while leading: holds the leader.
         self.in_sync_replicas: tuple[BrokerId, ...] = ()
         self.pending_isr: tuple[BrokerId, ...] | None = None
+        # Since then this log was not cut: what was appended in any epoch from here on is in it.
+        self.leads_since = LeaderEpoch(-1)
         # Where this leader's epoch begins: who has not reached it may hold records of another history.
         self.leader_epoch_start_offset = -1
         self.followers: dict[BrokerId, Follower] = {}
@@ -209,8 +242,12 @@ class Partition:
         return in_sync >= self.min_insync_replicas or in_sync >= self.effective_min_insync_replicas
 
     def acknowledged(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
-        """Judge a produce with acks=all whose last batch ends before `end_offset`; None waits on."""
-        if self.role is not Role.LEADER or self.leader_epoch != leader_epoch:
+        """Judge a produce with acks=all whose last batch ends before `end_offset`; None waits on.
+
+        `leader_epoch` is that of the append. A leader that stays leader in a newer epoch (another replica failed, say)
+        still has the records, so its producers need not send them once more.
+        """
+        if self.role is not Role.LEADER or leader_epoch < self.leads_since:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.high_watermark < end_offset:
             return None
@@ -223,10 +260,23 @@ class Partition:
     # The leader's log
 
     def appended(self, end_offset: int, now_ms: int) -> bool:
-        """Note that the leader's log now ends at `end_offset`; tell whether the high watermark moved."""
-        assert end_offset >= self.log_end_offset, (self, end_offset)
+        """Note that the leader's log now ends at `end_offset`; tell whether the high watermark moved.
+
+        `now_ms` counts only where there are followers.
+        """
+        present = self.log_end_offset
+        assert end_offset >= present, (self, end_offset)
+        for follower in self.followers.values() if self.followers else ():
+            if follower.log_end_offset == present:
+                follower.left_behind()
         self.log_end_offset = end_offset
-        return self.advance_high_watermark(now_ms)
+        if self.followers or self.min_insync_replicas > 1:
+            return self.advance_high_watermark(now_ms)
+        # What `advance_high_watermark` comes to for a leader without followers, which is asked for each batch.
+        if self.role is not Role.LEADER or end_offset <= self.high_watermark:
+            return False
+        self.high_watermark = end_offset
+        return True
 
     def advance_high_watermark(self, now_ms: int) -> bool:
         """Move the leader's high watermark as far as the replicas allow; tell whether it moved. It never goes back."""
@@ -239,6 +289,11 @@ class Partition:
             return False
         self.high_watermark = end_offset
         return True
+
+    @property
+    def live_replicas(self) -> list[BrokerId]:
+        """The replicas whose brokers are alive as far as is known."""
+        return [broker for broker in self.replicas if self.is_alive(broker)]
 
     def _replicated_end(self, end_offset: int, now_ms: int) -> int:
         for broker_id, follower in self.followers.items():
@@ -254,25 +309,33 @@ class Partition:
             return True
         if self.pending_isr is not None and broker_id in self.pending_isr:
             return True
+        if not self.is_alive(broker_id):
+            return False  # it cannot join: the controller would refuse it
         return follower.is_caught_up(self.log_end_offset, now_ms, self.max_lag_ms)
 
     def follower_fetched(
-        self, replica: BrokerId, offset: int, now_ms: int, log_start_offset: int = -1
+        self,
+        replica: BrokerId,
+        offset: int,
+        now_ms: int,
+        log_start_offset: int = -1,
+        *,
+        is_alive: bool = True,
     ) -> tuple[bool, IsrChange | None]:
         """Note a follower's fetch from `offset`; return whether the high watermark moved, and a larger set to propose.
 
-        The replica must be one of `replicas` (else the fetch is answered UNKNOWN_LEADER_EPOCH and not noted).
+        The replica must be one of `replicas` (else the fetch is answered UNKNOWN_LEADER_EPOCH and not noted). One that
+        the cluster does not know to be alive is not proposed.
         """
         assert self.role is Role.LEADER, self
         follower = self.followers[replica]
         follower.fetched(offset, log_start_offset, self.log_end_offset, now_ms)
-        change = self._propose_growth(replica, follower)
+        change = self._propose_growth(replica, follower) if is_alive else None
         return self.advance_high_watermark(now_ms), change
 
-    @property
-    def low_watermark(self) -> int:
-        """The smallest log start offset of all replicas: what DeleteRecords waits for."""
-        starts = [f.log_start_offset for f in self.followers.values()]
+    def low_watermark(self, alive: Container[BrokerId]) -> int:
+        """Return the smallest log start offset of all replicas that are alive: what DeleteRecords waits for."""
+        starts = [f.log_start_offset for b, f in self.followers.items() if b in alive]
         return min([self.log_start_offset, *starts])
 
     # The in-sync set
@@ -284,6 +347,21 @@ class Partition:
             return None
         return self._propose((*self.in_sync_replicas, replica))
 
+    def propose_growth(self, alive: Container[BrokerId], now_ms: int) -> IsrChange | None:
+        """Propose a replica that has caught up, and whose own fetch could not say so, or was refused."""
+        if self.role is not Role.LEADER or self.pending_isr is not None:
+            return None
+        for replica, follower in self.followers.items():
+            if replica in alive and self._is_fetching(follower, now_ms):
+                change = self._propose_growth(replica, follower)
+                if change is not None:
+                    return change
+        return None
+
+    def _is_fetching(self, follower: Follower, now_ms: int) -> bool:
+        last_ms = follower.last_fetch_ms if follower.pulse is None else follower.pulse.last_ms
+        return now_ms - last_ms <= self.max_lag_ms
+
     def propose_shrink(self, now_ms: int) -> IsrChange | None:
         """Propose the set without those that lag; asked every half of `replica.lag.time.max.ms`."""
         if self.role is not Role.LEADER or self.pending_isr is not None:
@@ -294,7 +372,9 @@ class Partition:
     def _lags(self, broker_id: BrokerId, now_ms: int) -> bool:
         if broker_id == self.broker_id:
             return False
-        follower = self.followers[broker_id]
+        follower = self.followers.get(broker_id)
+        if follower is None:
+            return True  # it is not, or no longer, a replica: nobody hears of it
         return not follower.is_caught_up(self.log_end_offset, now_ms, self.max_lag_ms)
 
     def _propose(self, in_sync_replicas: tuple[BrokerId, ...]) -> IsrChange:
@@ -360,6 +440,8 @@ class Partition:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if NO_TOPIC_ID not in (self.topic_id, state.topic_id) and self.topic_id != state.topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
+        if state.leader == self.broker_id and self.broker_id not in state.in_sync_replicas:
+            return ErrorCode.INVALID_REQUEST  # what it has need not be what was acknowledged
         if state.topic_id != NO_TOPIC_ID:
             self.topic_id = state.topic_id
         self.leader = state.leader
@@ -378,7 +460,8 @@ class Partition:
         return ErrorCode.NONE
 
     def _lead(self, state: PartitionState, now_ms: int) -> None:
-        assert self.broker_id in state.in_sync_replicas, (self, state)
+        if self.role is not Role.LEADER:
+            self.leads_since = state.leader_epoch
         self.role = Role.LEADER
         self.in_sync_replicas = state.in_sync_replicas
         self.leader_epoch_start_offset = self.log_end_offset

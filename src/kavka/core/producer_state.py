@@ -16,7 +16,11 @@ them again, and refusing the first would make it renumber and write them twice; 
 written, which clients take for success without an offset. (Kafka 3.9 refuses, and duplicates.)
 
 Transactions: the entry remembers the first offset of the open one, and the state the order of all open ones, whose
-first is the first unstable offset. Sources: KIP-98, KIP-360; Kafka's `ProducerAppendInfo` and `ProducerStateManager`.
+first is the first unstable offset. The batch that opens one is taken when its coordinator has said that the partition
+belongs to it (KIP-890): a `Verification` begins before the coordinator is asked and is void when a marker comes
+meanwhile, so that no late batch can open a transaction that nobody will end. Until the first batch is in the log, the
+lowest sequence seen is the only one taken. Sources: KIP-98, KIP-360, KIP-890; Kafka's `ProducerAppendInfo` and
+`ProducerStateManager`.
 """
 
 from __future__ import annotations
@@ -87,6 +91,18 @@ class CompletedTransaction(NamedTuple):
     aborted: bool
 
 
+class Verification:
+    """The question whether a producer's transaction has this partition; it is void when the state has another one."""
+
+    __slots__ = ("lowest_sequence", "producer_epoch", "started_ms")
+
+    def __init__(self, producer_epoch: int, sequence: int, started_ms: int) -> None:
+        """Begin with the batch that is to be the first."""
+        self.producer_epoch = producer_epoch
+        self.lowest_sequence = sequence
+        self.started_ms = started_ms
+
+
 class _Producer:
     """The state of one producer id."""
 
@@ -131,6 +147,7 @@ class ProducerState:
         self._open_txns: dict[int, int] = {}
         # Ended, but the marker may be above the high watermark: first offset -> offset of the marker.
         self._unreplicated_txns: dict[int, int] = {}
+        self._verifications: dict[int, Verification] = {}
 
     def __len__(self) -> int:
         """Return how many producer ids are known."""
@@ -192,20 +209,20 @@ class ProducerState:
         last_sequence = (
             NO_SEQUENCE if base_sequence < 0 else (base_sequence + delta) & _LAST_SEQUENCE
         )
-        producer.batches.append(
-            WrittenBatch(
-                base_sequence, last_sequence, base_offset, base_offset + delta, header.max_timestamp
-            )
-        )
-        producer.last_timestamp = header.max_timestamp
+        timestamp = header.max_timestamp
+        batch = (base_sequence, last_sequence, base_offset, base_offset + delta, timestamp)
+        producer.batches.append(tuple.__new__(WrittenBatch, batch))
+        producer.last_timestamp = timestamp
         if header.attributes & _TRANSACTIONAL and producer.txn_first_offset < 0:
             producer.txn_first_offset = base_offset
             self._open_txns[base_offset] = producer_id
+            self._verifications.pop(producer_id, None)
 
     def marker_appended(
         self, header: BatchHeader, base_offset: int, marker: EndMarker
     ) -> CompletedTransaction | None:
         """Remember a transaction's marker; None when the producer had nothing open here."""
+        self._verifications.pop(header.producer_id, None)
         producer = self._producers.get(header.producer_id)
         if producer is None:
             producer = self._producers[header.producer_id] = _Producer(header.producer_epoch)
@@ -239,11 +256,60 @@ class ProducerState:
 
     # Transactions
 
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Tell whether the producer, in this epoch, has written to a transaction that has not ended here."""
+        producer = self._producers.get(producer_id)
+        if producer is None or producer.txn_first_offset < 0:
+            return False
+        return producer.epoch == producer_epoch
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int
+    ) -> Verification:
+        """Return what the first batch of a transaction needs to be appended, once its coordinator has agreed.
+
+        Those that come before the first one is in the log share it: the lowest sequence goes first.
+        """
+        found = self._verifications.get(producer_id)
+        if found is None or found.producer_epoch < producer_epoch:
+            found = Verification(producer_epoch, sequence, now_ms)
+            self._verifications[producer_id] = found
+        elif found.producer_epoch == producer_epoch:
+            found.lowest_sequence = min(found.lowest_sequence, sequence)
+        return found
+
+    def is_valid(self, producer_id: int, verification: Verification) -> bool:
+        """Tell whether nothing has happened since that makes the coordinator's answer worthless."""
+        return self._verifications.get(producer_id) is verification
+
+    def check_verified(
+        self, header: BatchHeader, verification: Verification | None
+    ) -> ErrorCode | None:
+        """Judge a transactional batch of a client by what its coordinator was asked; None takes it."""
+        producer_id = header.producer_id
+        if self.has_open_transaction(producer_id, header.producer_epoch):
+            return None
+        if verification is None or not self.is_valid(producer_id, verification):
+            return ErrorCode.INVALID_TXN_STATE
+        if header.base_sequence > verification.lowest_sequence:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return None
+
+    @property
+    def oldest_open_transaction(self) -> int | None:
+        """The first offset of the oldest transaction without marker."""
+        return next(iter(self._open_txns), None)
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether a transaction is open, or has ended with a marker that is not replicated yet."""
+        return bool(self._open_txns or self._unreplicated_txns)
+
     def first_unstable_offset(self) -> int | None:
         """Return the first offset of the oldest transaction that is open or whose marker is not replicated yet."""
         if not self._open_txns and not self._unreplicated_txns:
             return None
-        oldest_open = next(iter(self._open_txns), None)
+        oldest_open = self.oldest_open_transaction
         # Ended transactions leave in the order of their markers, not of their beginnings.
         oldest_ended = min(self._unreplicated_txns, default=None)
         if oldest_open is None or oldest_ended is None:
@@ -260,7 +326,15 @@ class ProducerState:
     # Keeping
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Drop who wrote nothing for `producer.id.expiration.ms` and has no open transaction; return how many."""
+        """Drop who wrote nothing for `producer.id.expiration.ms` and has no open transaction; return how many.
+
+        A verification as old as that is void, too.
+        """
+        self._verifications = {
+            producer_id: found
+            for producer_id, found in self._verifications.items()
+            if now_ms - found.started_ms < expiration_ms
+        }
         expired = [
             producer_id
             for producer_id, producer in self._producers.items()
@@ -275,6 +349,7 @@ class ProducerState:
         self._producers.clear()
         self._open_txns.clear()
         self._unreplicated_txns.clear()
+        self._verifications.clear()
 
     def entries(self) -> list[ProducerEntry]:
         """Return the rows of a `.snapshot` file: the last batch of each producer."""

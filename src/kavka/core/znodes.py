@@ -52,7 +52,8 @@ class Create(NamedTuple):
     """Make a node. With `sequence`, ten digits are appended to the path."""
 
     path: str
-    data: bytes = b""
+    data: bytes | None = None
+    """None is ZooKeeper's null, which Kafka gives nodes that only hold others, and takes for "nothing yet"."""
     ephemeral: bool = False
     sequence: bool = False
 
@@ -61,7 +62,7 @@ class SetData(NamedTuple):
     """Replace a node's data if its version is `version`."""
 
     path: str
-    data: bytes
+    data: bytes | None
     version: int = ANY_VERSION
 
 
@@ -86,7 +87,7 @@ class Created(NamedTuple):
     """A resolved change: the node came to be."""
 
     path: str
-    data: bytes
+    data: bytes | None
     owner: int
 
 
@@ -94,7 +95,7 @@ class Changed(NamedTuple):
     """A resolved change: the node has new data and this version."""
 
     path: str
-    data: bytes
+    data: bytes | None
     version: int
 
 
@@ -104,7 +105,25 @@ class Deleted(NamedTuple):
     path: str
 
 
-Change = Created | Changed | Deleted
+class SessionBegun(NamedTuple):
+    """A resolved change: a client's session, which lives until it ends or is silent for its time-out.
+
+    Only sessions that outlive the keeper's process are told to the tree.
+    """
+
+    session: int
+    password: bytes
+    """What proves, on another connection, that the session is the caller's."""
+    timeout_ms: int
+
+
+class SessionEnded(NamedTuple):
+    """A resolved change: the session is over. Its ephemeral nodes are deleted by the same transaction."""
+
+    session: int
+
+
+Change = Created | Changed | Deleted | SessionBegun | SessionEnded
 
 
 class Txn(NamedTuple):
@@ -148,6 +167,7 @@ class _Node:
         "cversion",
         "czxid",
         "data",
+        "generation",
         "mtime_ms",
         "mzxid",
         "owner",
@@ -155,13 +175,39 @@ class _Node:
         "version",
     )
 
-    def __init__(self, data: bytes, owner: int, zxid: int, time_ms: int) -> None:
+    def __init__(
+        self, data: bytes | None, owner: int, zxid: int, time_ms: int, generation: int
+    ) -> None:
+        self.generation = generation
         self.data = data
         self.owner = owner
         self.czxid = self.mzxid = self.pzxid = zxid
         self.ctime_ms = self.mtime_ms = time_ms
         self.version = self.cversion = 0
         self.children: dict[str, None] = {}
+
+    def copy(self, generation: int) -> _Node:
+        """Return the same node for another generation."""
+        node = _Node(self.data, self.owner, self.czxid, self.ctime_ms, generation)
+        node.mzxid, node.mtime_ms, node.pzxid = self.mzxid, self.mtime_ms, self.pzxid
+        node.version, node.cversion = self.version, self.cversion
+        node.children = dict(self.children)
+        return node
+
+    def stat(self) -> Stat:
+        """Return the node's facts."""
+        return Stat(
+            self.czxid,
+            self.mzxid,
+            self.ctime_ms,
+            self.mtime_ms,
+            self.version,
+            self.cversion,
+            self.owner,
+            len(self.data or b""),
+            len(self.children),
+            self.pzxid,
+        )
 
 
 class _Seen:
@@ -189,8 +235,13 @@ class ZnodeTree:
 
     def __init__(self) -> None:
         """Begin with the root alone."""
-        self._nodes: dict[str, _Node] = {"/": _Node(b"", 0, 0, 0)}
+        self._generation = 0
+        # Invariants: parents stand before their children. A node of an older generation belongs to a dump, too, and is
+        # replaced, never changed.
+        self._nodes: dict[str, _Node] = {"/": _Node(None, 0, 0, 0, 0)}
         self._ephemerals: dict[int, dict[str, None]] = {}
+        self.clients: dict[int, SessionBegun] = {}
+        """The sessions that outlive the keeper's process."""
         self.zxid = 0
 
     # -- reading
@@ -198,23 +249,10 @@ class ZnodeTree:
     def stat(self, path: str) -> Stat | None:
         """Return a node's facts, or None when it does not exist."""
         node = self._nodes.get(path)
-        if node is None:
-            return None
-        return Stat(
-            node.czxid,
-            node.mzxid,
-            node.ctime_ms,
-            node.mtime_ms,
-            node.version,
-            node.cversion,
-            node.owner,
-            len(node.data),
-            len(node.children),
-            node.pzxid,
-        )
+        return None if node is None else node.stat()
 
     def data(self, path: str) -> bytes | None:
-        """Return a node's data, or None when it does not exist."""
+        """Return a node's data; None when it has none, or does not exist."""
         node = self._nodes.get(path)
         return None if node is None else node.data
 
@@ -230,6 +268,15 @@ class ZnodeTree:
     def sessions(self) -> list[int]:
         """Return the sessions that own ephemeral nodes."""
         return [session for session, paths in self._ephemerals.items() if paths]
+
+    def __contains__(self, path: str) -> bool:
+        """Tell whether there is such a node."""
+        return path in self._nodes
+
+    def descendants(self, path: str) -> int:
+        """Return how many nodes are below a node."""
+        prefix = path if path == "/" else f"{path}/"
+        return sum(other.startswith(prefix) for other in self._nodes if other != path)
 
     def __len__(self) -> int:
         """Return how many nodes there are, the root included."""
@@ -249,10 +296,17 @@ class ZnodeTree:
                 changes.append(outcome)
         return Txn(self.zxid + 1, now_ms, tuple(changes))
 
+    def prepare_session(self, begun: SessionBegun, now_ms: int) -> Txn:
+        """Return the transaction that begins a client's session."""
+        assert begun.session not in self.clients, begun.session
+        return Txn(self.zxid + 1, now_ms, (begun,))
+
     def prepare_session_end(self, session: int, now_ms: int) -> Txn:
-        """Return the transaction that removes a session's ephemeral nodes."""
-        changes = tuple(Deleted(path) for path in self.ephemerals(session))
-        return Txn(self.zxid + 1, now_ms, changes)
+        """Return the transaction that removes a session and its ephemeral nodes."""
+        changes: list[Change] = [Deleted(path) for path in self.ephemerals(session)]
+        if session in self.clients:
+            changes.append(SessionEnded(session))
+        return Txn(self.zxid + 1, now_ms, tuple(changes))
 
     def _resolve(
         self, operation: Operation, session: int, view: dict[str, _Seen | None]
@@ -316,8 +370,11 @@ class ZnodeTree:
 
     # -- remembering
 
-    def apply(self, txn: Txn) -> list[Event]:
-        """Make the changes of a prepared or journaled transaction; return what watches may want to know, in order."""
+    def apply(self, txn: Txn, stats: list[Stat | None] | None = None) -> list[Event]:
+        """Make the changes of a prepared or journaled transaction; return what watches may want to know, in order.
+
+        `stats` is given the facts of each changed node as they are right after its change.
+        """
         assert txn.zxid == self.zxid + 1, f"transaction {txn.zxid} after {self.zxid}"
         self.zxid = txn.zxid
         events: list[Event] = []
@@ -326,16 +383,25 @@ class ZnodeTree:
                 case Created():
                     self._create(change, txn, events)
                 case Changed():
-                    node = self._nodes[change.path]
+                    node = self._own(change.path)
                     node.data, node.version = change.data, change.version
                     node.mzxid, node.mtime_ms = txn.zxid, txn.time_ms
                     events.append(Event(EventType.DATA_CHANGED, change.path))
                 case Deleted():
                     self._delete(change.path, txn, events)
+                case SessionBegun():
+                    self.clients[change.session] = change
+                    continue
+                case SessionEnded():
+                    del self.clients[change.session]
+                    continue
+            if stats is not None:
+                stats.append(self.stat(change.path))
         return events
 
     def _create(self, change: Created, txn: Txn, events: list[Event]) -> None:
-        self._nodes[change.path] = _Node(change.data, change.owner, txn.zxid, txn.time_ms)
+        node = _Node(change.data, change.owner, txn.zxid, txn.time_ms, self._generation)
+        self._nodes[change.path] = node
         if change.owner:
             self._ephemerals.setdefault(change.owner, {})[change.path] = None
         self._touch_parent(change.path, txn.zxid, born=True)
@@ -355,7 +421,7 @@ class ZnodeTree:
         events.append(Event(EventType.CHILDREN_CHANGED, parent_of(path)))
 
     def _touch_parent(self, path: str, zxid: int, *, born: bool) -> None:
-        parent = self._nodes[parent_of(path)]
+        parent = self._own(parent_of(path))
         parent.cversion += 1
         parent.pzxid = zxid
         name = path.rsplit("/", 1)[1]
@@ -364,21 +430,30 @@ class ZnodeTree:
         else:
             del parent.children[name]
 
+    def _own(self, path: str) -> _Node:
+        """Return a node that may be changed."""
+        node = self._nodes[path]
+        if node.generation != self._generation:
+            node = self._nodes[path] = node.copy(self._generation)
+        return node
+
     # -- snapshots
 
-    def dump(self) -> Iterator[tuple[str, bytes, Stat]]:
-        """Yield every node with its facts, parents before children."""
-        for path in sorted(self._nodes):
-            stat = self.stat(path)
-            assert stat is not None
-            yield path, self._nodes[path].data, stat
+    def dump(self) -> Iterator[tuple[str, bytes | None, Stat]]:
+        """Return every node with its facts, parents before children, as they are at the time of this call.
+
+        The tree may change while the iterator is read: the nodes are worked out one by one.
+        """
+        self._generation += 1
+        nodes = dict(self._nodes)
+        return ((path, node.data, node.stat()) for path, node in nodes.items())
 
     @classmethod
-    def load(cls, nodes: Iterator[tuple[str, bytes, Stat]], zxid: int) -> ZnodeTree:
+    def load(cls, nodes: Iterator[tuple[str, bytes | None, Stat]], zxid: int) -> ZnodeTree:
         """Return the tree that `dump` described, as it was after transaction `zxid`."""
         tree = cls()
         for path, data, stat in nodes:
-            node = _Node(data, stat.ephemeral_owner, stat.czxid, stat.ctime_ms)
+            node = _Node(data, stat.ephemeral_owner, stat.czxid, stat.ctime_ms, tree._generation)
             node.mzxid, node.mtime_ms, node.pzxid = stat.mzxid, stat.mtime_ms, stat.pzxid
             node.version, node.cversion = stat.version, stat.cversion
             tree._nodes[path] = node

@@ -69,6 +69,6 @@ def audit(sent: Tally, counted: Counted) -> list[Check]:
         Check("records in the log = distinct records in Parquet and dead letters", counted.records_in_log,
               counted.distinct_records),
         Check("lines sent too late = late rows in Parquet", sent.too_late, counted.late_rows),
-        Check("lines sent in time = sum of page counts", sent.on_time * counted.windows_per_event,
-              counted.counted_in_windows),
+        Check(f"lines sent in time, each in {counted.windows_per_event} windows = sum of page counts",
+              sent.on_time * counted.windows_per_event, counted.counted_in_windows),
     ]  # fmt: skip

@@ -236,7 +236,7 @@ def _report(sent: Tally, checks: list[Check], bootstrap: str, *, keep: bool) -> 
         print(_attach(bootstrap), flush=True)
     else:
         print(
-            "Run with --keep to leave the broker running and attach your own clients to it.",
+            "Run `kavka demo --keep` to leave the broker running and attach your own clients to it.",
             flush=True,
         )
     return agrees

@@ -11,7 +11,6 @@ client which sends thousands at once keeps nobody else waiting.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from typing import Any, Protocol
 
 from kavka.doors import Part, Transport
 from kavka.net.frames import FrameReader, InvalidFrameSize
+from kavka.net.inflow import Inflow
 
 log = logging.getLogger(__name__)
 
@@ -83,17 +83,17 @@ class Connection:
         """What handlers remember of this client, such as its software name."""
         self._handler = handler
         self._limits = limits
-        self._reader = FrameReader(self._on_frame, limits.frame_bytes, chunk)
-        self._frames: deque[memoryview] = deque()  # received, not handled yet; of one packet
-        self._turn: asyncio.Handle | None = None
+        self._inflow = Inflow()
+        self._reader = FrameReader(self._inflow.frames.append, limits.frame_bytes, chunk)
         self._slots: deque[Slot] = deque()
         self._bytes_in_work = 0  # Invariant: the sum of request_bytes of all slots
         self._transport: Transport | None = None
         self._sent_bytes = 0  # when `silent_ms` last looked
+        self._sent_at_end = 0
+        self.bytes_received = 0
         self._taken = False
         self._corked = False
         self._writing_paused = False
-        self._reading_paused = False
 
     # -- doors.Wire
 
@@ -112,6 +112,7 @@ class Connection:
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the first frames that are complete now, and send their answers together."""
+        self.bytes_received += nbytes
         try:
             self._reader.buffer_updated(nbytes)
         except InvalidFrameSize as error:
@@ -127,10 +128,9 @@ class Connection:
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Drop answers that wait, releasing the files they hold."""
+        self._sent_at_end = self.bytes_sent
         self._transport = None
-        self._frames.clear()
-        if self._turn is not None:
-            self._turn.cancel()
+        self._inflow.drop()
         for slot in self._slots:
             _release(slot.parts)
         self._slots.clear()
@@ -155,6 +155,24 @@ class Connection:
         """Whether an answer could still be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
+    @property
+    def bytes_sent(self) -> int:
+        """How many bytes of answers the socket has taken."""
+        if self._transport is None:
+            return self._sent_at_end
+        sent: int = self._transport.get_extra_info("bytes_sent", 0)
+        return sent
+
+    @property
+    def waiting_frames(self) -> int:
+        """How many requests were received and not handled yet."""
+        return len(self._inflow.frames)
+
+    @property
+    def requests_in_work(self) -> int:
+        """How many requests have no answer on its way yet."""
+        return len(self._slots)
+
     def silent_ms(self, now_ms: int) -> int:
         """Return for how long no request came and no byte of an answer went; to be asked from time to time."""
         sent = 0 if self._transport is None else self._transport.get_extra_info("bytes_sent", 0)
@@ -166,7 +184,7 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         """Whether no request is in work."""
-        return not self._slots and not self._frames
+        return not self._slots and not self._inflow.frames
 
     def answer(self, slot: Slot, parts: Sequence[Part]) -> None:
         """Give the answer of `slot`; empty parts mean that the request has none (acks=0)."""
@@ -190,23 +208,20 @@ class Connection:
 
     # -- inside
 
-    def _on_frame(self, frame: memoryview) -> None:
-        if self.is_open:
-            self._frames.append(frame)
-
     def _handle_frames(self) -> None:
         """Take one turn: as many frames as there is room for, up to a number; their answers leave together."""
-        self._turn = None
         self._corked = True
+        frames, slots, received = self._inflow.frames, self._slots, self._handler.received
         try:
-            for _ in range(min(_TURN_FRAMES, len(self._frames))):
+            for _ in range(min(_TURN_FRAMES, len(frames))):
                 if self._is_full or not self.is_open:
                     break
-                frame = self._frames.popleft()
-                slot = Slot(len(frame))
-                self._slots.append(slot)
-                self._bytes_in_work += len(frame)
-                self._handler.received(self, slot, frame)
+                frame = frames.popleft()
+                size = len(frame)
+                slot = Slot(size)
+                slots.append(slot)
+                self._bytes_in_work += size
+                received(self, slot, frame)
         finally:
             self._corked = False
         self._flush()
@@ -235,20 +250,7 @@ class Connection:
 
     def _pace(self) -> None:
         """Handle and read more while there is room for more requests."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            return
-        full = self._is_full
-        if self._frames:
-            if not full and self._turn is None:
-                self._turn = asyncio.get_running_loop().call_soon(self._handle_frames)
-            full = True
-        if full and not self._reading_paused:
-            self._reading_paused = True
-            transport.pause_reading()
-        elif not full and self._reading_paused:
-            self._reading_paused = False
-            transport.resume_reading()
+        self._inflow.pace(self._transport, self._handle_frames, is_full=self._is_full)
 
 
 def _release(parts: Sequence[Part] | None) -> None:

@@ -10,8 +10,8 @@ else touches afterwards: it may be kept as long as needed and patched in place.
 Memory: small frames are received into a chunk that is reused for ever and copied out of it (below a microsecond). All
 connections of one loop may share a chunk, because it is empty between two callbacks: the beginning of a small frame
 waits in memory of its reader. A frame above 32 KiB of which only a beginning has come gets memory of its own, into
-which the rest is received directly. Above a mebibyte this memory is an anonymous map, so that a lying length costs
-address space only: pages appear as bytes arrive.
+which the rest is received directly. A length may lie, so up to a mebibyte this memory grows with what has come, to 32
+times that; above, it is an anonymous map, which costs address space only: pages appear as bytes arrive.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _SIZE = struct.Struct(">i").unpack_from
 _CHUNK_BYTES = 64 * 1024
 _DIRECT_BYTES = 32 * 1024
 _MAPPED_BYTES = 1024 * 1024
+_GROWTH = 32
 
 
 class InvalidFrameSize(ConnectionError):
@@ -33,7 +34,15 @@ class InvalidFrameSize(ConnectionError):
 class FrameReader:
     """Follows one stream. After `InvalidFrameSize` it must not be used again."""
 
-    __slots__ = ("_chunk", "_frame", "_frame_end", "_max_bytes", "_on_frame", "_rest")
+    __slots__ = (
+        "_chunk",
+        "_frame",
+        "_frame_end",
+        "_frame_size",
+        "_max_bytes",
+        "_on_frame",
+        "_rest",
+    )
 
     def __init__(
         self,
@@ -52,6 +61,7 @@ class FrameReader:
         self._rest = b""  # the beginning of a small frame. Invariant: shorter than the chunk
         self._frame: memoryview | None = None  # a large frame under way, filled up to _frame_end
         self._frame_end = 0
+        self._frame_size = 0  # how long it will be. Invariant: not below the length of _frame
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory for the next bytes; never empty."""
@@ -73,9 +83,13 @@ class FrameReader:
             self._cut(len(self._rest) + nbytes)
             return
         self._frame_end += nbytes
-        if self._frame_end == len(frame):
-            self._frame = None
-            self._on_frame(frame)
+        if self._frame_end < len(frame):
+            return
+        if self._frame_end < self._frame_size:
+            self._frame = _memory_for(self._frame_size, frame)
+            return
+        self._frame = None
+        self._on_frame(frame)
 
     @property
     def is_between_frames(self) -> bool:
@@ -103,8 +117,16 @@ class FrameReader:
             self._rest = bytes(chunk[position:end])
 
     def _begin_large(self, size: int, received: memoryview) -> None:
-        memory = mmap.mmap(-1, size) if size > _MAPPED_BYTES else bytearray(size)
-        frame = memoryview(memory)
-        frame[: len(received)] = received
-        self._frame = frame
+        self._frame = _memory_for(size, received)
         self._frame_end = len(received)
+        self._frame_size = size
+
+
+def _memory_for(size: int, received: memoryview) -> memoryview:
+    """Return memory that begins with the bytes received, for the rest of a frame or the next part of it."""
+    if size > _MAPPED_BYTES:
+        frame = memoryview(mmap.mmap(-1, size))
+    else:
+        frame = memoryview(bytearray(min(size, max(_GROWTH * len(received), _DIRECT_BYTES))))
+    frame[: len(received)] = received
+    return frame

@@ -54,6 +54,7 @@ class Peer(asyncio.BufferedProtocol):
         self.features: ApiVersionsResponse = ApiVersionsResponse()
         self.name = "a broker"
         self.last_used = self._loop.time()
+        self._throttled_until = 0.0
 
     @classmethod
     async def connect(
@@ -95,6 +96,11 @@ class Peer(asyncio.BufferedProtocol):
     def is_writable(self) -> bool:
         """Whether the broker keeps up: what is sent while it does not is queued in memory, without a bound."""
         return not self._is_paused
+
+    @property
+    def throttled_s(self) -> float:
+        """How long the broker wants to be left alone because of a quota (KIP-219); owners must look."""
+        return max(self._throttled_until - self._loop.time(), 0.0) if self._throttled_until else 0.0
 
     def call_when_writable(self, callback: Callable[[], None]) -> None:
         """Call once when the peer is writable again or lost; the same callback is kept once."""
@@ -249,6 +255,9 @@ class Peer(asyncio.BufferedProtocol):
         except CorruptFrame as error:
             waiting.future.set_exception(error)
         else:
+            throttle_ms = getattr(answer[1], "throttle_time_ms", 0)
+            if throttle_ms > 0:
+                self._throttled_until = self._loop.time() + throttle_ms / 1000
             waiting.future.set_result(answer[1])
 
     def _on_timeout(self, correlation_id: int, timeout_ms: int) -> None:

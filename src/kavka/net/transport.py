@@ -6,6 +6,9 @@ asyncio's own transports cannot mix buffers with `sendfile` in one queue, so thi
     queue:  [header][range of 00…0.log][header][range of 00…0.log] ...
              send(MSG_MORE)  sendfile
 
+A short range is read when it is queued, unless much waits already, and leaves with its neighbours in one `sendmsg`:
+that costs less than a system call for each part.
+
 A file that turns out shorter than its range closes the connection: the size of the frame is on the wire already.
 """
 
@@ -26,6 +29,7 @@ log = logging.getLogger(__name__)
 _GATHER = 64  # buffers in one sendmsg
 _TURN_BYTES = 4 << 20  # what one connection may send before the loop serves the others
 _RANGE_COST = 256  # what a queued range counts towards the marks
+_SHORT_RANGE = 16 << 10  # up to here a copy of the bytes is cheaper than two system calls more
 
 
 class SocketTransport:
@@ -106,7 +110,26 @@ class SocketTransport:
         if self._closing:
             _release(parts)
             return
-        for part in parts:
+        if not self._queue and len(parts) == 1 and type(parts[0]) is bytearray:
+            self._write_one(parts[0])
+            return
+        self._enqueue(parts)
+
+    def _write_one(self, buffer: bytearray) -> None:
+        """Send one buffer without the queue, which nearly every answer can do without."""
+        try:
+            sent = self._sock.send(buffer)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            self._fail(error)
+            return
+        self._sent_bytes += sent
+        if sent < len(buffer):
+            self._enqueue((memoryview(buffer)[sent:],))
+
+    def _enqueue(self, parts: Sequence[Part]) -> None:
+        for index, part in enumerate(parts):
             if isinstance(part, bytes | bytearray | memoryview):
                 if not part:
                     continue
@@ -114,6 +137,14 @@ class SocketTransport:
             elif part.length == 0:
                 part.release()
                 continue
+            elif part.length <= _SHORT_RANGE and self._queued_bytes < self._high_bytes:
+                try:
+                    part = _read(part)
+                except OSError as error:
+                    self._fail(error)
+                    _release(parts[index + 1 :])
+                    return
+                self._queued_bytes += len(part)
             else:
                 self._queued_bytes += _RANGE_COST
             self._queue.append(part)
@@ -175,7 +206,7 @@ class SocketTransport:
         position = part.position + self._sent_of_head
         sent = os.sendfile(self._descriptor, part.file.fileno(), position, min(left, _TURN_BYTES))
         if sent == 0:
-            raise OSError(f"log segment ended {left} bytes before the range that was promised")
+            raise _ended(left)
         if sent == left:
             self._queue.popleft()
             self._sent_of_head = 0
@@ -239,6 +270,21 @@ class SocketTransport:
         self._queue.clear()
         self._sock.close()
         self._loop.call_soon(self._wire.connection_lost, error)
+
+
+def _read(part: FileRange) -> bytes:
+    """Return the bytes of a range, and release it. Raise OSError, also when they are not all there."""
+    try:
+        found = part.file.read_at(part.length, part.position)
+    finally:
+        part.release()
+    if len(found) < part.length:
+        raise _ended(part.length - len(found))
+    return found
+
+
+def _ended(missing: int) -> OSError:
+    return OSError(f"log segment ended {missing} bytes before the range that was promised")
 
 
 def _release(parts: Sequence[Part] | deque[Part]) -> None:

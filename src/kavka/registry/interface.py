@@ -13,17 +13,27 @@ Watch = Callable[[Event], None]
 class RegistryRefused(Exception):
     """An operation that met `error` at `path`; nothing of its multi happened."""
 
-    def __init__(self, error: ZnodeError, path: str) -> None:
-        """Keep both for callers that decide by them."""
+    def __init__(self, error: ZnodeError, path: str, at: int = 0) -> None:
+        """Keep the facts for callers that decide by them; `at` is the number of the operation in its multi."""
         super().__init__(f"{error.name} for {path}")
         self.error = error
         self.path = path
+        self.at = at
 
 
 class Registry(Protocol):
-    """A tree of znodes.
+    """A tree of znodes, as one session sees it.
 
-    Every call raises RegistryRefused where ZooKeeper would refuse, and ConnectionError when nobody keeps the tree.
+    Every call raises RegistryRefused where ZooKeeper would refuse, and ConnectionError when nobody keeps the tree or
+    the session is over. While the connection is broken calls wait, for a session time-out at most; a write that ends
+    in ConnectionError may have happened. A watch is told before a call can return what it speaks of; when the
+    connection broke it may be told of nothing: read again, whatever it says.
+    """
+
+    session_lost: Callable[[], None] | None
+    """Told once, on the loop, when the session is over though nobody closed it.
+
+    Its ephemeral nodes and watches are gone.
     """
 
     @property
@@ -44,9 +54,14 @@ class Registry(Protocol):
         ...
 
     async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+        self,
+        path: str,
+        data: bytes | None = None,
+        *,
+        ephemeral: bool = False,
+        sequence: bool = False,
     ) -> str:
-        """Make a node and return its path."""
+        """Make a node and return its path. A node with None for data reads as an empty one."""
         ...
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
@@ -61,13 +76,28 @@ class Registry(Protocol):
         """Do all operations or none; return the path of each, with the sequence numbers that were given."""
         ...
 
+    async def reconnect(self) -> None:
+        """Begin a new session in place of the one that was lost: `session_id` changes, no watch is left."""
+        ...
+
     async def close(self) -> None:
         """End the session: its ephemeral nodes go."""
         ...
 
 
 async def ensure_paths(registry: Registry, paths: Iterable[str]) -> None:
-    """Make all that is missing of some persistent paths, in one multi."""
+    """Make all that is missing of some persistent paths, in one multi; another session may do so at the same time."""
+    wanted = list(paths)
+    while missing := await _missing(registry, wanted):
+        try:
+            await registry.multi([Create(path) for path in missing])
+        except RegistryRefused as refused:
+            if refused.error is not ZnodeError.NODE_EXISTS:
+                raise
+
+
+async def _missing(registry: Registry, paths: Iterable[str]) -> dict[str, None]:
+    """Return what is missing, parents first."""
     missing: dict[str, None] = {}
     for path in paths:
         above: list[str] = []
@@ -75,8 +105,7 @@ async def ensure_paths(registry: Registry, paths: Iterable[str]) -> None:
             above.append(path)
             path = path.rsplit("/", 1)[0]
         missing.update(dict.fromkeys(reversed(above)))
-    if missing:
-        await registry.multi([Create(path) for path in missing])
+    return missing
 
 
 async def ensure_path(registry: Registry, path: str) -> None:

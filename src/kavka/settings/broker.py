@@ -6,8 +6,12 @@ Names that begin with `kavka.` are ours.
 
 from __future__ import annotations
 
+from kavka.settings.cluster import CLUSTER_SETTINGS
 from kavka.settings.declaration import LONG_MAX, Catalogue, Scope, Setting, Value, ValueType
 from kavka.settings.known import KNOWN_SETTINGS
+from kavka.settings.replication import REPLICATION_SETTINGS
+from kavka.settings.topic import gzip_level_fault
+from kavka.settings.transactions import TRANSACTION_SETTINGS
 
 _T = ValueType
 _ANYWHERE = Scope.CLUSTER_WIDE
@@ -71,7 +75,6 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         1,
         "Partitions of a topic that is created without a number.",
         minimum=1,
-        scope=_ANYWHERE,
     ),
     Setting(
         "default.replication.factor",
@@ -118,14 +121,14 @@ EFFECTIVE_SETTINGS: list[Setting] = [
     Setting(
         "socket.send.buffer.bytes",
         _T.INT,
-        102_400,
-        "SO_SNDBUF of server sockets; -1 leaves the system's.",
+        -1,
+        "SO_SNDBUF of server sockets; -1, not Kafka's 102400, leaves its size to the kernel.",
     ),
     Setting(
         "socket.receive.buffer.bytes",
         _T.INT,
-        102_400,
-        "SO_RCVBUF of server sockets; -1 leaves the system's.",
+        -1,
+        "SO_RCVBUF of server sockets; -1, not Kafka's 102400, leaves its size to the kernel.",
     ),
     Setting(
         "socket.listen.backlog.size",
@@ -191,8 +194,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         _T.INT,
         -1,
         "Default of the topics' compression.gzip.level.",
-        minimum=-1,
-        maximum=9,
+        check=gzip_level_fault,
         scope=_ANYWHERE,
     ),
     Setting(
@@ -445,6 +447,27 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         choices=("DEBUG", "INFO", "WARNING", "ERROR"),
     ),
     Setting(
+        "kavka.metrics.port",
+        _T.INT,
+        None,
+        "Where GET /metrics answers with Prometheus' text; 0 takes a free port. Without it no metrics are served.",
+        minimum=0,
+        maximum=65535,
+    ),
+    Setting(
+        "kavka.metrics.host",
+        _T.STRING,
+        "127.0.0.1",
+        "The address of kavka.metrics.port. Whoever reaches it may read the metrics.",
+    ),
+    Setting(
+        "num.recovery.threads.per.data.dir",
+        _T.INT,
+        1,
+        "Logs of each log directory that are opened, or recovered, at one time at the start, and closed at the stop.",
+        minimum=1,
+    ),
+    Setting(
         "kavka.io.threads",
         _T.INT,
         4,
@@ -474,7 +497,15 @@ EFFECTIVE_SETTINGS: list[Setting] = [
     ),
 ]
 
-BROKER_SETTINGS = Catalogue([*EFFECTIVE_SETTINGS, *KNOWN_SETTINGS])
+BROKER_SETTINGS = Catalogue(
+    [
+        *EFFECTIVE_SETTINGS,
+        *CLUSTER_SETTINGS,
+        *REPLICATION_SETTINGS,
+        *TRANSACTION_SETTINGS,
+        *KNOWN_SETTINGS,
+    ]
+)
 
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+# `str.splitlines` knows many more ends of lines than Java, form feeds and U+2028 among them.
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -23,7 +25,7 @@ def parse_properties(text: str) -> dict[str, str]:
 def _logical_lines(text: str) -> list[str]:
     lines: list[str] = []
     pending = ""
-    for raw in text.splitlines():
+    for raw in _LINE_END.split(text):
         line = raw.lstrip(" \t\f")
         if not pending and (not line or line[0] in "#!"):
             continue
@@ -47,7 +49,7 @@ def _split(line: str) -> tuple[str, str]:
 
 def _unescape(text: str) -> str:
     if "\\" not in text:
-        return text.rstrip("\r")
+        return text
 
     def one(match: re.Match[str]) -> str:
         code, letter = match.group(1), match.group(2)
@@ -57,4 +59,6 @@ def _unescape(text: str) -> str:
             raise ValueError("Malformed \\uxxxx encoding.")
         return _ESCAPES.get(letter, letter)
 
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text)
+    found = re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text)
+    # Beyond 16 bits a character is written as two escapes.
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -17,7 +17,8 @@ def _throttled_replicas(value: Value) -> str | None:
     return None
 
 
-def _gzip_level(value: Value) -> str | None:
+def gzip_level_fault(value: Value) -> str | None:
+    """Return why gzip does not have this level, None when it has."""
     assert isinstance(value, int)
     return (
         None if value == -1 or 1 <= value <= 9 else "Value must be between 1 and 9 or equal to -1"
@@ -41,7 +42,7 @@ TOPIC_SETTINGS = Catalogue(
             _T.INT,
             -1,
             "Level of gzip when the broker compresses: 1 to 9, -1 for the library's default.",
-            check=_gzip_level,
+            check=gzip_level_fault,
             synonym="compression.gzip.level",
         ),
         Setting(
@@ -109,7 +110,6 @@ TOPIC_SETTINGS = Catalogue(
             [],
             "Replicas whose fetching is throttled: partition:broker pairs or *.",
             check=_throttled_replicas,
-            effective=False,
         ),
         Setting(
             "index.interval.bytes",
@@ -125,7 +125,6 @@ TOPIC_SETTINGS = Catalogue(
             [],
             "Replicas whose leader's serving is throttled: partition:broker pairs or *.",
             check=_throttled_replicas,
-            effective=False,
         ),
         Setting(
             "local.retention.bytes",
@@ -241,6 +240,20 @@ TOPIC_SETTINGS = Catalogue(
             False,
             "Whether a new segment's file takes its full size at once.",
             synonym="log.preallocate",
+            effective=False,
+        ),
+        Setting(
+            "remote.log.copy.disable",
+            _T.BOOLEAN,
+            False,
+            "Whether tiered storage takes nothing new.",
+            effective=False,
+        ),
+        Setting(
+            "remote.log.delete.on.disable",
+            _T.BOOLEAN,
+            False,
+            "Whether records in tiered storage go when it is switched off.",
             effective=False,
         ),
         Setting(

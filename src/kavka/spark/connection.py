@@ -44,11 +44,7 @@ class Connection:
         cluster = Cluster(
             self.config, network=TcpNetwork(), clock=SystemClock(), chance=SystemChance()
         )
-        try:
-            await cluster.start()
-        except BaseException:
-            await cluster.close()
-            raise
+        await cluster.start()
         return cluster
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

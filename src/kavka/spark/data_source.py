@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from kavka.spark.errors import ConnectorError, one_sentence
-from kavka.spark.options import parse_sink, parse_source
+from kavka.spark.options import parse_sink, parse_source, warn_of_group
 from kavka.spark.rows import source_schema
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class KavkaDataSource(DataSource):  # type: ignore[misc]
         with one_sentence():
             options = parse_source(self.options, streaming=False)
             _require_own_schema(schema, options.include_headers)
+            warn_of_group(options)
             return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> StreamReader | RefusedStreamReader:
@@ -52,6 +53,7 @@ class KavkaDataSource(DataSource):  # type: ignore[misc]
             _require_own_schema(schema, options.include_headers)
         except ConnectorError as error:
             return RefusedStreamReader(str(error))
+        warn_of_group(options)
         return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from kavka.client.cluster import Channel
@@ -19,7 +20,7 @@ from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.spark.connection import Connection, require_ok, shared
 from kavka.spark.errors import ConnectorError
 from kavka.spark.offsets import OffsetRange
-from kavka.spark.options import EARLIEST, SourceOptions
+from kavka.spark.options import EARLIEST, LATEST, SourceOptions
 from kavka.spark.rows import row_batch
 from kavka.spark.topics import offsets_at
 from kavka.wire.apis import ApiKey
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 _FETCH_BYTES: Final = 4 << 20
 """Bytes of a fetch unless `kafka.max.partition.fetch.bytes` says otherwise: some ten thousand rows suit Spark."""
+_SHORT_ANSWERS: Final = 6
+"""How often a leader must say that its log ends before a range does, over two seconds with Kafka's back-off."""
 _TOPIC_IDS_FROM: Final = 13
 """The version of Fetch that names topics by id."""
 
@@ -106,7 +109,7 @@ class _RangeReader:
             return None
         columns = self._columns(answer)
         if columns.next_offset == self.position:
-            self.position = self._after_nothing(answer)
+            self.position = await self._after_nothing(answer)
         else:
             self.position = columns.next_offset
         if self.position < self._end:
@@ -179,17 +182,29 @@ class _RangeReader:
             check_crcs=self._checks_crc,
         )
 
-    def _after_nothing(self, answer: FetchResponsePartition) -> int:
-        """Return where to go on after an answer without a whole batch: here, or at the end if the log is shorter."""
+    async def _after_nothing(self, answer: FetchResponsePartition) -> int:
+        """Return where to go on after an answer without a whole batch: here, or at the end if the log is shorter.
+
+        A replica that has just become leader learns by and by how far the records are committed, so that its high
+        watermark may be below the end of a range that the leader before it had shown. Only an end of the log that
+        leaders repeat is believed.
+        """
         visible = answer.last_stable_offset if self._committed_only else answer.high_watermark
         if not 0 <= visible < self._end:
             return self.position
+        for attempt in range(_SHORT_ANSWERS):
+            visible = (await offsets_at(self._connection, {self._at: LATEST}))[self._at]
+            if visible >= self._end:
+                return self.position
+            await self._cluster.back_off(attempt)
+            with suppress(OSError, KafkaError):
+                await self._cluster.refresh()
         if self._options.fail_on_data_loss:
             raise ConnectorError(
                 f"Records may be lost: {self._at} ends at offset {visible}, before {self._end}; "
                 "set failOnDataLoss to false to go on without them."
             )
-        return self._end
+        return self._end if visible <= self.position else self.position
 
 
 def _bytes(answer: FetchResponsePartition) -> bytes | bytearray | memoryview:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from kavka.client.config import CONSUMER, PRODUCER
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import Catalogue
 from kavka.spark.errors import ConnectorError
+
+log = logging.getLogger(__name__)
 
 EARLIEST, LATEST = -2, -1
 """What a specific offset of -2 and -1 stands for."""
@@ -173,6 +176,21 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
         topic=_filled(given, "topic"),
         client=_client_settings(given, _FORBIDDEN_TO_SINK, PRODUCER),
     )
+
+
+def warn_of_group(options: SourceOptions) -> None:
+    """Say what Spark's connector says of `kafka.group.id`.
+
+    As there, the group is only the name under which the client reads: nothing is committed to it and no query joins
+    it, so that brokers without access control see nothing of it. `groupId` is what publishes progress.
+    """
+    if options.client.get("group.id"):
+        log.warning(
+            "Kafka option 'kafka.group.id' has been set on this query, it is not recommended to set this option: "
+            "concurrent queries with the same group id interfere with each other, and so may a restarted query with "
+            "its previous run. Nothing is committed to it; set groupId to publish progress. group=%s",
+            options.client["group.id"],
+        )
 
 
 def _lower(options: Mapping[str, str]) -> dict[str, str]:

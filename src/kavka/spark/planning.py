@@ -35,8 +35,8 @@ class Topics(Protocol):
         """Return the first offset of each."""
         ...
 
-    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return the offset after the last record that may be read."""
+    def latest(self, partitions: Iterable[TopicPartition], known: Offsets | None = None) -> Offsets:
+        """Return the offset after the last record that may be read; below a `known` one only when it is sure."""
         ...
 
     def at_time(
@@ -63,6 +63,17 @@ def start_of(options: SourceOptions, partitions: list[TopicPartition], topics: T
             "startingOffsetsByTimestampStrategy to latest."
         )
     return _filled(found, topics)
+
+
+def starts_at_end(options: SourceOptions, partition: TopicPartition) -> bool:
+    """Tell whether the query begins at the end that the partition has when it is asked, which differs each time."""
+    match options.starting:
+        case Everywhere(offset):
+            return offset == LATEST
+        case Specific(offsets):
+            return offsets.get(partition) == LATEST
+        case _:
+            return False
 
 
 def end_of(options: SourceOptions, partitions: list[TopicPartition], topics: Topics) -> Offsets:

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kavka.ids import TopicPartition
 from kavka.spark.errors import ConnectorError, one_sentence
 from kavka.spark.fetching import read_range
 from kavka.spark.offsets import (
@@ -31,7 +32,13 @@ from kavka.spark.offsets import (
     to_json,
 )
 from kavka.spark.options import SourceOptions
-from kavka.spark.planning import end_of, ranges_between, report_loss, start_of
+from kavka.spark.planning import (
+    end_of,
+    ranges_between,
+    report_loss,
+    start_of,
+    starts_at_end,
+)
 from kavka.spark.topics import BrokerTopics
 
 if TYPE_CHECKING:
@@ -80,7 +87,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
             partitions = topics.partitions(options.selection)
             start = start_of(options, partitions, topics)
             end = end_of(options, partitions, topics)
-            for partition, last in topics.latest(partitions).items():
+            for partition, last in topics.latest(partitions, end).items():
                 if end[partition] > last:
                     report_loss(
                         options,
@@ -100,6 +107,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     With `groupId`, what Spark has finished is committed to that group. Spark hands the end of its last finished batch
     to `latestOffset` at each trigger, so that the group is behind by no more than the batch that runs.
+
+    Spark writes down where a batch ends before it runs, and where the first one begins never: a query that dies in its
+    first batch asks for its beginning anew. Where that is "the end of now", the first batch takes nothing, so that
+    its end is the beginning, remembered; replayed, it takes nothing again, wherever the partition ends by then.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -107,6 +118,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._options = options
         self._topics: BrokerTopics | None = None
         self._initial: Offsets | None = None
+        self._has_begun = False
+        """Whether this process decided where a batch ends; before, a first batch can only be a replayed one."""
         self._target: Offsets | None = None
         """Where an AvailableNow query ends."""
         self._latest: Offsets | None = None
@@ -134,7 +147,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         with one_sentence():
             begin = from_json(start)
             self._publish(begin)
-            end = self._available()
+            end = self._available(begin)
+            if begin == self._initial and not self._has_begun:
+                end = end | {one: begin[one] for one in self._begun_at_end(begin)}
+            self._has_begun = True
             if isinstance(limit, ReadMaxRows):
                 end = limited(self._with_new(begin, end), end, limit.max_rows)
             if not isinstance(limit, ReadAllAvailable) and self._is_too_little(begin, end):
@@ -142,12 +158,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._last_batch_s = time.monotonic()
             return to_json(end)
 
-    def _available(self) -> Offsets:
+    def _begun_at_end(self, offsets: Offsets) -> list[TopicPartition]:
+        return [one for one in offsets if starts_at_end(self._options, one)]
+
+    def _available(self, begin: Offsets | None = None) -> Offsets:
         """Return the ends of the partitions: as they are now, or as they were when an AvailableNow query began."""
         if self._target is not None:
             return self._target
         topics = self._connected()
-        self._latest = topics.latest(topics.partitions(self._options.selection))
+        self._latest = topics.latest(topics.partitions(self._options.selection), begin)
         return self._latest
 
     def _with_new(self, begin: Offsets, end: Offsets) -> Offsets:
@@ -179,9 +198,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def partitions(self, start: OffsetJson, end: OffsetJson) -> list[InputPartition]:
         """Return the tasks of a micro-batch, the same when it is replayed."""
         with one_sentence():
-            ranges = ranges_between(
-                from_json(start), from_json(end), self._options, self._connected()
-            )
+            begin, stop = from_json(start), from_json(end)
+            if begin == self._initial and not self._has_begun:
+                begin = begin | {one: stop[one] for one in self._begun_at_end(begin) if one in stop}
+            ranges = ranges_between(begin, stop, self._options, self._connected())
             return _tasks(ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

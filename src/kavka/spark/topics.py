@@ -22,6 +22,9 @@ from kavka.wire.messages.offset_commit import (
     OffsetCommitResponse,
 )
 
+_SHORT_ANSWERS = 6
+"""How often an end below one that was seen before is asked for, over two seconds with Kafka's back-off."""
+
 
 class BrokerTopics:
     """`planning.Topics` over a connection. Every call asks anew, so that growth is seen."""
@@ -103,9 +106,18 @@ class BrokerTopics:
         """Return the first offset of each."""
         return self._list_offsets(dict.fromkeys(partitions, EARLIEST))
 
-    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return the offset after the last record that may be read: of a committed one for `read_committed`."""
-        return self._list_offsets(dict.fromkeys(partitions, LATEST))
+    def latest(self, partitions: Iterable[TopicPartition], known: Offsets | None = None) -> Offsets:
+        """Return the offset after the last record that may be read: of a committed one for `read_committed`.
+
+        Ends below the `known` ones are asked for again a few times: a new leader learns by and by what is committed.
+        """
+        wanted = dict.fromkeys(partitions, LATEST)
+        for attempt in range(_SHORT_ANSWERS):
+            found = self._list_offsets(wanted)
+            if all(found[one] >= (known or {}).get(one, 0) for one in found):
+                break
+            self._connection.run(self._cluster.back_off(attempt))
+        return found
 
     def at_time(
         self, timestamps_ms: Mapping[TopicPartition, int]

@@ -37,6 +37,15 @@ def replace_file(disk: Disk, path: str, content: bytes) -> None:
     disk.sync_directory(path.rpartition("/")[0] or ".")
 
 
+def sync_file(disk: Disk, path: str) -> None:
+    """Make the content of a small file durable. It blocks."""
+    file = disk.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()
+
+
 def read_file(disk: Disk, path: str) -> bytes | None:
     """Return all bytes of a small file, or None when there is no such file."""
     try:
@@ -56,7 +65,12 @@ def encode_lines(entries: Iterable[str]) -> bytes:
 
 
 def decode_lines(content: bytes, name: str) -> list[list[str]]:
-    """Return the words of each entry. Raise CorruptCheckpoint, naming `name`, on anything else."""
+    """Return the words of each entry. Raise CorruptCheckpoint, naming `name`, on anything else.
+
+    An empty file has no entries: Apache Kafka makes it when it makes a log, and writes it when there is something.
+    """
+    if not content:
+        return []
     try:
         lines = content.decode().splitlines()
         version, count = int(lines[0]), int(lines[1])

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
+import logging
 import os
+import resource
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +19,10 @@ from typing import Any, TypeVar
 from kavka.doors import Buffer
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+_UNLIMITED = 2**31 - 1
 
 # The kernel brings pages in by readahead windows of at least this size and evicts them by folios, so that
 # one byte per stride tells nearly as much as one per page, at a sixteenth of the cost.
@@ -190,6 +196,20 @@ class OsDisk:
         """Return (total, usable) bytes of the file system that holds `path`."""
         facts = os.statvfs(path)
         return facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize
+
+    def open_files_limit(self) -> int:
+        """Return how many files this process may have open, after raising that as far as the system lets it."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != hard:
+            try:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+                soft = hard
+            except (
+                OSError,
+                ValueError,
+            ) as error:  # ValueError where the kernel has a lower bound of its own
+                logger.warning("open files limit stays limit=%d reason=%s", soft, error)
+        return _UNLIMITED if soft == resource.RLIM_INFINITY else soft
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Run a system call or a kernel call in the pool; never Python work."""

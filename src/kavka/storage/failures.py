@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from kavka.errors import ErrorCode, KafkaError
 
 
@@ -18,9 +20,32 @@ class OffsetOutOfRange(KafkaError):
         self.end_offset = end_offset
 
 
+class OffsetBelowEnd(ValueError):
+    """A follower was sent what its log holds already.
+
+    With `may_restart` the log is empty and its end lies inside the batch: the follower begins anew at `base_offset`
+    (`truncate_fully_and_start_at`), appends again, and then moves its log start to the leader's.
+    """
+
+    def __init__(self, base_offset: int, end_offset: int, *, may_restart: bool) -> None:
+        """Name the first offset that was sent and the log's end."""
+        super().__init__(f"offset {base_offset} was sent to a log that ends at {end_offset}")
+        self.base_offset = base_offset
+        self.end_offset = end_offset
+        self.may_restart = may_restart
+
+
 class CorruptFile(ValueError):
     """A stored file breaks its format; the text says which, where and how."""
 
 
 class LogDirectoryFailed(OSError):
     """The log directory is offline since an earlier error; nothing in it is read or written any more."""
+
+
+class LogClosed(LogDirectoryFailed):
+    """The log was deleted, moved or closed while somebody still read it; Kafka too answers as for a bad directory."""
+
+    def __init__(self, path: str) -> None:
+        """Name the log's directory."""
+        super().__init__(errno.ESTALE, f"the log {path} is closed")

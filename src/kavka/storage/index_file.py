@@ -24,7 +24,7 @@ _BLOCK_BYTES = 4096
 class IndexFile:
     """The entries of one index file."""
 
-    __slots__ = ("_entry_bytes", "_pending", "_stored", "data")
+    __slots__ = ("_entry_bytes", "_pending", "_stored", "data", "entries")
 
     def __init__(self, directory: PartitionDirectory, name: str, entry_bytes: int) -> None:
         """Refer to an index file without looking at it; it counts as empty until `load`."""
@@ -32,11 +32,8 @@ class IndexFile:
         self._entry_bytes = entry_bytes
         self._stored = 0
         self._pending = bytearray()
-
-    @property
-    def entries(self) -> int:
-        """How many entries there are, written or not."""
-        return self._stored + len(self._pending) // self._entry_bytes
+        self.entries = 0
+        """How many entries there are, written or not. Invariant: those stored and those pending."""
 
     def load(self) -> None:
         """Learn the number of entries from the file's size. Raise CorruptFile when it is not a whole one."""
@@ -46,6 +43,7 @@ class IndexFile:
                 f"{self.data.path} has {size} bytes, not whole entries of {self._entry_bytes}"
             )
         self._stored = size // self._entry_bytes
+        self.entries = self._stored + len(self._pending) // self._entry_bytes
 
     @property
     def is_write_due(self) -> bool:
@@ -55,6 +53,7 @@ class IndexFile:
     def append(self, entry: bytes) -> None:
         """Add an entry, in memory."""
         self._pending += entry
+        self.entries += 1
 
     def write(self) -> None:
         """Write the pending entries to the file, creating it when it is missing."""
@@ -118,18 +117,53 @@ class IndexFile:
     def clear(self) -> None:
         """Drop all entries and whatever else the file holds."""
         self._pending.clear()
-        self._stored = 0
+        self._stored = self.entries = 0
         if self.data.exists():
             self.data.file().truncate(0)
 
     def truncate(self, entries: int) -> None:
         """Keep the first `entries` entries only."""
+        self.entries = min(self.entries, entries)
         if entries > self._stored:
             del self._pending[(entries - self._stored) * self._entry_bytes :]
             return
         self._pending.clear()
         self._stored = entries
         self.data.file().truncate(entries * self._entry_bytes)
+
+
+class SparseIndex:
+    """What the offset index and the time index have in common: a file of entries whose offsets grow."""
+
+    __slots__ = ("_key", "_skip", "storage")
+
+    last_offset: int
+
+    def __init__(self, storage: IndexFile, key: Struct, skip: int) -> None:
+        """Keep entries in `storage`; the offset is a `key` that lies `skip` bytes into each."""
+        self.storage = storage
+        self._key = key
+        self._skip = skip
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are."""
+        return self.storage.entries
+
+    def clear(self) -> None:
+        """Drop all entries and whatever the file holds."""
+        self.storage.clear()
+        self._refresh()
+
+    def truncate(self, offset: int) -> None:
+        """Drop all entries at or above `offset`."""
+        if self.entries and self.last_offset >= offset:
+            self.storage.truncate(self.storage.count_up_to(self._key, self._skip, offset - 1))
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Learn the last entry anew."""
+        raise NotImplementedError
 
 
 def _count(entries: bytes | bytearray, width: int, key: Struct, skip: int, target: int) -> int:

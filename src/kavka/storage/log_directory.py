@@ -10,9 +10,11 @@ from typing import Any
 
 from kavka.doors import Chance, Clock, Disk, Lock
 from kavka.ids import TopicPartition
+from kavka.metrics.timings import Timings
 from kavka.storage import checkpoint
 from kavka.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
 from kavka.storage.failures import LogDirectoryFailed
+from kavka.storage.log_creation import LogCreation
 from kavka.storage.meta_properties import META_PROPERTIES, MetaProperties
 from kavka.storage.partition_directory import OpenFiles
 from kavka.storage.write_queue import WriteQueue
@@ -20,6 +22,8 @@ from kavka.storage.write_queue import WriteQueue
 logger = logging.getLogger(__name__)
 
 LOCK_FILE = ".lock"
+_MOST_OPEN_FILES = 4096
+_FEWEST_OPEN_FILES = 32
 
 
 class LogDirectory:
@@ -32,7 +36,6 @@ class LogDirectory:
         chance: Chance,
         path: str,
         *,
-        open_files: int = 4096,
         slow_write_ms: int = 50,
         on_failure: Callable[[LogDirectory], None] | None = None,
     ) -> None:
@@ -41,8 +44,11 @@ class LogDirectory:
         self.clock = clock
         self.chance = chance
         self.path = path.rstrip("/") or "/"
-        self.open_files = OpenFiles(open_files)
+        self.open_files = OpenFiles(_MOST_OPEN_FILES)
+        self.creation = LogCreation(disk)
         self.writes = WriteQueue(clock, slow_write_ms, self.fail)
+        self.flushes = Timings()
+        """Of logs, each with all of its files."""
         self.failure: OSError | None = None
         self.was_clean = False
         self._on_failure = on_failure
@@ -51,6 +57,15 @@ class LogDirectory:
         self._tasks: set[asyncio.Task[None]] = set()
         # Each checkpoint is written under one temporary name: one writer at a time, in the order of the calls.
         self._checkpoint_turn = asyncio.Lock()
+        # What the checkpoints on disk say, and what they must not say any more.
+        self._offsets: dict[str, dict[TopicPartition, int]] = {}
+        self._bounds: dict[TopicPartition, int] = {}
+        self._kept: set[TopicPartition] = set()
+
+    def share_open_files(self, directories: int) -> None:
+        """Keep no more files open than this directory's share of what the process may: half is for connections."""
+        share = self.disk.open_files_limit() // 2 // directories
+        self.open_files.limit = max(_FEWEST_OPEN_FILES, min(_MOST_OPEN_FILES, share))
 
     # Life
 
@@ -147,6 +162,10 @@ class LogDirectory:
 
         An empty checkpoint is always safe: it makes recovery read more, never less.
         """
+        self._offsets[name] = offsets = await self._read_offsets(name)
+        return dict(offsets)
+
+    async def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
         content = await self.disk.run(checkpoint.read_file, self.disk, f"{self.path}/{name}")
         if content is None:
             return {}
@@ -158,9 +177,37 @@ class LogDirectory:
 
     async def write_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         """Replace a checkpoint of offsets; of two calls the later one's offsets stay."""
-        content = checkpoint.encode_offsets(offsets)
+        offsets = dict(offsets)
         async with self._checkpoint_turn:
-            await self.replace_file(f"{self.path}/{name}", content)
+            known = self._offsets.get(name, {})
+            offsets |= {where: known[where] for where in self._kept if where in known}
+            await self.replace_file(f"{self.path}/{name}", checkpoint.encode_offsets(offsets))
+            self._offsets[name] = offsets
+
+    def keep_offsets(self, topic_partition: TopicPartition) -> None:
+        """Let all checkpoints go on saying what they say of a log that could not be opened."""
+        self._kept.add(topic_partition)
+
+    async def lower_offsets(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Return when no checkpoint on disk says more than `offset` of a log: its end is about to be cut.
+
+        Else a crash would leave a recovery point above what was written again and never flushed, or a log start above
+        the log's end. Calls that come together share their writes.
+        """
+        self._bounds[topic_partition] = min(offset, self._bounds.get(topic_partition, offset))
+        async with self._checkpoint_turn:
+            bounds, self._bounds = self._bounds, {}
+            for name in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS):
+                await self._lower(name, bounds)
+
+    async def _lower(self, name: str, bounds: dict[TopicPartition, int]) -> None:
+        if name not in self._offsets:
+            self._offsets[name] = await self._read_offsets(name)
+        offsets = self._offsets[name]
+        lowered = {where: bound for where, bound in bounds.items() if offsets.get(where, 0) > bound}
+        if lowered:
+            offsets |= lowered
+            await self.replace_file(f"{self.path}/{name}", checkpoint.encode_offsets(offsets))
 
     async def read_meta(self) -> MetaProperties | None:
         """Return `meta.properties`, None when the directory is new. Raise ValueError when it is malformed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from kavka.core.producer_state import ProducerState
@@ -13,19 +13,19 @@ from kavka.storage.checkpoint import CorruptCheckpoint, read_file, replace_file
 from kavka.storage.failures import CorruptFile
 from kavka.storage.leader_epochs import LEADER_EPOCHS, LeaderEpochs
 from kavka.storage.log_config import LogConfig
+from kavka.storage.log_creation import LogCreation, NewLog
 from kavka.storage.partition_directory import OpenFiles, PartitionDirectory
 from kavka.storage.partition_metadata import (
     PARTITION_METADATA,
     decode_partition_metadata,
     encode_partition_metadata,
+    is_unfinished,
 )
 from kavka.storage.partition_tidying import log_base_offsets, tidy
 from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot
-from kavka.storage.recovery import Recovery, SegmentRecovery, aborted, replay
+from kavka.storage.recovery import Recovery, SegmentRecovery, replay
 from kavka.storage.segment import Segment, segment_name
 from kavka.wire.records.corrupt import CorruptBatch
-
-__all__ = ["LoadRequest", "LoadedLog", "aborted", "load_log", "reload_producers", "replay"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,14 +59,13 @@ class LoadedLog:
     """Offset of the newest producer snapshot, 0 when there is none."""
     has_new_files: bool = False
     """Whether the directory must be synced before its content counts as flushed."""
+    is_new: bool = False
+    """Whether its topic id and the directory's own name must be synced, too."""
     recovery: Recovery = field(default_factory=Recovery)
 
 
 async def load_log(files: PartitionDirectory, request: LoadRequest) -> LoadedLog:
-    """Open the directory of `files`, making it when it is missing. See `Log.open` for what is raised."""
-    disk = files.disk
-    if not disk.exists(files.path):
-        await disk.run(_make, files)
+    """Open the directory of `files`, which is there. See `Log.open` for what is raised."""
     # Loading runs in the pool: its open files are its own until it is done.
     shared, files.open_files = files.open_files, OpenFiles(_NO_BOUND)
     try:
@@ -87,19 +86,31 @@ async def _load(files: PartitionDirectory, request: LoadRequest) -> LoadedLog:
     )
     await _load_segments(files, request, loaded)
     await _settle_offsets(files, request, loaded)
+    # Who made it may have died before the first flush.
+    loaded.is_new = not request.is_clean
     return loaded
 
 
-def _make(files: PartitionDirectory) -> None:
-    files.disk.make_directories(files.path)
-    files.disk.sync_directory(files.path.rpartition("/")[0])
+async def make_log(
+    files: PartitionDirectory, request: LoadRequest, creation: LogCreation
+) -> LoadedLog | None:
+    """Make the directory of `files` with an empty log; None when it is there already. Raise OSError."""
+    start = request.log_start_offset
+    segment = Segment(files, start, request.now_ms)
+    file = await creation.make(NewLog(files.path, segment.data.name, request.topic_id))
+    if file is None:
+        return None
+    segment.data.adopt(file)
+    loaded = LoadedLog([segment], start, start, start, LeaderEpochs(), request.topic_id)
+    loaded.has_new_files = loaded.is_new = True
+    return loaded
 
 
 async def _load_topic_id(files: PartitionDirectory, wanted: TopicId | None) -> TopicId | None:
     """Return the stored topic id, after storing `wanted` where there is none."""
     path = files.path_of(PARTITION_METADATA)
     content = await files.disk.run(read_file, files.disk, path)
-    if content is not None:
+    if content is not None and not is_unfinished(content):
         try:
             return decode_partition_metadata(content)
         except ValueError as error:
@@ -131,7 +142,8 @@ async def _load_segments(
     bases = [segment.base_offset for segment in segments]
     dirty = len(segments)
     if not request.is_clean and segments:
-        dirty = max(bisect_right(bases, request.recovery_point) - 1, 0)
+        # The one that ends at the recovery point may have been sealed since: its indexes are not to be trusted.
+        dirty = max(bisect_left(bases, request.recovery_point) - 1, 0)
     for index in range(dirty):
         dirty = min(dirty, await _load_segment(files, request, loaded, index))
         if index >= dirty:
@@ -165,7 +177,9 @@ async def _load_segment(
     if is_last:
         return index
     recovery = SegmentRecovery(files.disk, segment, request.config, bound=bound, checks_crc=False)
-    cut, damage = await recovery.run(loaded.epochs, None)
+    # Which transactions were aborted depends on where they began, which may be before the segment.
+    producers = await _producers_before(files, segments[:index], segment.base_offset)
+    cut, damage = await recovery.run(loaded.epochs, producers)
     loaded.recovery.rebuilt_segments.append(segment.base_offset)
     _note_damage(loaded.recovery, files, cut, damage)
     segment.next_offset = bound
@@ -264,6 +278,30 @@ async def reload_producers(
     """
     bases = {segment.base_offset for segment in segments}
     start = await files.disk.run(_load_snapshot, files, producers, end_offset, bases)
+    await _replay_from(files, segments, producers, start)
+    return start
+
+
+async def _producers_before(
+    files: PartitionDirectory, segments: list[Segment], offset: int
+) -> ProducerState:
+    """Return the producers as they were at `offset`, where `segments` end. All snapshots stay."""
+    producers = ProducerState()
+    start = 0
+    for snapshot_offset in await files.disk.run(_snapshot_offsets, files):
+        if snapshot_offset <= offset and await files.disk.run(
+            _try_snapshot, files, producers, snapshot_offset
+        ):
+            start = snapshot_offset
+            break
+    await _replay_from(files, segments, producers, start)
+    return producers
+
+
+async def _replay_from(
+    files: PartitionDirectory, segments: list[Segment], producers: ProducerState, start: int
+) -> None:
+    """Replay what was written from `start` on."""
     for segment in segments:
         if segment.next_offset <= start or segment.size == 0:
             continue
@@ -275,7 +313,6 @@ async def reload_producers(
             for batch in batches:
                 if batch.header.producer_id >= 0 and batch.header.base_offset >= start:
                     _replay_flushed(files, producers, batch)
-    return start
 
 
 def _replay_flushed(
@@ -298,24 +335,32 @@ def _load_snapshot(
 ) -> int:
     """Load the newest snapshot at or below `end_offset`; return its offset, 0 when there is none."""
     newest: int | None = None
+    for offset in _snapshot_offsets(files):
+        if newest is not None and offset in bases:
+            continue
+        if newest is None and offset <= end_offset and _try_snapshot(files, producers, offset):
+            newest = offset
+            continue
+        files.remove_if_there(segment_name(offset) + SNAPSHOT_SUFFIX)
+    return newest or 0
+
+
+def _snapshot_offsets(files: PartitionDirectory) -> list[int]:
+    """Return the offsets of the snapshots that are there, the newest first."""
     offsets = [
         int(name.removesuffix(SNAPSHOT_SUFFIX))
         for name in files.disk.list(files.path)
         if name.endswith(SNAPSHOT_SUFFIX) and name.removesuffix(SNAPSHOT_SUFFIX).isdecimal()
     ]
-    for offset in sorted(offsets, reverse=True):
-        name = segment_name(offset) + SNAPSHOT_SUFFIX
-        if newest is not None and offset in bases:
-            continue
-        if newest is None and offset <= end_offset:
-            try:
-                producers.load(decode_snapshot(read_file(files.disk, files.path_of(name)) or b""))
-            except CorruptFile as error:
-                logger.warning(
-                    "a producer snapshot was dropped log=%s reason=%s", files.path, error
-                )
-            else:
-                newest = offset
-                continue
-        files.remove_if_there(name)
-    return newest or 0
+    return sorted(offsets, reverse=True)
+
+
+def _try_snapshot(files: PartitionDirectory, producers: ProducerState, offset: int) -> bool:
+    """Load a snapshot; false when it is damaged."""
+    path = files.path_of(segment_name(offset) + SNAPSHOT_SUFFIX)
+    try:
+        producers.load(decode_snapshot(read_file(files.disk, path) or b""))
+    except CorruptFile as error:
+        logger.warning("a producer snapshot is damaged log=%s reason=%s", files.path, error)
+        return False
+    return True

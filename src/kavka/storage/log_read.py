@@ -26,6 +26,10 @@ class LogRange:
         self.position = position
         self.length = length
 
+    def is_of(self, data: DataFile) -> bool:
+        """Tell whether the bytes are of this file."""
+        return self._data is data
+
     def release(self) -> None:
         """Say that the range was sent or will never be; called exactly once."""
         data, self._data = self._data, None

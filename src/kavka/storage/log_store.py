@@ -1,8 +1,8 @@
 """All logs of a broker, over its `log.dirs`: loading, placing, deleting, checkpoints, and the work that comes round.
 
 The broker schedules the work: `remove_due` every second or so, `write_high_watermarks` every 5 s,
-`write_checkpoints` every 60 s, `delete_old_segments` every `log.retention.check.interval.ms`, `flush_due` every
-`log.flush.scheduler.interval.ms`.
+`write_checkpoints` every 60 s, `flush_due` every `log.flush.scheduler.interval.ms`. Retention is up to the owner of
+each log, who knows the high watermark.
 A directory that failed takes its logs with it; they stay in the table and refuse everything.
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kavka.doors import Disk
 from kavka.ids import TopicId, TopicPartition
 from kavka.storage.checkpoint import (
     CLEANER_OFFSETS,
@@ -22,19 +22,21 @@ from kavka.storage.checkpoint import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
 )
+from kavka.storage.directory_names import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    future_partition_of,
+    partition_of,
+)
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed
+from kavka.storage.future_logs import FutureLogs, discard, tree_removal
 from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
 from kavka.storage.recovery import Recovery
+from kavka.storage.stray import IsStray, set_strays_aside
 
 logger = logging.getLogger(__name__)
-
-_DELETE_SUFFIX = "-delete"
-_PARTITION_NAME = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
-_OTHER_SUFFIXES = (_DELETE_SUFFIX, "-future", "-stray")
-_MAX_NAME_LENGTH = 255
-_PAUSE_EVERY = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class DirectoryReport:
     total_bytes: int
     usable_bytes: int
     sizes: dict[TopicPartition, int]
+    future_sizes: dict[TopicPartition, int]
+    """Of the copies that are to replace a log in another directory."""
 
 
 class LogStore:
@@ -61,6 +65,8 @@ class LogStore:
         """Look after `directories`; `loads_at_once` bounds how many logs of each are opened concurrently."""
         assert directories
         self.directories = list(directories)
+        for directory in self.directories:
+            directory.share_open_files(len(self.directories))
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As checkpointed; what the broker starts its partitions with."""
         self.cleaner_offsets: dict[TopicPartition, int] = {}
@@ -72,10 +78,13 @@ class LogStore:
         self._config_of = config_of
         self._loads_at_once = loads_at_once
         self._logs: dict[TopicPartition, Log] = {}
+        self._futures = FutureLogs(self.directories, self._logs)
         # The directory of each partition that was found at the start, before its log is open.
         self._found_in: dict[TopicPartition, str] = {}
         # Where the logs that are being made will be.
         self._places: dict[TopicPartition, tuple[LogDirectory, asyncio.Task[Log]]] = {}
+        self.preferred: dict[TopicPartition, LogDirectory] = {}
+        """Where logs are to be made, for partitions that this broker does not have yet."""
 
     # The table
 
@@ -116,13 +125,16 @@ class LogStore:
                 directory.fail(error)
         self._check_online()
 
-    async def load(self) -> None:
-        """Load the logs of all directories, with the settings that `config_of` gives now.
+    async def load(self, is_stray: IsStray | None = None) -> None:
+        """Load the logs of all directories, with the settings that `config_of` gives now; stray ones are set aside.
 
-        Raise OSError when no directory can be used, ValueError when two hold the same partition.
+        Swaps that a stop interrupted are finished first. Raise OSError when no directory can be used, ValueError when
+        two hold the same partition.
         """
-        await asyncio.gather(*(self._load_directory(d) for d in self._online()))
+        await self._futures.finish_swaps()
+        await asyncio.gather(*(self._load_directory(d, is_stray) for d in self._online()))
         self._check_online()
+        await self._futures.set_orphans_aside(self.unreadable)
         self._is_loaded = True
 
     def _check_online(self) -> None:
@@ -131,45 +143,58 @@ class LogStore:
             assert failure is not None
             raise LogDirectoryFailed(failure.errno, f"no log directory can be used: {failure}")
 
-    async def _load_directory(self, directory: LogDirectory) -> None:
+    async def _load_directory(self, directory: LogDirectory, is_stray: IsStray | None) -> None:
         try:
-            await self._load_logs(directory)
+            await self._load_logs(directory, is_stray)
         except OSError as error:
             directory.fail(error)
 
-    async def _load_logs(self, directory: LogDirectory) -> None:
+    async def _load_logs(self, directory: LogDirectory, is_stray: IsStray | None) -> None:
+        partitions, futures = await self._find_logs(directory)
+        if is_stray is not None:
+            partitions = await set_strays_aside(directory, partitions, is_stray)
         recovery_points = await directory.read_offsets(RECOVERY_POINTS)
         start_offsets = await directory.read_offsets(LOG_START_OFFSETS)
-        self.high_watermarks.update(await directory.read_offsets(HIGH_WATERMARKS))
-        self.cleaner_offsets.update(await directory.read_offsets(CLEANER_OFFSETS))
+        high_watermarks = await directory.read_offsets(HIGH_WATERMARKS)
+        cleaner_offsets = await directory.read_offsets(CLEANER_OFFSETS)
         slots = asyncio.Semaphore(self._loads_at_once)
 
-        async def load(topic_partition: TopicPartition) -> None:
+        async def load(name: str, where: TopicPartition) -> None:
+            known = (recovery_points.get(where, 0), start_offsets.get(where, 0))
             async with slots:
-                await self._load_log(
-                    directory,
-                    topic_partition,
-                    recovery_points.get(topic_partition, 0),
-                    start_offsets.get(topic_partition, 0),
-                )
+                if name != str(where):
+                    await self._load_future(directory, where, name, *known)
+                    return
+                await self._load_log(directory, where, *known)
+            # A directory may know of a partition that has moved on to another one.
+            for kept, stored in (
+                (self.high_watermarks, high_watermarks),
+                (self.cleaner_offsets, cleaner_offsets),
+            ):
+                if where in stored:
+                    kept[where] = stored[where]
 
-        await _finish_all([load(tp) for tp in await self._find_partitions(directory)])
+        await _finish_all([load(str(where), where) for where in partitions])
+        await _finish_all([load(name, where) for name, where in futures])
 
-    async def _find_partitions(self, directory: LogDirectory) -> list[TopicPartition]:
-        """Return the partitions in a directory; deleted ones are queued for removal."""
-        disk = directory.disk
-        found = []
-        for name in await disk.run(disk.list, directory.path):
+    async def _find_logs(
+        self, directory: LogDirectory
+    ) -> tuple[list[TopicPartition], list[tuple[str, TopicPartition]]]:
+        """Return the logs in a directory, and its future logs by name; deleted ones are queued for removal."""
+        partitions, futures = [], []
+        for name in await directory.disk.run(_subdirectories, directory.disk, directory.path):
             path = f"{directory.path}/{name}"
-            if name.endswith(_DELETE_SUFFIX):
-                directory.remove_later(_tree_removal(directory, path), 0)
+            if name.endswith(DELETE_SUFFIX):
+                directory.remove_later(tree_removal(directory, path), 0)
+            elif name.endswith(STRAY_SUFFIX):
                 continue
-            match = _PARTITION_NAME.fullmatch(name)
-            if match is not None and disk.is_directory(path):
-                found.append(TopicPartition(match["topic"], int(match["partition"])))
-            elif not name.endswith(_OTHER_SUFFIXES) and disk.is_directory(path):
+            elif (where := partition_of(name)) is not None:
+                partitions.append(where)
+            elif (where := future_partition_of(name)) is not None:
+                futures.append((name, where))
+            else:
                 logger.warning("ignored a directory that is no partition path=%s", path)
-        return found
+        return partitions, futures
 
     async def _load_log(
         self,
@@ -189,12 +214,43 @@ class LogStore:
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,
                 is_clean=directory.was_clean,
+                is_there=True,
             )
         except CorruptFile as error:
             logger.error("log cannot be opened log=%s reason=%s", topic_partition, error)
             self.unreadable[topic_partition] = error
+            directory.keep_offsets(topic_partition)
             return
         self._logs[topic_partition] = log
+        self._note_recovery(topic_partition, log)
+
+    async def _load_future(
+        self,
+        directory: LogDirectory,
+        where: TopicPartition,
+        name: str,
+        recovery_point: int,
+        log_start_offset: int,
+    ) -> None:
+        """Open a copy that goes on; one that cannot be opened goes, because the log is still where it was."""
+        try:
+            log = await Log.open(
+                directory,
+                where,
+                self._config_of(where.topic),
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                is_clean=directory.was_clean,
+                is_there=True,
+                name=name,
+            )
+        except CorruptFile as error:
+            logger.warning("future log was dropped log=%s reason=%s", name, error)
+            directory.remove_later(tree_removal(directory, f"{directory.path}/{name}"), 0)
+            return
+        self._futures.loaded(log)
+
+    def _note_recovery(self, topic_partition: TopicPartition, log: Log) -> None:
         if log.recovery.checked_segments or log.recovery.rebuilt_segments:
             self.recoveries[topic_partition] = log.recovery
 
@@ -220,9 +276,7 @@ class LogStore:
                 await self._close_logs(directory)
                 if directory.failure is None:
                     await self._write_checkpoints(directory)
-                    await self._write_high_watermarks(
-                        directory, {**self.high_watermarks, **high_watermarks}
-                    )
+                    await self._write_high_watermarks(directory, high_watermarks)
             except LogDirectoryFailed as error:
                 logger.warning("log directory could not be closed cleanly reason=%s", error)
             await directory.close(is_clean=is_clean, broker_epoch=broker_epoch)
@@ -254,10 +308,16 @@ class LogStore:
             await asyncio.wait([self._places[topic_partition][1]])
         log = self._logs.get(topic_partition)
         if log is not None:
+            if topic_id is not None:
+                await log.learn_topic_id(topic_id)
             return log
         if topic_partition in self.unreadable:
             raise self.unreadable[topic_partition]
-        directory = self._emptiest()
+        directory = self.preferred.pop(topic_partition, None)
+        if directory is None or directory.failure is not None:
+            directory = self._emptiest()
+        # A partition of this name may have been here before, and the checkpoints still know it.
+        await directory.lower_offsets(topic_partition, 0)
         opening = asyncio.get_running_loop().create_task(
             Log.open(directory, topic_partition, config, topic_id=topic_id, is_clean=True)
         )
@@ -278,14 +338,18 @@ class LogStore:
         if not online:
             self.directories[0].check()
         counts = {directory.path: 0 for directory in self.directories}
-        for log in self._logs.values():
+        for log in self._all_logs():
             counts[log.directory.path] += 1
         for directory, _ in self._places.values():
             counts[directory.path] += 1
         return min(online, key=lambda directory: counts[directory.path])
 
     async def delete(self, topic_partition: TopicPartition) -> bool:
-        """Rename the partition's directory at once and remove it after `file.delete.delay.ms`; False when unknown."""
+        """Rename the partition's directory at once and remove it after `file.delete.delay.ms`; False when unknown.
+
+        A future log goes first: without the log it would be taken for one at the next start.
+        """
+        await self._futures.abandon(topic_partition)
         log = self._logs.pop(topic_partition, None)
         if log is None:
             return False
@@ -293,10 +357,30 @@ class LogStore:
         for offsets in (self.high_watermarks, self.cleaner_offsets):
             offsets.pop(topic_partition, None)
         if directory.failure is None:
-            path = f"{directory.path}/{_deleted_name(topic_partition, directory.chance.random_bytes(16))}"
-            await log.abandon(path)
-            directory.remove_later(_tree_removal(directory, path), log.config.file_delete_delay_ms)
+            await discard(log, log.config.file_delete_delay_ms)
         return True
+
+    # Moving to another directory
+
+    def future(self, where: TopicPartition) -> Log | None:
+        """Return the copy that is to replace the partition's log, or None."""
+        return self._futures.get(where)
+
+    async def create_future(self, where: TopicPartition, path: str) -> Log:
+        """Begin to move a partition to the log directory `path`; see `FutureLogs.create`."""
+        return await self._futures.create(where, path)
+
+    async def align_future(self, where: TopicPartition) -> Log:
+        """Cut the copy to what it has in common with the log; see `FutureLogs.align`."""
+        return await self._futures.align(where)
+
+    async def swap_future(self, where: TopicPartition) -> Log:
+        """End the move: the copy, which has caught up, becomes the log; see `FutureLogs.swap`."""
+        return await self._futures.swap(where)
+
+    async def abandon_future(self, where: TopicPartition) -> bool:
+        """Give the move up; False when there was none."""
+        return await self._futures.abandon(where)
 
     # What comes round
 
@@ -308,21 +392,9 @@ class LogStore:
             except LogDirectoryFailed:
                 continue  # said when it failed
 
-    async def delete_old_segments(self, high_watermark_of: Callable[[Log], int]) -> int:
-        """Apply retention to every log; return how many segments went."""
-        count = 0
-        for number, log in enumerate(self):
-            try:
-                count += log.delete_old_segments(high_watermark_of(log))
-            except LogDirectoryFailed:
-                continue  # said when it failed
-            if number % _PAUSE_EVERY == _PAUSE_EVERY - 1:
-                await asyncio.sleep(0)
-        return count
-
     async def flush_due(self) -> None:
         """Flush the logs that were not flushed for their `flush.ms`."""
-        for log in self:
+        for log in self._all_logs():
             waited = log.directory.clock.tick_ms() - log.last_flush_ms
             if log.written_offset > log.recovery_point and waited >= log.config.flush_ms:
                 try:
@@ -339,7 +411,7 @@ class LogStore:
                 continue  # said when it failed
 
     async def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write the high watermarks, each into its log's directory."""
+        """Write the high watermarks, each into its log's directory; one that is not given stays what it was."""
         for directory in self._online():
             try:
                 await self._write_high_watermarks(directory, offsets)
@@ -360,49 +432,48 @@ class LogStore:
     async def _write_high_watermarks(
         self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
     ) -> None:
+        known = {**self.high_watermarks, **offsets}
         here = {
-            log.topic_partition: offsets[log.topic_partition]
+            log.topic_partition: min(known[log.topic_partition], log.log_end_offset)
             for log in self._logs_in(directory)
-            if log.topic_partition in offsets
+            if log.topic_partition in known
         }
         await directory.write_offsets(HIGH_WATERMARKS, here)
 
     # Telling
 
-    def describe(self) -> list[DirectoryReport]:
+    async def describe(self) -> list[DirectoryReport]:
         """Return all directories with the sizes of their logs."""
-        return [self._describe(directory) for directory in self.directories]
+        return [await self._describe(directory) for directory in self.directories]
 
-    def _describe(self, directory: LogDirectory) -> DirectoryReport:
+    async def _describe(self, directory: LogDirectory) -> DirectoryReport:
         if directory.failure is None:
             try:
-                total, usable = directory.disk.usage(directory.path)
+                total, usable = await directory.disk.run(directory.disk.usage, directory.path)
             except OSError as error:
                 directory.fail(error)
             else:
-                sizes = {log.topic_partition: log.size for log in self._logs_in(directory)}
-                return DirectoryReport(directory.path, None, total, usable, sizes)
-        return DirectoryReport(directory.path, directory.failure, -1, -1, {})
+                sizes = _sizes(self._logs.values(), directory)
+                futures = _sizes(self._futures, directory)
+                return DirectoryReport(directory.path, None, total, usable, sizes, futures)
+        return DirectoryReport(directory.path, directory.failure, -1, -1, {}, {})
 
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.failure is None]
 
     def _logs_in(self, directory: LogDirectory) -> list[Log]:
-        return [log for log in self._logs.values() if log.directory is directory]
+        return [log for log in self._all_logs() if log.directory is directory]
+
+    def _all_logs(self) -> list[Log]:
+        return [*self._logs.values(), *self._futures]
 
 
-def _deleted_name(topic_partition: TopicPartition, uuid: bytes) -> str:
-    """Return the name of a deleted partition's directory, the topic cut where a name would be too long."""
-    rest = f"-{topic_partition.partition}.{uuid.hex()}{_DELETE_SUFFIX}"
-    return topic_partition.topic[: _MAX_NAME_LENGTH - len(rest)] + rest
+def _subdirectories(disk: Disk, path: str) -> list[str]:
+    return [name for name in disk.list(path) if disk.is_directory(f"{path}/{name}")]
 
 
-def _tree_removal(directory: LogDirectory, path: str) -> Callable[[], None]:
-    def remove() -> None:
-        if directory.disk.exists(path):
-            directory.disk.remove_tree(path)
-
-    return remove
+def _sizes(logs: Iterable[Log], directory: LogDirectory) -> dict[TopicPartition, int]:
+    return {log.topic_partition: log.size for log in logs if log.directory is directory}
 
 
 async def _finish_all(work: list[Coroutine[Any, Any, None]]) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kavka.doors import Disk
 from kavka.storage.batch_walk import BatchWalk, WalkedBatch
 from kavka.storage.log_read import read_warm
+from kavka.storage.partition_directory import Gone
 from kavka.storage.segment import Segment
 from kavka.wire.records.batch import Record, decode_records
 
@@ -88,6 +89,8 @@ async def _search(
                         record.timestamp, record.offset, header.partition_leader_epoch
                     )
         return None
+    except Gone:
+        return None  # an index went with its segment
     finally:
         segment.data.unpin()
 

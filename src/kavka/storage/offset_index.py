@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct
 
 from kavka.storage.failures import CorruptFile
-from kavka.storage.index_file import IndexFile
+from kavka.storage.index_file import IndexFile, SparseIndex
 from kavka.storage.partition_directory import PartitionDirectory
 
 ENTRY_BYTES = 8
@@ -17,21 +17,16 @@ _ENTRY = Struct(">ii")
 _KEY = Struct(">i")
 
 
-class OffsetIndex:
+class OffsetIndex(SparseIndex):
     """The sparse offset index of one segment; offsets are relative to the segment's base."""
 
-    __slots__ = ("last_offset", "last_position", "storage")
+    __slots__ = ("last_offset", "last_position")
 
     def __init__(self, directory: PartitionDirectory, name: str) -> None:
         """Refer to the file `name`; empty until `load`."""
-        self.storage = IndexFile(directory, name, ENTRY_BYTES)
+        super().__init__(IndexFile(directory, name, ENTRY_BYTES), _KEY, 0)
         self.last_offset = 0
         self.last_position = 0
-
-    @property
-    def entries(self) -> int:
-        """How many entries there are."""
-        return self.storage.entries
 
     def load(self) -> None:
         """Read what is there. Raise CorruptFile where Kafka's sanity check would complain too."""
@@ -57,21 +52,15 @@ class OffsetIndex:
         count = self.storage.count_up_to(_KEY, 0, offset, may_block=may_block)
         return 0 if count == 0 else self.entry(count - 1, may_block=may_block)[1]
 
+    def offset_after(self, position: int) -> int | None:
+        """Return an offset above those of all batches that begin before `position`; None when no entry tells."""
+        count = self.storage.count_up_to(_KEY, _KEY.size, position - 1)
+        return None if count == self.entries else self.entry(count)[0]
+
     def entry(self, index: int, *, may_block: bool = True) -> tuple[int, int]:
         """Return the (offset, position) of one entry."""
         offset, position = _ENTRY.unpack(self.storage.entry(index, may_block=may_block))
         return offset, position
-
-    def truncate(self, offset: int) -> None:
-        """Drop all entries at or above `offset`."""
-        if self.entries and self.last_offset >= offset:
-            self.storage.truncate(self.storage.count_up_to(_KEY, 0, offset - 1))
-            self._refresh()
-
-    def clear(self) -> None:
-        """Drop all entries and whatever the file holds."""
-        self.storage.clear()
-        self._refresh()
 
     def _refresh(self) -> None:
         entries = self.entries

@@ -16,9 +16,9 @@ class OpenFiles:
     """The open data files of a log directory, as a clock with a second chance (Corbató 1968)."""
 
     def __init__(self, limit: int) -> None:
-        """Keep at most `limit` files open, besides those that are pinned."""
+        """Keep at most `limit` files open, besides those that are pinned; it may change."""
         assert limit > 0
-        self._limit = limit
+        self.limit = limit
         self._files: deque[DataFile] = deque()
 
     def __len__(self) -> int:
@@ -28,7 +28,7 @@ class OpenFiles:
     def add(self, file: DataFile) -> None:
         """Take a file that was just opened, and close others when there are too many."""
         self._files.append(file)
-        if len(self._files) > self._limit:
+        if len(self._files) > self.limit:
             self._evict()
 
     def close_all(self) -> None:
@@ -41,7 +41,7 @@ class OpenFiles:
     def _evict(self) -> None:
         """Go once around at most; a file that was used since the last round gets another one."""
         for _ in range(2 * len(self._files)):
-            if len(self._files) <= self._limit:
+            if len(self._files) <= self.limit:
                 return
             file = self._files.popleft()
             if not file.is_open:
@@ -70,6 +70,21 @@ class PartitionDirectory:
     def path_of(self, name: str) -> str:
         """Return the path of the file `name`."""
         return f"{self.path}/{name}"
+
+    def rename_all(self, renames: Iterable[tuple[str, str]]) -> list[str]:
+        """Give files new names, as far as they are there; return the new names. It blocks."""
+        done = []
+        for old, new in renames:
+            try:
+                self.disk.rename(self.path_of(old), self.path_of(new))
+            except FileNotFoundError:
+                continue
+            done.append(new)
+        return done
+
+    def sync(self) -> None:
+        """Make all names in the directory durable. It blocks."""
+        self.disk.sync_directory(self.path)
 
     def remove_all(self, names: Iterable[str]) -> None:
         """Unlink those of `names` that are there."""
@@ -114,11 +129,15 @@ class DataFile:
         return self._file is not None
 
     def file(self) -> File:
-        """Return the open file, made if it is missing. Call it for each use: the file may close in between."""
+        """Return the open file, made if it is missing. Call it for each use: the file may close in between.
+
+        Raise Gone when it was discarded, OSError when it cannot be opened.
+        """
         self.was_used = True
         file = self._file
         if file is None:
-            assert not self.is_discarded, f"{self.name} is used after its end"
+            if self.is_discarded:
+                raise Gone(self.name)
             file = self._directory.disk.open(self.path, create=True)
             self.adopt(file)
         return file
@@ -137,7 +156,7 @@ class DataFile:
         self.pins += 1
         try:
             return self.file()
-        except OSError:
+        except (OSError, Gone):
             self.pins -= 1
             raise
 
@@ -160,11 +179,22 @@ class DataFile:
         self.name = name
         self._directory.disk.rename(old, self.path)
 
+    def retire(self, suffix: str) -> tuple[str, str]:
+        """Close for good, and take a new name; the caller renames the file from the one to the other."""
+        self.discard()
+        old = self.name
+        self.name += suffix
+        return old, self.name
+
     def discard(self) -> None:
         """Close for good, as soon as nobody has it pinned."""
         self.is_discarded = True
         if self.pins == 0:
             self.close()
+
+
+class Gone(Exception):
+    """Raised by the use of a file that was discarded: its segment left the log, or the log was closed."""
 
 
 class Cold(Exception):

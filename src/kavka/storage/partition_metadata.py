@@ -12,6 +12,15 @@ def encode_partition_metadata(topic_id: TopicId) -> bytes:
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
 
 
+def is_unfinished(content: bytes) -> bool:
+    """Whether a host crash came between the making of a log and its first flush: the file is cut, or zeros."""
+    whole = encode_partition_metadata(TopicId(bytes(16)))
+    fixed = whole[: whole.index(b"topic_id: ") + len(b"topic_id: ")]
+    if not content.strip(b"\0"):
+        return True
+    return len(content) < len(whole) and content[: len(fixed)] == fixed[: len(content)]
+
+
 def decode_partition_metadata(content: bytes) -> TopicId:
     """Return the topic id. Raise ValueError when the content is anything else."""
     lines = content.decode("latin-1").splitlines()

@@ -155,12 +155,8 @@ def replay(
 
 def aborted(producers: ProducerState, completed: CompletedTransaction) -> AbortedTransaction:
     """Return the index entry of a transaction that was aborted just now."""
-    still_open = [
-        entry.current_txn_first_offset
-        for entry in producers.entries()
-        if entry.current_txn_first_offset >= 0
-    ]
-    last_stable_offset = min(still_open, default=completed.last_offset + 1)
+    still_open = producers.oldest_open_transaction
+    last_stable_offset = completed.last_offset + 1 if still_open is None else still_open
     return AbortedTransaction(
         completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
     )

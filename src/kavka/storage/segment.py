@@ -16,7 +16,7 @@ from bisect import bisect_left
 from struct import Struct
 from typing import NamedTuple
 
-from kavka.doors import Disk
+from kavka.doors import Clock, Disk
 from kavka.storage import offset_index, time_index
 from kavka.storage.failures import CorruptFile
 from kavka.storage.log_config import LogConfig
@@ -111,7 +111,7 @@ class Segment:
     # Appending
 
     def must_roll(
-        self, config: LogConfig, size: int, last_offset: int, timestamp: int, now_ms: int
+        self, config: LogConfig, size: int, last_offset: int, timestamp: int, clock: Clock
     ) -> bool:
         """Tell whether a batch group of `size` bytes belongs into a new segment, by Kafka's rules."""
         if last_offset - self.base_offset > _MAX_RELATIVE_OFFSET:
@@ -119,21 +119,24 @@ class Segment:
         reserved = self.reserved_size
         if reserved == 0:
             return False
+        # How long the segment has been open, by record time where records have one.
+        first = self.first_timestamp
+        waited_ms = (
+            timestamp - first if first >= 0 <= timestamp else clock.now_ms() - self.created_ms
+        )
+        index_bytes = config.segment_index_bytes
         return (
             reserved > config.segment_bytes - size
-            or self._waited_ms(timestamp, now_ms) > config.segment_ms - self.jitter_ms
-            or self.offset_index.entries >= config.segment_index_bytes // offset_index.ENTRY_BYTES
-            or self.time_index.entries >= config.segment_index_bytes // time_index.ENTRY_BYTES - 1
+            or waited_ms > config.segment_ms - self.jitter_ms
+            or self.offset_index.storage.entries >= index_bytes // offset_index.ENTRY_BYTES
+            or self.time_index.storage.entries >= index_bytes // time_index.ENTRY_BYTES - 1
         )
 
-    def _waited_ms(self, timestamp: int, now_ms: int) -> int:
-        """Return how long the segment has been open, by record time where records have one."""
-        if self.first_timestamp >= 0 and timestamp >= 0:
-            return timestamp - self.first_timestamp
-        return now_ms - self.created_ms
+    def commit(self, position: int, header: BatchHeader, index_interval_bytes: int) -> bool:
+        """Make the batch that now lies at `position` part of the segment: index it and remember it.
 
-    def commit(self, position: int, header: BatchHeader, index_interval_bytes: int) -> None:
-        """Make the batch that now lies at `position` part of the segment: index it and remember it."""
+        Tell whether the indexes should be written, because many entries are in memory only.
+        """
         size = header.size
         timestamp = header.max_timestamp
         last_offset = header.base_offset + header.last_offset_delta
@@ -141,7 +144,8 @@ class Segment:
             self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
         if position == 0:
             self.first_timestamp = timestamp
-        if self.unindexed_bytes > index_interval_bytes:
+        is_indexed = self.unindexed_bytes > index_interval_bytes
+        if is_indexed:
             base_offset = self.base_offset
             self.offset_index.append(last_offset - base_offset, position)
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset - base_offset)
@@ -151,10 +155,11 @@ class Segment:
         self._recent_positions.append(position)
         if len(self._recent_offsets) > _RECENT_BATCHES:
             self._forget_half()
-        self.size = position + size
-        if self.reserved_size < self.size:
-            self.reserved_size = self.size
+        self.size = end = position + size
+        if self.reserved_size < end:
+            self.reserved_size = end
         self.next_offset = last_offset + 1
+        return is_indexed and self.are_indexes_due
 
     def _forget_half(self) -> None:
         half = _RECENT_BATCHES // 2
@@ -224,6 +229,16 @@ class Segment:
         position = positions[index]
         following = positions[index + 1] if index + 1 < len(positions) else self.size
         return position, following - position
+
+    def offset_bound(self, position: int) -> int:
+        """Return an offset above those of all batches that begin before `position`, not far above."""
+        positions = self._recent_positions
+        if positions and position > positions[0]:
+            return self._recent_offsets[bisect_left(positions, position) - 1] + 1
+        after = self.offset_index.offset_after(position) if position < self.size else None
+        if after is None:
+            return min(self.next_offset, self.recent_floor)
+        return self.base_offset + after
 
     def outlines(self, position: int, *, may_block: bool = True) -> list[BatchOutline]:
         """Return the batches that start within the next few KB from `position`, which is a batch's start; at least one.

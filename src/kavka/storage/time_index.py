@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct
 
 from kavka.storage.failures import CorruptFile
-from kavka.storage.index_file import IndexFile
+from kavka.storage.index_file import IndexFile, SparseIndex
 from kavka.storage.partition_directory import PartitionDirectory
 
 ENTRY_BYTES = 12
@@ -19,21 +19,16 @@ _TIMESTAMP = Struct(">q")
 _OFFSET = Struct(">i")
 
 
-class TimeIndex:
+class TimeIndex(SparseIndex):
     """The sparse time index of one segment; offsets are relative to the segment's base."""
 
-    __slots__ = ("last_offset", "last_timestamp", "storage")
+    __slots__ = ("last_offset", "last_timestamp")
 
     def __init__(self, directory: PartitionDirectory, name: str) -> None:
         """Refer to the file `name`; empty until `load`."""
-        self.storage = IndexFile(directory, name, ENTRY_BYTES)
+        super().__init__(IndexFile(directory, name, ENTRY_BYTES), _OFFSET, 8)
         self.last_timestamp = NO_TIMESTAMP
         self.last_offset = 0
-
-    @property
-    def entries(self) -> int:
-        """How many entries there are."""
-        return self.storage.entries
 
     def load(self) -> None:
         """Read what is there. Raise CorruptFile where Kafka's sanity check would complain too."""
@@ -65,17 +60,6 @@ class TimeIndex:
         """Return the (timestamp, offset) of one entry."""
         timestamp, offset = _ENTRY.unpack(self.storage.entry(index, may_block=may_block))
         return timestamp, offset
-
-    def truncate(self, offset: int) -> None:
-        """Drop all entries at or above `offset`."""
-        if self.entries and self.last_offset >= offset:
-            self.storage.truncate(self.storage.count_up_to(_OFFSET, 8, offset - 1))
-            self._refresh()
-
-    def clear(self) -> None:
-        """Drop all entries and whatever the file holds."""
-        self.storage.clear()
-        self._refresh()
 
     def _refresh(self) -> None:
         entries = self.entries

@@ -13,6 +13,7 @@ from kavka.storage.partition_directory import DataFile, PartitionDirectory
 
 _ENTRY = Struct(">hqqqq")
 _VERSION = 0
+_BLOCK_ENTRIES = 128
 
 
 class AbortedTransaction(NamedTuple):
@@ -54,11 +55,17 @@ class TransactionIndex:
         """Return all entries. Raise CorruptFile when one breaks the format."""
         if self._size == 0:
             return []
-        content = self.data.file().read_at(self._size, 0)
-        if len(content) != self._size or self._size % _ENTRY.size:
+        if self._size % _ENTRY.size:
             raise CorruptFile(
-                f"{self.data.path} has {len(content)} bytes, not whole entries of {_ENTRY.size}"
+                f"{self.data.path} has {self._size} bytes, not whole entries of {_ENTRY.size}"
             )
+        return self._entries(0, self._size // _ENTRY.size)
+
+    def _entries(self, first: int, count: int) -> list[AbortedTransaction]:
+        size = count * _ENTRY.size
+        content = self.data.file().read_at(size, first * _ENTRY.size)
+        if len(content) != size:
+            raise CorruptFile(f"{self.data.path} is shorter than its {self._size} bytes")
         return [self._check(entry) for entry in _ENTRY.iter_unpack(content)]
 
     def _check(self, entry: tuple[int, int, int, int, int]) -> AbortedTransaction:
@@ -74,17 +81,31 @@ class TransactionIndex:
         False means that later segments may hold more of them.
         """
         found: list[AbortedTransaction] = []
-        for aborted in self.read():
-            if aborted.last_offset >= offset and aborted.first_offset < end_offset:
-                found.append(aborted)
-            if aborted.last_stable_offset >= end_offset:
-                return found, True
+        entries = self._size // _ENTRY.size
+        index = self._count_below(offset)
+        while index < entries:
+            for aborted in self._entries(index, min(_BLOCK_ENTRIES, entries - index)):
+                if aborted.first_offset < end_offset:
+                    found.append(aborted)
+                if aborted.last_stable_offset >= end_offset:
+                    return found, True
+            index += _BLOCK_ENTRIES
         return found, False
+
+    def _count_below(self, offset: int) -> int:
+        """Return how many transactions have their marker below `offset`, by bisection."""
+        low, high = 0, self._size // _ENTRY.size
+        while low < high:
+            middle = (low + high) // 2
+            if self._entries(middle, 1)[0].last_offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def truncate(self, offset: int) -> None:
         """Drop the transactions whose marker is at or above `offset`."""
-        kept = sum(1 for aborted in self.read() if aborted.last_offset < offset)
-        self._resize(kept * _ENTRY.size)
+        self._resize(self._count_below(offset) * _ENTRY.size)
 
     def clear(self) -> None:
         """Drop all entries, also those that cannot be read."""

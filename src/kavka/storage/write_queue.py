@@ -53,6 +53,11 @@ class WriteQueue:
         if self._draining is not None:
             await asyncio.wait([self._draining])
 
+    async def reached(self) -> None:
+        """Return when all that is queued now is done, whatever comes behind it; failures are told to their callers."""
+        if self._operations:
+            await asyncio.wait([self._operations[-1][2]])
+
     async def _drain(self) -> None:
         is_slow = False
         try:

@@ -3,8 +3,8 @@
     | size i32 | api key i16 | api version i16 | correlation id i32 | client id string? | tags | body |    request
     | size i32 | correlation id i32 | tags | body |                                                      response
 
-Tags are there in flexible versions only. The client id is never compact. A response to ApiVersions never has
-tags in its header, because a client reads it before it knows what the broker speaks (KIP-511).
+Tags are there in flexible versions only. The client id is never compact; ControlledShutdown v0 has none. A response
+to ApiVersions never has tags in its header, because a client reads it before it knows what the broker speaks (KIP-511).
 
 Functions that decode take the frame without its size; functions that encode give it with the size.
 """
@@ -25,10 +25,15 @@ M = TypeVar("M")
 
 _REQUEST = Struct(">hhih")
 _REQUEST_WITH_SIZE = Struct(">ihhih")
+_CLIENT_ID_POSITION = 8
 _RESPONSE = Struct(">i")
 _RESPONSE_WITH_SIZE = Struct(">ii")
 _ERROR_CODE = Struct(">h")
 _UNSUPPORTED_VERSION = 35
+_NEVER = 1 << 15
+_FLEXIBLE_FROM = {
+    key: _NEVER if api.flexible_from is None else api.flexible_from for key, api in APIS.items()
+}
 
 
 class RequestHeader(NamedTuple):
@@ -48,6 +53,8 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
     """Read the header of a request. Raise CorruptFrame when the frame holds none."""
     try:
         api_key, version, correlation_id, length = _REQUEST.unpack_from(frame)
+        if version == 0 and api_key == ApiKey.CONTROLLED_SHUTDOWN:
+            return RequestHeader(api_key, version, correlation_id, None, _CLIENT_ID_POSITION)
         position = _REQUEST.size
         client_id = None
         if length >= 0:
@@ -55,15 +62,15 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
             if position > len(frame):
                 raise ValueError("the client id runs past the end")
             client_id = str(frame[_REQUEST.size : position], "utf-8")
-        api = APIS.get(api_key)
-        if api is not None and api.is_flexible(version):
+        if version >= _FLEXIBLE_FROM.get(api_key, _NEVER):
             count = frame[position]
             position += 1
             if count:
                 position = skip_tags(frame, position, count, len(frame))
     except (IndexError, StructError, ValueError) as error:
         raise CorruptFrame("RequestHeader", 2, 0, str(error)) from error
-    return RequestHeader(api_key, version, correlation_id, client_id, position)
+    fields = (api_key, version, correlation_id, client_id, position)
+    return tuple.__new__(RequestHeader, fields)
 
 
 def encode_request(
@@ -76,6 +83,8 @@ def encode_request(
     length = -1 if client_id is None else len(name)
     out = bytearray(_REQUEST_WITH_SIZE.pack(0, schema.api_key, version, correlation_id, length))
     out += name
+    if version == 0 and schema.api_key == ApiKey.CONTROLLED_SHUTDOWN:
+        del out[4 + _CLIENT_ID_POSITION :]
     if version in schema.flexible:
         out.append(0)
     return _frame(message, version, out)

@@ -15,6 +15,7 @@ from kavka_compat.processes import Running, free_port
 _TOOLS = "org.apache.kafka.tools."
 _MAIN_CLASSES = {
     "kafka-broker-api-versions": _TOOLS + "BrokerApiVersionsCommand",
+    "kafka-cluster": _TOOLS + "ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": _TOOLS + "consumer.ConsoleConsumer",
     "kafka-console-producer": _TOOLS + "ConsoleProducer",
@@ -24,13 +25,18 @@ _MAIN_CLASSES = {
     "kafka-dump-log": "kafka.tools.DumpLogSegments",
     "kafka-e2e-latency": _TOOLS + "EndToEndLatency",
     "kafka-get-offsets": _TOOLS + "GetOffsetShell",
+    "kafka-leader-election": _TOOLS + "LeaderElectionCommand",
     "kafka-log-dirs": _TOOLS + "LogDirsCommand",
     "kafka-producer-perf-test": _TOOLS + "ProducerPerformance",
+    "kafka-reassign-partitions": _TOOLS + "reassign.ReassignPartitionsCommand",
+    "kafka-replica-verification": _TOOLS + "ReplicaVerificationTool",
     "kafka-server-start": "kafka.Kafka",
     "kafka-storage": "kafka.tools.StorageTool",
     "kafka-topics": _TOOLS + "TopicCommand",
+    "kafka-transactions": _TOOLS + "TransactionsCommand",
     "kafka-verifiable-consumer": _TOOLS + "VerifiableConsumer",
     "kafka-verifiable-producer": _TOOLS + "VerifiableProducer",
+    "zookeeper-shell": "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka",
     "zookeeper-server-start": "org.apache.zookeeper.server.ZooKeeperServerMain",
 }
 _OLDER_MAIN_CLASSES = {
@@ -135,12 +141,17 @@ class ApacheKafka:
         mode: str = "kraft",
         settings: Mapping[str, str] | None = None,
         options: Sequence[str] = SMALL,
+        zookeeper: str = "",
     ) -> Iterator[Broker]:
-        """Run a broker with its own controller (`kraft`) or its own ZooKeeper (`zookeeper`, 3.9 only)."""
+        """Run a broker with its own controller (`kraft`) or with ZooKeeper (`zookeeper`, 3.9 only).
+
+        `zookeeper` is a `zookeeper.connect`; without one the broker gets a ZooKeeper of its own.
+        """
         with ExitStack() as stack:
             if mode == "zookeeper":
-                zookeeper = stack.enter_context(self.run_zookeeper(directory))
-                broker = self._start_with_zookeeper(directory, zookeeper, settings or {}, options)
+                if not zookeeper:
+                    zookeeper = stack.enter_context(self.run_zookeeper(directory))
+                broker = self.start_with_zookeeper(directory, zookeeper, settings or {}, options)
             else:
                 broker = self.start_kraft(directory, settings or {}, options)
             stack.callback(broker.process.stop)
@@ -160,7 +171,7 @@ class ApacheKafka:
             "admin.enableServer": "false",
             "maxClientCnxns": "0",
         }
-        path = _write_properties(home / "zookeeper.properties", properties)
+        path = write_properties(home / "zookeeper.properties", properties)
         command = self.command("zookeeper-server-start", [str(path)], level="INFO")
         process = Running(command, directory / "zookeeper.out")
         try:
@@ -183,7 +194,7 @@ class ApacheKafka:
             "log.dirs": str(logs),
             **settings,
         }
-        path = _write_properties(directory / "server.properties", properties)
+        path = write_properties(directory / "server.properties", properties)
         self.check("kafka-storage", "format", "-t", _CLUSTER_ID, "-c", str(path))
         return port
 
@@ -201,10 +212,12 @@ class ApacheKafka:
         directory.mkdir(parents=True, exist_ok=True)
         return self.start_formatted(directory, self.format_kraft(directory, settings), options)
 
-    def _start_with_zookeeper(
+    def start_with_zookeeper(
         self, directory: Path, zookeeper: str, settings: Mapping[str, str], options: Sequence[str]
     ) -> Broker:
+        """Start a broker of a ZooKeeper's cluster, with id 0 unless `settings` say another; it is not ready yet."""
         port = free_port()
+        directory.mkdir(parents=True, exist_ok=True)
         properties = {
             **_SINGLE_BROKER,
             "broker.id": "0",
@@ -213,7 +226,7 @@ class ApacheKafka:
             "log.dirs": str(directory / "logs"),
             **settings,
         }
-        _write_properties(directory / "server.properties", properties)
+        write_properties(directory / "server.properties", properties)
         return self.start_formatted(directory, port, options)
 
     def _logging(self, level: str, stream: str) -> list[str]:
@@ -225,7 +238,8 @@ class ApacheKafka:
         return [f"-D{option}={path.as_uri()}"]
 
 
-def _write_properties(path: Path, properties: Mapping[str, str]) -> Path:
+def write_properties(path: Path, properties: Mapping[str, str]) -> Path:
+    """Write a file of settings and return its path."""
     path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
     return path
 

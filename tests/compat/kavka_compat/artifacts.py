@@ -13,6 +13,8 @@ from pathlib import Path
 
 POM = Path(__file__).resolve().parent.parent / "pom.xml"
 RELEASES = ("3.9", "4.1")
+ZOOKEEPER = "zookeeper-3.9"
+"""A release of ZooKeeper alone: Apache Kafka 3.9 comes with 3.8."""
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _COMPLETE = ".complete"
 _INSTALL = "Apache Kafka's tests need {what}; install it with: apt-get install -y maven openjdk-17-jre-headless"
@@ -37,7 +39,7 @@ def jars(release: str) -> list[Path]:
     """Return the sorted jars of `release`, fetching them first when the pom is newer than the cache."""
     target = cache_directory(release)
     complete = target / _COMPLETE
-    wanted = POM.read_bytes()
+    wanted = _pom(release).read_bytes()
     if not complete.exists() or complete.read_bytes() != wanted:
         _fetch(release, target)
         complete.write_bytes(wanted)
@@ -51,11 +53,15 @@ def _tool(name: str) -> str:
     return found
 
 
+def _pom(release: str) -> Path:
+    return POM.parent / "zookeeper" / "pom.xml" if release == ZOOKEEPER else POM
+
+
 def _fetch(release: str, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    print(f"fetching Apache Kafka {release} from Maven Central into {target}", file=sys.stderr)
-    command = [_tool("mvn"), "-B", "-q", "-f", str(POM), "-P", release, _GOAL]
+    print(f"fetching {_name(release)} from Maven Central into {target}", file=sys.stderr)
+    command = [_tool("mvn"), "-B", "-q", "-f", str(_pom(release)), "-P", release, _GOAL]
     finished = subprocess.run(
         [*command, "-DincludeScope=runtime", f"-DoutputDirectory={target}"],
         stdin=subprocess.DEVNULL,
@@ -65,17 +71,21 @@ def _fetch(release: str, target: Path) -> None:
     )
     if finished.returncode != 0:
         raise RuntimeError(
-            f"mvn could not fetch Apache Kafka {release}:\n{finished.stdout}{finished.stderr}"
+            f"mvn could not fetch {_name(release)}:\n{finished.stdout}{finished.stderr}"
         )
+
+
+def _name(release: str) -> str:
+    return "Apache ZooKeeper 3.9" if release == ZOOKEEPER else f"Apache Kafka {release}"
 
 
 def main() -> None:
     """Fetch all releases; the text of a failure is one sentence."""
     try:
         java()
-        for release in RELEASES:
+        for release in (*RELEASES, ZOOKEEPER):
             count = len(jars(release))
-            print(f"Apache Kafka {release}: {count} jars in {cache_directory(release)}")
+            print(f"{_name(release)}: {count} jars in {cache_directory(release)}")
     except (MissingTool, RuntimeError) as error:
         sys.exit(f"error: {error}")
 

@@ -1,5 +1,7 @@
 """Batches built and read, against the builders and readers of kafka-python and aiokafka."""
 
+from typing import NamedTuple
+
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch as AiokafkaBatch
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
@@ -8,7 +10,14 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
-from kavka.wire.records.batch import BatchBuilder, Record, decode_batch, decode_records, size_bound
+from kavka.wire.records.batch import (
+    BatchBuilder,
+    Record,
+    decode_as,
+    decode_batch,
+    decode_records,
+    size_bound,
+)
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import (
     ControlType,
@@ -213,3 +222,25 @@ def test_a_control_type_of_a_later_release_is_unknown():
     header = read_header(batch)._replace(attributes=0x30)
     assert control_type_of(batch, header) is None
     assert decode_end_marker(batch, header) is None
+
+
+def test_records_can_have_leading_fields_of_their_readers_own() -> None:
+    class Placed(NamedTuple):
+        topic: str
+        offset: int
+        timestamp: int
+        timestamp_type: int
+        key: bytes | None
+        value: bytes | None
+        headers: tuple[tuple[str, bytes | None], ...]
+
+    builder = BatchBuilder()
+    builder.append(b"k", b"v", 7, [("h", b"1")])
+    builder.append(None, b"w", 8)
+    batch = builder.build(base_offset=40)
+    placed = decode_as(Placed, ("t",), batch, read_header(batch))
+    assert placed == [
+        Placed("t", 40, 7, 0, b"k", b"v", (("h", b"1"),)),
+        Placed("t", 41, 8, 0, None, b"w", ()),
+    ]
+    assert [type(record) for record in placed] == [Placed, Placed]

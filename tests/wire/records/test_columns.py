@@ -120,6 +120,15 @@ def test_the_bound_holds_over_all_batches():
     assert decode_columns(log, limit=4000).count == 3
 
 
+@pytest.mark.parametrize("second", Compression)
+def test_the_bound_holds_where_bodies_without_a_codec_have_used_it_up(second):
+    row = (None, bytes(1000), 0, [])
+    log = a_log([[row, row]]) + a_log([[row]], second, first=2)
+    with pytest.raises(BatchTooLarge):
+        decode_columns(log, limit=1500)
+    assert decode_columns(log, limit=4000).count == 3
+
+
 @given(batches, st.integers(0, 40))
 def test_columns_are_sliced_and_put_together(row_lists, offset):
     log = a_log(row_lists)

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import os
 import struct
+import zlib
 
 import cramjam
 import lz4.frame
@@ -13,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka import codec as theirs
 
-from kavka.wire.records.compression import Compression, compress, decompress, decompress_chunks
+from kavka.wire.records.compression import (
+    Compression,
+    compress,
+    decompress,
+    decompress_chunks,
+    decompress_lz4_block,
+)
 from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
 
 CODECS = list(Compression)
@@ -80,6 +87,49 @@ def test_we_read_what_others_compress(codec, write, payload):
     packed = memoryview(write(payload))
     assert decompress(codec, packed, len(payload)) == payload
     assert b"".join(decompress_chunks(codec, packed, len(payload))) == payload
+
+
+HELLO = gzip.compress(b"hello", mtime=0)
+WORLD = gzip.compress(b"world", mtime=0)
+BEHIND_A_MEMBER = {
+    "a zero": (b"\0", b"hello"),
+    "a hundred zeros": (bytes(100), b"hello"),
+    "no header": (b"J" * 30, b"hello"),
+    "half a magic number": (b"\x1f\x8b", b"hello"),
+    "a short header": (b"\x1f\x8b\x08" + bytes(5), b"hello"),
+    "another method": (b"\x1f\x8b\x07" + bytes(40), b"hello"),
+    "a name without end": (b"\x1f\x8b\x08\x08" + b"x" * 40, b"hello"),
+    "a wrong checksum of the header": (WORLD[:3] + b"\x02" + WORLD[4:], b"hello"),
+    "what is shorter than a member": (WORLD[:18], b"hello"),
+    "an empty member": (gzip.compress(b"", mtime=0) + b"JJ", b"hello"),
+    "a member after a gap": (b"J" * 5 + WORLD, b"hello"),
+    "a member": (WORLD, b"helloworld"),
+    "a member and no header": (WORLD + b"J" * 30, b"helloworld"),
+    "a member with a name": (
+        WORLD[:3] + b"\x08" + WORLD[4:10] + b"name\0" + WORLD[10:],
+        b"helloworld",
+    ),
+    "a header and nonsense": (b"\x1f\x8b\x08" + bytes(40), None),
+    "a member that is cut": (WORLD[:-1], None),
+    "a member with a wrong length": (WORLD[:-1] + b"\1", None),
+}
+
+
+@pytest.mark.parametrize(("rest", "read"), BEHIND_A_MEMBER.values(), ids=BEHIND_A_MEMBER)
+def test_what_stands_behind_a_gzip_member_is_read_or_ignored_as_java_does(rest, read):
+    """The outcomes are those of java.util.zip.GZIPInputStream 17; None is an exception."""
+    if read is None:
+        with pytest.raises(CorruptBatch, match="gzip"):
+            decompress(Compression.GZIP, HELLO + rest, 100)
+    else:
+        assert decompress(Compression.GZIP, HELLO + rest, 100) == read
+
+
+def test_a_header_of_a_gzip_member_may_have_all_parts():
+    head = WORLD[:3] + bytes([2 | 4 | 8 | 16]) + WORLD[4:10]
+    head += struct.pack("<H", 3) + b"a\0b" + b"name\0" + b"comment\0"
+    head += struct.pack("<H", zlib.crc32(head) & 0xFFFF)
+    assert decompress(Compression.GZIP, HELLO + head + WORLD[10:], 100) == b"helloworld"
 
 
 @given(st.sampled_from(CODECS), st.binary(max_size=5000))
@@ -192,3 +242,49 @@ def test_codecs_have_kafkas_names():
     assert Compression.of("uncompressed") is Compression.NONE
     with pytest.raises(ValueError, match="brotli"):
         Compression.of("brotli")
+
+
+@given(st.binary(max_size=400) | st.binary(max_size=9).map(lambda data: data * 500))
+def test_the_one_block_of_an_lz4_frame_is_what_the_frame_decompresses_to(data):
+    frame = memoryview(compress(Compression.LZ4, data))
+    found = decompress_lz4_block(frame)
+    if data:
+        assert found is not None
+        assert bytes(found) == data
+    else:
+        assert found is None
+
+
+@given(st.binary(max_size=60), st.integers(0, 40), st.binary(max_size=4))
+def test_a_frame_that_is_taken_for_one_block_is_one(data, at, noise):
+    frame = bytearray(compress(Compression.LZ4, data * 3))
+    frame[at : at + len(noise)] = noise
+    try:
+        found = decompress_lz4_block(memoryview(frame))
+    except CorruptBatch:
+        with pytest.raises(CorruptBatch):
+            decompress(Compression.LZ4, frame, 1 << 20)
+    else:
+        if found is not None:
+            assert bytes(found) == bytes(decompress(Compression.LZ4, frame, 1 << 20))
+
+
+@pytest.mark.parametrize("length", [0, 1, 6, 7, 10, 11, 14])
+def test_a_cut_lz4_frame_is_not_taken_for_one_block(length):
+    frame = memoryview(compress(Compression.LZ4, b"abc" * 9))
+    assert decompress_lz4_block(frame[:length]) is None
+
+
+def test_an_lz4_frame_of_two_blocks_or_of_linked_ones_is_not_taken_for_one_block():
+    assert decompress_lz4_block(memoryview(compress(Compression.LZ4, bytes(70_000)))) is None
+    assert decompress_lz4_block(memoryview(lz4.frame.compress(b"abc" * 9))) is None
+
+
+@pytest.mark.parametrize("bit", [0x01, 0x02])
+@pytest.mark.parametrize("size", [10, 200_000])
+def test_an_lz4_frame_with_a_dictionary_or_a_reserved_bit_is_refused(bit, size):
+    frame = bytearray(compress(Compression.LZ4, bytes(size)))
+    frame[4] |= bit
+    assert decompress_lz4_block(memoryview(frame)) is None
+    with pytest.raises(CorruptBatch, match="reserved"):
+        decompress(Compression.LZ4, frame, 1 << 20)

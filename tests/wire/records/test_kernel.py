@@ -383,3 +383,32 @@ def test_more_headers_than_fit_are_corrupt_for_every_call():
             "keep": (body, 0, len(body), 1, 0, b"\1"),
         }.items():
             assert both(name, *arguments)[:2] == ("corrupt", corrupt.FAULTS[corrupt.FIELDS])
+
+
+@pytest.mark.parametrize(
+    "ends", [[0, 2**31, 2**31], [0, 2**62, 2**63 - 1], [0, 5, 2**63 - 1], [0, 2**63 - 1, 0]]
+)
+def test_more_headers_than_a_column_can_number_are_refused(ends):
+    offsets = struct.pack("<3q", *ends)
+    assert both("gather", [(offsets, None, None, 0, 8, 2)]) is OverflowError
+
+
+@pytest.mark.parametrize("ends", [[11, -(2**63)], [2**63 - 1, -1], [-(2**63), 2**63 - 1]])
+@pytest.mark.parametrize("data", [None, b"bytes"])
+def test_offsets_whose_difference_wraps_are_refused(ends, data):
+    assert both("gather", [(struct.pack("<2q", *ends), data, None, 0, 8, 1)]) is ValueError
+
+
+def test_lists_of_several_columns_are_numbered_on_up_to_the_bound():
+    half = (struct.pack("<2q", 0, 2**30 - 1), None, None, 0, 8, 1)
+    ends = both("gather", [half, half])[0]
+    assert struct.unpack("<3i", ends) == (0, 2**30 - 1, 2**31 - 2)
+    assert both("gather", [half, half, half]) is OverflowError
+
+
+@pytest.mark.parametrize("call", ["records", "keys", "keep"])
+def test_a_count_beyond_all_numbers_of_bytes_is_refused(call):
+    count = 0x2492492492492493  # seven times this is 5 in 64 bits
+    more = {"records": (0, 0, 0, 0, Made), "keys": (0,), "keep": (0, b"")}[call]
+    expected = ValueError if call == "keep" else ("corrupt", corrupt.FAULTS[corrupt.MISSING], 0)
+    assert both(call, bytes(10), 0, 10, count, *more) == expected

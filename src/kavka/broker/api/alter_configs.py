@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kavka.broker.broker import Broker
 from kavka.broker.configs import ConfigRefused
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.resources import alter
+from kavka.broker.resources import NAMED_TWICE, alter, check_changes, named_twice
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -19,28 +21,32 @@ async def handle(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     """Replace the overrides of each resource, or say why not."""
+    twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)
     responses = [
-        await _alter(broker, resource, validate_only=request.validate_only)
+        await _alter(broker, resource, twice, validate_only=request.validate_only)
         for resource in request.resources
     ]
     return AlterConfigsResponse(responses=responses)
 
 
 async def _alter(
-    broker: Broker, resource: AlterConfigsRequestResource, *, validate_only: bool
+    broker: Broker,
+    resource: AlterConfigsRequestResource,
+    twice: Collection[tuple[int, str]],
+    *,
+    validate_only: bool,
 ) -> AlterConfigsResponseResource:
     kind, name = resource.resource_type, resource.resource_name
     answer = AlterConfigsResponseResource(resource_type=kind, resource_name=name)
     overrides = {config.name: config.value for config in resource.configs}
 
     def edit(present: dict[str, str]) -> dict[str, str | None]:
-        if len(overrides) < len(resource.configs):
-            raise ConfigRefused(
-                ErrorCode.INVALID_REQUEST, "A config name stands twice in the request"
-            )
         return overrides
 
     try:
+        if (kind, name) in twice:
+            raise ConfigRefused(ErrorCode.INVALID_REQUEST, NAMED_TWICE)
+        check_changes((config.name, config.value) for config in resource.configs)
         await alter(broker, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
         answer.error_code, answer.error_message = refused.code, str(refused)

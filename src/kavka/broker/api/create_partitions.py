@@ -18,17 +18,21 @@ from kavka.wire.messages.create_partitions import (
 async def handle(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
-    """Grow each topic to the count that is asked for, or say why not."""
+    """Grow each topic to the count that is asked for, or say why not; a topic has one answer."""
     named = Counter(topic.name for topic in request.topics)
     results = []
-    for topic in request.topics:
+    for topic in {topic.name: topic for topic in request.topics}.values():
         refusal: TopicRefusal | None
         if named[topic.name] > 1:
             refusal = TopicRefusal(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
         else:
             given = None if topic.assignments is None else [a.broker_ids for a in topic.assignments]
-            refusal = await broker.controller.grow_topic(
-                topic.name, topic.count, given, validate_only=request.validate_only
+            refusal = await broker.topics.grow(
+                topic.name,
+                topic.count,
+                given,
+                validate_only=request.validate_only,
+                timeout_ms=request.timeout_ms,
             )
         code = ErrorCode.NONE if refusal is None else refusal.code
         message = None if refusal is None else refusal.message

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from kavka.broker.broker import Broker
-from kavka.broker.controller import CreatedTopic
+from kavka.broker.configs import ConfigEntry, check_topic_overrides
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.known_topics import NOT_TOPICS
+from kavka.broker.topics import CreatedTopic
 from kavka.core.controller.topics import NewTopic, TopicRefusal
 from kavka.errors import ErrorCode
 from kavka.wire.messages.create_topics import (
@@ -25,21 +27,27 @@ async def handle(
     named = Counter(topic.name for topic in request.topics)
     answers = []
     for topic in request.topics:
-        if named[topic.name] > 1:
-            refusal = TopicRefusal(
-                ErrorCode.INVALID_REQUEST,
-                f"Create topics request from client contains multiple entries for the topic {topic.name}.",
+        outcome: CreatedTopic | TopicRefusal | None = _misuse(topic.name, named[topic.name])
+        if outcome is None:
+            outcome = await broker.topics.create(
+                _wanted(topic), validate_only=request.validate_only, timeout_ms=request.timeout_ms
             )
-            answers.append(_refused(topic.name, refusal))
-            continue
-        outcome = await broker.controller.create_topic(
-            _wanted(topic), validate_only=request.validate_only
-        )
         if isinstance(outcome, TopicRefusal):
             answers.append(_refused(topic.name, outcome))
         else:
-            answers.append(_created(broker, topic, outcome, validate_only=request.validate_only))
+            rows = _rows(broker, topic, validate_only=request.validate_only)
+            answers.append(_created(topic.name, outcome, rows))
     return CreateTopicsResponse(topics=answers)
+
+
+def _misuse(name: str, count: int) -> TopicRefusal | None:
+    """Return what is wrong with the request itself."""
+    if name in NOT_TOPICS:
+        message = f"Creation of internal topic {name} is prohibited."
+        return TopicRefusal(ErrorCode.INVALID_REQUEST, message)
+    if count > 1:
+        return TopicRefusal(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+    return None
 
 
 def _wanted(topic: CreateTopicsRequestTopic) -> NewTopic:
@@ -58,13 +66,25 @@ def _refused(name: str, refusal: TopicRefusal) -> CreateTopicsResponseTopic:
     )
 
 
+def _rows(
+    broker: Broker, topic: CreateTopicsRequestTopic, *, validate_only: bool
+) -> list[ConfigEntry]:
+    """Return the settings of a topic that was created, or that could be."""
+    if not validate_only:
+        return broker.configs.describe_topic(topic.name)
+    overrides = {config.name: config.value for config in topic.configs}
+    return broker.configs.describe_new_topic(check_topic_overrides(overrides))
+
+
 def _created(
-    broker: Broker, topic: CreateTopicsRequestTopic, created: CreatedTopic, *, validate_only: bool
+    name: str, created: CreatedTopic, rows: list[ConfigEntry]
 ) -> CreateTopicsResponseTopic:
-    if validate_only:
-        configs = []
-    else:
-        configs = [
+    return CreateTopicsResponseTopic(
+        name=name,
+        topic_id=created.topic_id,
+        num_partitions=created.partitions,
+        replication_factor=created.replication_factor,
+        configs=[
             CreateTopicsResponseConfig(
                 name=row.setting.name,
                 value=row.value,
@@ -72,12 +92,6 @@ def _created(
                 config_source=row.source,
                 is_sensitive=row.setting.is_sensitive,
             )
-            for row in broker.configs.describe_topic(topic.name)
-        ]
-    return CreateTopicsResponseTopic(
-        name=topic.name,
-        topic_id=created.topic_id,
-        num_partitions=created.partitions,
-        replication_factor=created.replication_factor,
-        configs=configs,
+            for row in rows
+        ],
     )

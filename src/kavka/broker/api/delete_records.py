@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.metadata import INTERNAL_TOPICS
+from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.failures import OffsetOutOfRange
@@ -18,23 +21,67 @@ from kavka.wire.messages.delete_records import (
 _HIGH_WATERMARK = -1
 
 
+class _LowWatermarkWait:
+    """Waits until all live replicas have moved the start of a partition's log, or it has another leader."""
+
+    __slots__ = ("_broker", "_epoch", "_replica", "_wanted", "answer", "done")
+
+    def __init__(
+        self, broker: Broker, replica: Replica, answer: DeleteRecordsResponsePartition
+    ) -> None:
+        self._broker = broker
+        self._replica = replica
+        self._epoch = replica.partition.leader_epoch
+        self._wanted = answer.low_watermark
+        self.answer = answer
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def _judge(self) -> ErrorCode | None:
+        replica = self._broker.replicas.find(self._replica.where)
+        if isinstance(replica, ErrorCode):  # its disk has failed, say
+            return replica
+        partition = replica.partition
+        if not partition.is_leader or partition.leader_epoch != self._epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        low = partition.low_watermark(self._broker.metadata.brokers)
+        return ErrorCode.NONE if low >= self._wanted else None
+
+    def is_complete(self) -> bool:
+        return self._judge() is not None
+
+    def finish(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+    async def wait(self, timeout_ms: int) -> None:
+        """Put into the answer what came of it."""
+        if not self.is_complete():
+            self._broker.produce_purgatory.wait([self._replica.where], timeout_ms, self)
+            await self.done
+        code = self._judge()
+        if code is not ErrorCode.NONE:
+            self.answer.error_code = ErrorCode.REQUEST_TIMED_OUT if code is None else code
+            self.answer.low_watermark = -1
+
+
 async def handle(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    """Move the log start offset of each partition; it is durable before the answer leaves."""
+    """Move the log start offset of each partition; it is durable before the answer leaves, and all replicas have it."""
     topics = []
+    waits = []
     for topic in request.topics:
-        partitions = [
-            _delete(broker, TopicPartition(topic.name, asked.partition_index), asked.offset)
-            for asked in topic.partitions
-        ]
+        partitions = []
+        for asked in topic.partitions:
+            where = TopicPartition(topic.name, asked.partition_index)
+            answer = _delete(broker, where, asked.offset)
+            partitions.append(answer)
+            replica = broker.replicas.find(where)
+            if not answer.error_code and isinstance(replica, Replica):
+                waits.append(_LowWatermarkWait(broker, replica, answer))
         topics.append(DeleteRecordsResponseTopic(name=topic.name, partitions=partitions))
     await broker.replicas.write_checkpoints()
-    for answered in topics:
-        for answer in answered.partitions:
-            replica = broker.replicas.find(TopicPartition(answered.name, answer.partition_index))
-            if not answer.error_code and isinstance(replica, ErrorCode):  # its disk has failed, say
-                answer.error_code, answer.low_watermark = replica, -1
+    await asyncio.gather(*(wait.wait(request.timeout_ms) for wait in waits))
     return DeleteRecordsResponse(topics=topics)
 
 
@@ -46,6 +93,10 @@ def _delete(broker: Broker, where: TopicPartition, offset: int) -> DeleteRecords
     replica = broker.replicas.find(where)
     if isinstance(replica, ErrorCode):
         answer.error_code = replica
+        return answer
+    error = replica.partition.check_leader()
+    if error is not ErrorCode.NONE:
+        answer.error_code = error
         return answer
     if "delete" not in replica.cleanup_policy:
         answer.error_code = ErrorCode.POLICY_VIOLATION

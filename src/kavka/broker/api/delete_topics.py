@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.core.controller.topics import TopicRefusal
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, TopicId
 from kavka.wire.messages.delete_topics import (
@@ -13,35 +16,77 @@ from kavka.wire.messages.delete_topics import (
     DeleteTopicsResponseTopic,
 )
 
+_FIRST_DISABLED = 3
+"""The first version whose clients know TOPIC_DELETION_DISABLED."""
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
-    """Delete each topic; UNKNOWN_TOPIC_OR_PARTITION and UNKNOWN_TOPIC_ID for those that are not there."""
-    wanted = request.topics or [DeleteTopicsRequestTopic(name=name) for name in request.topic_names]
-    return DeleteTopicsResponse(responses=[await _delete(broker, topic) for topic in wanted])
+    """Delete each topic; one that is named twice, or by name and id at once, is left as it is."""
+    asked = request.topics or [DeleteTopicsRequestTopic(name=name) for name in request.topic_names]
+    named = Counter(_name(broker, topic) for topic in asked)
+    answers = []
+    for topic in {(topic.name, topic.topic_id): topic for topic in asked}.values():
+        answer = DeleteTopicsResponseTopic(name=topic.name, topic_id=TopicId(topic.topic_id))
+        refusal: TopicRefusal | None
+        if not broker.controller.is_active:
+            code = ErrorCode.NOT_CONTROLLER
+            refusal = TopicRefusal(code, code.message)
+        elif not broker.config.flag("delete.topic.enable"):
+            is_new = context.version >= _FIRST_DISABLED
+            code = ErrorCode.TOPIC_DELETION_DISABLED if is_new else ErrorCode.INVALID_REQUEST
+            refusal = TopicRefusal(code, code.message)
+        else:
+            refusal = _misuse(topic, named[_name(broker, topic)])
+            refusal = refusal or await _delete(broker, answer, request.timeout_ms)
+        if refusal is not None:
+            answer.error_code, answer.error_message = refusal
+        answers.append(answer)
+    return DeleteTopicsResponse(responses=answers)
 
 
-async def _delete(broker: Broker, topic: DeleteTopicsRequestTopic) -> DeleteTopicsResponseTopic:
-    topic_id = TopicId(topic.topic_id)
-    answer = DeleteTopicsResponseTopic(name=topic.name, topic_id=topic_id)
-    name = topic.name
-    if topic_id != NO_TOPIC_ID:
-        if name is not None:
-            answer.error_code = ErrorCode.INVALID_REQUEST
-            answer.error_message = "You may not specify both topic name and topic id."
-            return answer
-        name = broker.metadata.name_of(topic_id)
-    if name is None:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
-    elif name not in broker.metadata.topics:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif not broker.config.flag("delete.topic.enable"):
-        answer.error_code = ErrorCode.TOPIC_DELETION_DISABLED
+def _name(broker: Broker, topic: DeleteTopicsRequestTopic) -> str | bytes:
+    """Return the name that a topic goes by, or its id where nobody knows it."""
+    if topic.name is not None:
+        return topic.name
+    return broker.metadata.name_of(TopicId(topic.topic_id)) or topic.topic_id
+
+
+def _misuse(topic: DeleteTopicsRequestTopic, count: int) -> TopicRefusal | None:
+    """Return what is wrong with the request itself."""
+    has_id = TopicId(topic.topic_id) != NO_TOPIC_ID
+    if topic.name is not None and has_id:
+        message = "You may not specify both topic name and topic id."
+    elif topic.name is None and not has_id:
+        message = "Neither topic name nor id were specified."
+    elif count > 1:
+        message = "Duplicate topic id." if has_id else "Duplicate topic name."
     else:
-        answer.name, answer.topic_id = name, broker.metadata.topics[name].topic_id
-        if not await broker.controller.delete_topic(name):
-            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if answer.error_code:
-        answer.error_message = ErrorCode.of(answer.error_code).message
-    return answer
+        return None
+    return TopicRefusal(ErrorCode.INVALID_REQUEST, message)
+
+
+async def _delete(
+    broker: Broker, answer: DeleteTopicsResponseTopic, timeout_ms: int
+) -> TopicRefusal | None:
+    """Delete the topic of an answer, which then has its name and its id."""
+    name = answer.name
+    if name is None:
+        name = broker.metadata.name_of(TopicId(answer.topic_id))
+        if name is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            return TopicRefusal(code, code.message)
+    topic = broker.metadata.topics.get(name)
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        refusal: TopicRefusal | None = TopicRefusal(missing, missing.message)
+    else:
+        refusal = await broker.topics.delete(name, topic.topic_id, timeout_ms)
+    if refusal is not None:
+        by_id = answer.name is None and refusal.code is missing
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+        return TopicRefusal(code, code.message) if by_id else refusal
+    assert topic is not None
+    answer.name, answer.topic_id = name, topic.topic_id
+    return None

@@ -13,6 +13,7 @@ from kavka.wire.messages.describe_cluster import (
 )
 
 _BROKERS = 1
+_CONTROLLERS = 2
 
 
 def handle(
@@ -20,8 +21,11 @@ def handle(
 ) -> DescribeClusterResponse:
     """Answer for brokers; this cluster has no separate controllers to ask for (KIP-919)."""
     if request.endpoint_type != _BROKERS:
+        code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        if request.endpoint_type == _CONTROLLERS:
+            code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
         return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_code=code,
             error_message="The request was sent to an endpoint of the wrong type: this is a broker.",
             endpoint_type=_BROKERS,
         )

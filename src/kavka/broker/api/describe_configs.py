@@ -1,8 +1,12 @@
-"""DescribeConfigs: settings of topics and of this broker, with where each value comes from."""
+"""DescribeConfigs: settings of topics and of this broker, with where each value comes from.
+
+Of topics what is stored is told, as Apache Kafka does: another broker may have changed it a moment ago.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Awaitable, Iterable, Mapping
 
 from kavka.broker.broker import Broker
 from kavka.broker.configs import ConfigEntry, Source
@@ -10,6 +14,7 @@ from kavka.broker.dispatch import RequestContext
 from kavka.broker.resources import ResourceType, broker_resource_error
 from kavka.core.controller.topics import bad_name
 from kavka.errors import ErrorCode
+from kavka.registry.interface import RegistryRefused
 from kavka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
@@ -18,15 +23,47 @@ from kavka.wire.messages.describe_configs import (
     DescribeConfigsResponseResource,
     DescribeConfigsResponseSynonym,
 )
+from kavka.wire.stored import znodes
+
+log = logging.getLogger(__name__)
+
+Stored = Mapping[str, Mapping[str, str]]
+"""What topics override, by name, where more is known than this broker obeys."""
 
 
 def handle(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
+) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
     """Describe each resource, or say why not."""
+    topics = [r.resource_name for r in request.resources if r.resource_type == ResourceType.TOPIC]
+    if broker.keeps_registry or not topics:  # nobody else changes anything
+        return _answer(broker, request, context.version, {})
+    return _read_and_answer(broker, request, context.version, topics)
+
+
+async def _read_and_answer(
+    broker: Broker, request: DescribeConfigsRequest, version: int, topics: Iterable[str]
+) -> DescribeConfigsResponse:
+    stored: dict[str, Mapping[str, str]] = {}
+    for name in dict.fromkeys(topics):
+        if name not in broker.metadata.topics:
+            continue
+        try:
+            data, _stat = await broker.registry.get(znodes.config_path("topics", name))
+            stored[name] = znodes.decode_config(data)
+        except RegistryRefused:
+            stored[name] = {}
+        except (ConnectionError, ValueError, TypeError, AttributeError) as error:
+            log.warning("stored settings not read topic=%s reason=%r", name, error)
+    return _answer(broker, request, version, stored)
+
+
+def _answer(
+    broker: Broker, request: DescribeConfigsRequest, version: int, stored: Stored
+) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
         results=[
-            _describe(broker, resource, request, context.version) for resource in request.resources
+            _describe(broker, resource, request, version, stored) for resource in request.resources
         ]
     )
 
@@ -36,14 +73,15 @@ def _describe(
     resource: DescribeConfigsRequestResource,
     request: DescribeConfigsRequest,
     version: int,
+    stored: Stored,
 ) -> DescribeConfigsResponseResource:
     answer = DescribeConfigsResponseResource(
         resource_type=resource.resource_type, resource_name=resource.resource_name
     )
-    rows = _rows(broker, resource, answer)
+    rows = _rows(broker, resource, answer, stored)
     keys = resource.configuration_keys
     for row in rows:
-        if keys is None or row.setting.name in keys:
+        if not keys or row.setting.name in keys:
             answer.configs.append(_config(row, request, version))
     return answer
 
@@ -52,6 +90,7 @@ def _rows(
     broker: Broker,
     resource: DescribeConfigsRequestResource,
     answer: DescribeConfigsResponseResource,
+    stored: Stored,
 ) -> Iterable[ConfigEntry]:
     """Return the rows of a resource; an error goes into `answer`."""
     name = resource.resource_name
@@ -64,7 +103,7 @@ def _rows(
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
         else:
-            return broker.configs.describe_topic(name)
+            return broker.configs.describe_topic(name, stored.get(name))
         return ()
     if resource.resource_type == ResourceType.BROKER:
         message = broker_resource_error(name, broker.broker_id)

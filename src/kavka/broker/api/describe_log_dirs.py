@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.log_store import DirectoryReport
@@ -16,19 +17,21 @@ from kavka.wire.messages.describe_log_dirs import (
 )
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     """Describe every directory; null topics mean all."""
     wanted = None
     if request.topics is not None:
         wanted = {TopicPartition(t.topic, p) for t in request.topics for p in t.partitions}
-    reports = broker.replicas.describe_directories()
-    return DescribeLogDirsResponse(results=[_directory(report, wanted) for report in reports])
+    reports = await broker.replicas.describe_directories()
+    return DescribeLogDirsResponse(
+        results=[_directory(broker, report, wanted) for report in reports]
+    )
 
 
 def _directory(
-    report: DirectoryReport, wanted: set[TopicPartition] | None
+    broker: Broker, report: DirectoryReport, wanted: set[TopicPartition] | None
 ) -> DescribeLogDirsResponseLogDir:
     answer = DescribeLogDirsResponseLogDir(
         log_dir=report.path, total_bytes=report.total_bytes, usable_bytes=report.usable_bytes
@@ -37,14 +40,32 @@ def _directory(
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return answer
     topics: dict[str, DescribeLogDirsResponseTopic] = {}
-    for where, size in sorted(report.sizes.items()):
-        if wanted is not None and where not in wanted:
-            continue
-        topic = topics.setdefault(where.topic, DescribeLogDirsResponseTopic(name=where.topic))
-        topic.partitions.append(
-            DescribeLogDirsResponsePartition(
-                partition_index=where.partition, partition_size=size, offset_lag=0
+    for sizes, is_future in ((report.sizes, False), (report.future_sizes, True)):
+        for where, size in sorted(sizes.items()):
+            if wanted is not None and where not in wanted:
+                continue
+            topic = topics.setdefault(where.topic, DescribeLogDirsResponseTopic(name=where.topic))
+            topic.partitions.append(
+                DescribeLogDirsResponsePartition(
+                    partition_index=where.partition,
+                    partition_size=size,
+                    offset_lag=_lag(broker, where, is_future=is_future),
+                    is_future_key=is_future,
+                )
             )
-        )
     answer.topics = list(topics.values())
     return answer
+
+
+def _lag(broker: Broker, where: TopicPartition, *, is_future: bool) -> int:
+    """Return how far a copy is behind its log, or a log behind the high watermark."""
+    store = broker.replicas.store
+    log, future = store.get(where), store.future(where)
+    if is_future:
+        if log is None or future is None:
+            return 0
+        return max(0, log.log_end_offset - future.log_end_offset)
+    replica = broker.replicas.find(where)
+    if log is None or not isinstance(replica, Replica):
+        return 0
+    return max(0, replica.partition.high_watermark - log.log_end_offset)

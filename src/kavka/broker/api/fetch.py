@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 
 from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.dispatch import Parked, RequestContext
 from kavka.broker.fetching import FetchReader, PartitionRead
+from kavka.broker.moved_leaders import name_leaders_of_fetch
 from kavka.core.fetch_session import FetchContext, FetchOutcome, FetchPartition, PartitionKey
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId
@@ -24,10 +24,12 @@ _BY_TOPIC_ID = 13
 
 def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
-) -> FetchResponse | Awaitable[FetchResponse]:
+) -> FetchResponse | Parked | Awaitable[FetchResponse]:
     """Begin or continue a session, read, and wait when there is too little."""
     by_id = context.version >= _BY_TOPIC_ID
     replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
+    if replica_id >= 0:
+        return broker.replicas.replication.followers.handle(context, request, replica_id)
     session = broker.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,
@@ -38,7 +40,7 @@ def handle(
             for partition in topic.partitions
         ],
         by_topic_id=by_id,
-        is_follower=replica_id >= 0,
+        is_follower=False,
         now_ms=context.received_ms,
     )
     if isinstance(session, ErrorCode):
@@ -49,7 +51,9 @@ def handle(
         return _load(broker, context, request, session, reader, reads)
     if _is_enough(request, reads):
         return _response(broker, context, request, session, reads)
-    return _wait(broker, context, request, session, reader, reads)
+    have = sum(read.outcome.records_length for read in reads)
+    reader.release(reads)
+    return _WaitingFetch(broker, context, request, session, reader, have).parked
 
 
 def _partitions(request: FetchRequest) -> dict[PartitionKey, FetchPartition]:
@@ -75,6 +79,8 @@ def _is_enough(request: FetchRequest, reads: list[PartitionRead]) -> bool:
         outcome = read.outcome
         if outcome.error_code or outcome.has_diverging_epoch:
             return True
+        if outcome.preferred_read_replica >= 0:
+            return True
         total += outcome.records_length
     return total >= request.min_bytes
 
@@ -92,57 +98,77 @@ async def _load(
     return _response(broker, context, request, session, reads)
 
 
-def _wait(
-    broker: Broker,
-    context: RequestContext,
-    request: FetchRequest,
-    session: FetchContext,
-    reader: FetchReader,
-    reads: list[PartitionRead],
-) -> Awaitable[FetchResponse]:
-    """Wait for bytes, an error or the end of `max_wait_ms`, and read again.
+class _WaitingFetch:
+    """A fetch that waits until its partitions have grown by enough bytes, or its time is over.
 
-    The wait is registered in the first stage: what is appended before the second stage begins wakes this fetch too.
+    The wait is registered in the first stage: what is appended after the read wakes this fetch too.
     """
-    have = sum(read.outcome.records_length for read in reads)
-    wait = _BytesWait(reader, request.min_bytes - have)
-    reader.release(reads)
-    waiting = broker.fetch_purgatory.wait(reader.where(), request.max_wait_ms, wait)
 
-    async def answer() -> FetchResponse:
-        try:
-            await wait.done
-        except asyncio.CancelledError:
-            if waiting is not None:
-                broker.fetch_purgatory.drop(waiting)
-            raise
-        again = reader.read()
-        if any(read.is_cold for read in again):
-            await reader.load(again)
-        return _response(broker, context, request, session, again)
+    __slots__ = (
+        "_before",
+        "_broker",
+        "_context",
+        "_reader",
+        "_request",
+        "_session",
+        "_waiting",
+        "_wanted",
+        "parked",
+    )
 
-    return answer()
-
-
-class _BytesWait:
-    """Waits until the partitions of a fetch have grown by enough bytes."""
-
-    __slots__ = ("_before", "_reader", "_wanted", "done")
-
-    def __init__(self, reader: FetchReader, wanted: int) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        context: RequestContext,
+        request: FetchRequest,
+        session: FetchContext,
+        reader: FetchReader,
+        have: int,
+    ) -> None:
+        """Begin to wait; `have` bytes were there."""
+        self._broker = broker
+        self._context = context
+        self._request = request
+        self._session = session
         self._reader = reader
-        self._wanted = wanted
+        self._wanted = request.min_bytes - have
         self._before = reader.appended_bytes()
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.parked = Parked(self._answer, self._drop)
+        purgatory = broker.fetch_purgatory
+        self._waiting = purgatory.wait(reader.where(), request.max_wait_ms, self)
 
     def is_complete(self) -> bool:
+        if self._request.isolation_level:
+            return self._is_committed_enough()
         if self._wanted <= 1:
             return True  # whatever touched a partition is worth an answer
         return self._reader.appended_bytes() - self._before >= self._wanted
 
+    def _is_committed_enough(self) -> bool:
+        """Tell whether enough is decided: what is appended in open transactions wakes nobody."""
+        if self._reader.awaits_markers():
+            return False
+        if self._wanted <= 1:
+            return True
+        reads = self._reader.read()
+        is_enough = any(read.is_cold for read in reads) or _is_enough(self._request, reads)
+        self._reader.release(reads)
+        return is_enough
+
     def finish(self) -> None:
-        if not self.done.done():
-            self.done.set_result(None)
+        self.parked.wake()
+
+    def _drop(self) -> None:
+        if self._waiting is not None:
+            self._broker.fetch_purgatory.drop(self._waiting)
+
+    def _answer(self) -> FetchResponse | Awaitable[FetchResponse]:
+        """Read again, and answer with whatever there is."""
+        reader = self._reader
+        reads = reader.read()
+        if any(read.is_cold for read in reads):
+            return _load(self._broker, self._context, self._request, self._session, reader, reads)
+        return _response(self._broker, self._context, self._request, self._session, reads)
 
 
 def _response(
@@ -153,11 +179,17 @@ def _response(
     reads: list[PartitionRead],
 ) -> FetchResponse:
     outcomes: dict[PartitionKey, FetchOutcome] = {read.key: read.outcome for read in reads}
-    candidate = int.from_bytes(broker.chance.random_bytes(4)) & 0x7FFFFFFF
+    candidate = 0
+    if session.makes_session:
+        candidate = int.from_bytes(broker.chance.random_bytes(4)) & 0x7FFFFFFF
     answer = session.finish(outcomes, candidate, context.received_ms)
     included = set(answer.partitions)
     topics: dict[str | bytes, FetchResponseTopic] = {}
     for read in reads:
+        traffic = read.traffic
+        if traffic is not None:
+            traffic.fetch_requests += 1
+            traffic.bytes_out += read.outcome.records_length
         if read.key not in included:
             read.release()
             continue
@@ -166,11 +198,14 @@ def _response(
         if topic is None:
             topic = topics[name] = _topic(name)
         topic.partitions.append(_partition(request, read))
-    return FetchResponse(
+    response = FetchResponse(
         error_code=answer.error_code,
         session_id=answer.session_id,
         responses=list(topics.values()),
     )
+    if any(read.outcome.error_code for read in reads):
+        name_leaders_of_fetch(broker, context.listener_name, context.version, response)
+    return response
 
 
 def _topic(name: str | bytes) -> FetchResponseTopic:
@@ -188,6 +223,7 @@ def _partition(request: FetchRequest, read: PartitionRead) -> FetchResponseParti
         last_stable_offset=read.last_stable_offset,
         log_start_offset=outcome.log_start_offset,
         aborted_transactions=read.aborted if request.isolation_level else None,
+        preferred_read_replica=outcome.preferred_read_replica,
         records=b"" if read.records is None else read.records,
     )
     if read.diverging is not None:

@@ -1,6 +1,8 @@
-"""FindCoordinator: which broker coordinates a group; the first question creates `__consumer_offsets`."""
+"""FindCoordinator: which broker coordinates a group, or a transactional id; the first question creates their topic."""
 
 from __future__ import annotations
+
+import asyncio
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
@@ -14,12 +16,13 @@ from kavka.wire.messages.find_coordinator import (
 _GROUP = 0
 _TRANSACTION = 1
 _FIRST_BATCHED = 4
+_SLICE_MS = 2
 
 
 async def handle(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """Answer one key, or many from version 4 on."""
+    """Answer one key, or many from version 4 on, each once."""
     if context.version < _FIRST_BATCHED:
         found = await _find(broker, context, request.key_type, request.key)
         return FindCoordinatorResponse(
@@ -29,9 +32,13 @@ async def handle(
             host=found.host,
             port=found.port,
         )
-    found_all = [
-        await _find(broker, context, request.key_type, key) for key in request.coordinator_keys
-    ]
+    found_all = []
+    slice_end = broker.clock.tick_ms() + _SLICE_MS
+    for key in dict.fromkeys(request.coordinator_keys):
+        found_all.append(await _find(broker, context, request.key_type, key))
+        if broker.clock.tick_ms() >= slice_end:
+            await asyncio.sleep(0)
+            slice_end = broker.clock.tick_ms() + _SLICE_MS
     return FindCoordinatorResponse(coordinators=found_all)
 
 
@@ -39,15 +46,14 @@ async def _find(
     broker: Broker, context: RequestContext, key_type: int, key: str
 ) -> FindCoordinatorResponseCoordinator:
     answer = FindCoordinatorResponseCoordinator(key=key, node_id=-1, host="", port=-1)
-    if key_type != _GROUP:
+    if key_type == _GROUP:
+        leader = await broker.groups.leader_of(key)
+    elif key_type == _TRANSACTION:
+        leader = await broker.transactions.leader_of(key)
+    else:
         answer.error_code = ErrorCode.INVALID_REQUEST
-        answer.error_message = (
-            "Transactions are not in this release of kavka."
-            if key_type == _TRANSACTION
-            else f"Unknown coordinator key type {key_type}"
-        )
+        answer.error_message = f"Unknown coordinator key type {key_type}"
         return answer
-    leader = await broker.groups.leader_of(key)
     live = None if isinstance(leader, ErrorCode) else broker.metadata.brokers.get(leader)
     endpoint = None if live is None else live.endpoint(context.listener_name)
     if live is None or endpoint is None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kavka.broker.broker import Broker
 from kavka.broker.configs import ConfigRefused, Operation, changed
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.resources import ResourceType, alter
+from kavka.broker.resources import (
+    NAMED_TWICE,
+    ResourceType,
+    alter,
+    check_changes,
+    named_twice,
+)
 from kavka.errors import ErrorCode
 from kavka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -19,15 +27,20 @@ async def handle(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change each resource, or say why not."""
+    twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)
     responses = [
-        await _alter(broker, resource, validate_only=request.validate_only)
+        await _alter(broker, resource, twice, validate_only=request.validate_only)
         for resource in request.resources
     ]
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
 async def _alter(
-    broker: Broker, resource: IncrementalAlterConfigsRequestResource, *, validate_only: bool
+    broker: Broker,
+    resource: IncrementalAlterConfigsRequestResource,
+    twice: Collection[tuple[int, str]],
+    *,
+    validate_only: bool,
 ) -> IncrementalAlterConfigsResponseResource:
     kind, name = resource.resource_type, resource.resource_name
     answer = IncrementalAlterConfigsResponseResource(resource_type=kind, resource_name=name)
@@ -35,9 +48,12 @@ async def _alter(
     def edit(present: dict[str, str]) -> dict[str, str | None]:
         is_topic = kind == ResourceType.TOPIC
         effective = broker.configs.topic(name) if is_topic else broker.configs.broker_values()
-        return changed(present, _changes(resource), effective, topic=is_topic)
+        return changed(present, changes, effective, topic=is_topic)
 
     try:
+        if (kind, name) in twice:
+            raise ConfigRefused(ErrorCode.INVALID_REQUEST, NAMED_TWICE)
+        changes = _changes(resource)
         await alter(broker, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
         answer.error_code, answer.error_message = refused.code, str(refused)
@@ -48,6 +64,10 @@ def _changes(
     resource: IncrementalAlterConfigsRequestResource,
 ) -> list[tuple[str, Operation, str | None]]:
     """Return the changes of a resource. Raise ConfigRefused for a request that breaks its own rules."""
+    check_changes(
+        (config.name, "" if config.config_operation == Operation.DELETE else config.value)
+        for config in resource.configs
+    )
     changes = []
     for config in resource.configs:
         try:
@@ -55,11 +75,5 @@ def _changes(
         except ValueError:
             reason = f"Unknown operation {config.config_operation} for {config.name}"
             raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason) from None
-        if config.value is None and operation is not Operation.DELETE:
-            reason = f"Null value not supported for : {config.name}"
-            raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
         changes.append((config.name, operation, config.value))
-    names = [name for name, _operation, _value in changes]
-    if len(set(names)) < len(names):
-        raise ConfigRefused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     return changes

@@ -1,32 +1,68 @@
-"""InitProducerId: an id and an epoch for an idempotent producer (KIP-98, KIP-360)."""
+"""InitProducerId: an id and an epoch for a producer (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
+import logging
+
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.core.transaction.events import InitProducer, InitProducerReply
 from kavka.errors import ErrorCode
+from kavka.registry.interface import RegistryRefused
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+log = logging.getLogger(__name__)
+
+_FIRST_WITH_PRODUCER_FENCED = 4
 
 
 async def handle(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    """Give a new producer id with epoch 0.
+    """Give a new producer id with epoch 0, whatever id the producer had; with a transactional id its shard decides.
 
-    INVALID_REQUEST for an empty transactional id; NOT_COORDINATOR for others: no broker coordinates transactions yet.
+    INVALID_REQUEST for an empty transactional id, and for an id without epoch or the other way round.
     """
-    if request.transactional_id == "":
-        return InitProducerIdResponse(
-            error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1
-        )
+    if (request.producer_id < 0) != (request.producer_epoch < 0) or request.transactional_id == "":
+        return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return InitProducerIdResponse(
-            error_code=ErrorCode.NOT_COORDINATOR, producer_id=-1, producer_epoch=-1
-        )
+        return await _transactional(broker, context, request, request.transactional_id)
     try:
         producer_id = await broker.producer_ids.next()
-    except ConnectionError:
-        return InitProducerIdResponse(
-            error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1
-        )
+    except (ConnectionError, RegistryRefused):
+        # What Kafka 3.9 answers while it has no block of ids.
+        return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    except Exception:
+        # A fault of ours: its producer learns that it has no id, and may ask again.
+        log.exception("no producer id")
+        return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+async def _transactional(
+    broker: Broker, context: RequestContext, request: InitProducerIdRequest, transactional_id: str
+) -> InitProducerIdResponse:
+    reply: InitProducerReply | ErrorCode = await broker.transactions.ask(
+        transactional_id,
+        lambda token: InitProducer(
+            token,
+            transactional_id,
+            request.transaction_timeout_ms,
+            request.producer_id,
+            request.producer_epoch,
+        ),
+    )
+    if isinstance(reply, ErrorCode):
+        return _refused(reply)
+    if reply.error_code is ErrorCode.NONE:
+        return InitProducerIdResponse(
+            producer_id=reply.producer_id, producer_epoch=reply.producer_epoch
+        )
+    is_old = context.version < _FIRST_WITH_PRODUCER_FENCED
+    if reply.error_code is ErrorCode.PRODUCER_FENCED and is_old:
+        return _refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+    return _refused(reply.error_code)
+
+
+def _refused(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)

@@ -1,8 +1,13 @@
-"""ListOffsets: offsets by time, and the ends of a log."""
+"""ListOffsets: offsets by time, and the ends of a log.
+
+A leader whose high watermark has not reached its own epoch yet could answer a consumer with less than the leader before
+it did; it says OFFSET_NOT_AVAILABLE instead (KIP-207).
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
@@ -28,78 +33,112 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 _READ_COMMITTED = 1
+_CONSUMER = -1
+_DEBUGGER = -2
 _FIRST_WITH_EPOCH = 4
+_FIRST_UNAVAILABLE = 5
+_FIRST_VERSIONS = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""The special timestamps, and the version that each came with."""
 _NOTHING = TimedOffset(-1, -1, -1)
 
 
 async def handle(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
-    """Answer each partition that this broker leads."""
+    """Answer each partition that this broker leads; INVALID_REQUEST for one that is named twice."""
+    named = Counter(
+        (topic.name, p.partition_index) for topic in request.topics for p in topic.partitions
+    )
     topics = []
     for topic in request.topics:
-        partitions = [
-            await _answer(
-                broker, context, request, TopicPartition(topic.name, p.partition_index), p
-            )
-            for p in topic.partitions
-        ]
+        partitions = []
+        for asked in topic.partitions:
+            answer = ListOffsetsResponsePartition(partition_index=asked.partition_index)
+            error = ErrorCode.NONE
+            if context.version > 0:
+                is_repeated = named[topic.name, asked.partition_index] > 1
+                error = _misuse(asked.timestamp, context.version, is_repeated=is_repeated)
+            if error is ErrorCode.NONE:
+                where = TopicPartition(topic.name, asked.partition_index)
+                error = await _fill(answer, broker, context, request, where, asked)
+            answer.error_code = error
+            partitions.append(answer)
         topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
 
-async def _answer(
+def _misuse(timestamp: int, version: int, *, is_repeated: bool) -> ErrorCode:
+    """Return what is wrong with what is asked of a partition, whatever the partition is."""
+    if is_repeated:
+        return ErrorCode.INVALID_REQUEST
+    if timestamp < 0 and not 0 < _FIRST_VERSIONS.get(timestamp, 0) <= version:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return ErrorCode.NONE
+
+
+async def _fill(
+    answer: ListOffsetsResponsePartition,
     broker: Broker,
     context: RequestContext,
     request: ListOffsetsRequest,
     where: TopicPartition,
     asked: ListOffsetsRequestPartition,
-) -> ListOffsetsResponsePartition:
-    answer = ListOffsetsResponsePartition(partition_index=where.partition)
+) -> ErrorCode:
+    """Put what is found into the answer, or return why nothing can be said."""
     replica = broker.replicas.find(where)
     if isinstance(replica, ErrorCode):
-        answer.error_code = replica
-        return answer
-    error = replica.partition.check_leader(asked.current_leader_epoch)
+        return replica
+    partition = replica.partition
+    may_follow = context.version > 0 and request.replica_id == _DEBUGGER
+    check = partition.check_leader_epoch if may_follow else partition.check_leader
+    error = check(asked.current_leader_epoch)
     if error is not ErrorCode.NONE:
-        answer.error_code = error
-        return answer
+        return error
     try:
         if context.version == 0:
             answer.old_style_offsets = await _old_style(replica, asked)
-            return answer
-        committed = request.isolation_level == _READ_COMMITTED
-        found = await _find(replica, asked.timestamp, read_committed=committed)
+            return ErrorCode.NONE
+        found = await _find(replica, asked.timestamp, request)
     except OSError:
-        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return answer
-    except (CorruptFile, CorruptBatch) as error:
-        log.error("times cannot be looked up partition=%s reason=%s", where, error)
-        answer.error_code = ErrorCode.CORRUPT_MESSAGE
-        return answer
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    except (CorruptFile, CorruptBatch) as fault:
+        log.error("times cannot be looked up partition=%s reason=%s", where, fault)
+        return ErrorCode.CORRUPT_MESSAGE
+    if found is None:
+        is_new = context.version >= _FIRST_UNAVAILABLE
+        return ErrorCode.OFFSET_NOT_AVAILABLE if is_new else ErrorCode.LEADER_NOT_AVAILABLE
     answer.timestamp, answer.offset = found.timestamp, found.offset
     if context.version >= _FIRST_WITH_EPOCH:
         answer.leader_epoch = found.leader_epoch
-    return answer
+    return ErrorCode.NONE
 
 
-async def _find(replica: Replica, timestamp: int, *, read_committed: bool) -> TimedOffset:
-    """Return what a timestamp, or one of the special ones, stands for."""
+async def _find(
+    replica: Replica, timestamp: int, request: ListOffsetsRequest
+) -> TimedOffset | None:
+    """Return what a timestamp, or one of the special ones, stands for; None when it is too early to say."""
     log, partition = replica.log, replica.partition
-    end = partition.readable_end(read_committed=read_committed)
+    is_consumer = request.replica_id == _CONSUMER
+    end = partition.readable_end(
+        read_committed=is_consumer and request.isolation_level == _READ_COMMITTED,
+        is_follower=not is_consumer,
+    )
+    lags = is_consumer and partition.leader_epoch_start_offset > partition.high_watermark
     match timestamp:
         case _ if timestamp == LATEST:
-            return TimedOffset(-1, end, partition.leader_epoch)
+            return None if lags else TimedOffset(-1, end, partition.leader_epoch)
         case _ if timestamp in (EARLIEST, EARLIEST_LOCAL):
             start = log.log_start_offset
             return TimedOffset(-1, start, _epoch_at(replica, start))
+        case _ if timestamp == LATEST_TIERED:  # tiered storage is not here, so nothing is in it
+            return _NOTHING
         case _ if timestamp == MAX_TIMESTAMP:
             found = await log.latest_timestamp()
-        case _ if timestamp < 0:  # tiered storage is not here, so nothing is in it
-            return _NOTHING
         case _:
             found = await log.offset_for_timestamp(timestamp)
-    return _NOTHING if found is None or found.offset >= end else found
+    if found is not None and found.offset < end:
+        return found
+    return None if lags else _NOTHING
 
 
 def _epoch_at(replica: Replica, offset: int) -> int:
@@ -116,6 +155,8 @@ async def _old_style(replica: Replica, asked: ListOffsetsRequestPartition) -> li
     bases = [max(base, log.log_start_offset) for base in bases]
     if asked.timestamp == LATEST:
         offsets = [*bases, end]
+    elif asked.timestamp < 0:
+        offsets = []
     else:
         found = await log.offset_for_timestamp(asked.timestamp)
         limit = end if found is None else found.offset

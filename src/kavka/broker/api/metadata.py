@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
+from contextlib import suppress
 
 from kavka.broker.access import cluster_operations, topic_operations
 from kavka.broker.broker import Broker
@@ -22,42 +23,118 @@ from kavka.wire.messages.metadata import (
 )
 
 _FIRST_BY_TOPIC_ID = 12
+_MOST_DOUBT_MS = 200
+_MOST_IGNORANCE_MS = 2000
 
 
 def handle(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     """Answer at once, or after the topics that are asked for and missing have been created."""
+    if _untold(broker, request):
+        return _answer_when_told(broker, context, request)
+    if broker.metadata.has_doubts and _doubted(broker, request):
+        return _answer_without_doubts(broker, context, request)
+    return _answer_now(broker, context, request)
+
+
+def _untold(broker: Broker, request: MetadataRequest) -> bool:
+    """Tell whether this broker has just started, and no controller has told it of what is asked for."""
+    metadata = broker.metadata
+    if metadata.controller_id == NO_LEADER:
+        return True
+    expected = metadata.expected(broker.clock.tick_ms())
+    if not expected or request.topics is None:
+        return bool(expected)
+    return any(topic.name is None or topic.name in expected for topic in request.topics)
+
+
+async def _answer_when_told(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse:
+    """Wait for the first news of a controller: a broker that has just started knows neither topics nor brokers.
+
+    librdkafka does not ask again when the controller is not in an answer, and fails what was to be sent to a topic
+    that is unknown.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_MOST_IGNORANCE_MS / 1000):
+            while _untold(broker, request):
+                await broker.metadata.next_change()
+    answer = _answer_now(broker, context, request)
+    return answer if isinstance(answer, MetadataResponse) else await answer
+
+
+def _doubted(broker: Broker, request: MetadataRequest) -> bool:
+    """Tell whether a partition that is asked for has a leader that was lost a moment ago."""
+    metadata, now_ms = broker.metadata, broker.clock.tick_ms()
+    if request.topics is None:
+        topics = list(metadata.topics.values())
+    else:
+        names = (
+            topic.name or metadata.name_of(TopicId(topic.topic_id)) for topic in request.topics
+        )
+        topics = [metadata.topics[name] for name in names if name in metadata.topics]
+    leaders = {news.leader for topic in topics for news in topic.partitions}
+    return any(metadata.is_doubted(leader, now_ms) for leader in leaders)
+
+
+async def _answer_without_doubts(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse:
+    """Wait a little for the new leaders: a client that is told of a dead one asks again much later."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_MOST_DOUBT_MS / 1000):
+            while _doubted(broker, request):
+                await broker.metadata.next_change()
+    answer = _answer_now(broker, context, request)
+    return answer if isinstance(answer, MetadataResponse) else await answer
+
+
+def _answer_now(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
     wanted = request.topics
     if wanted is None or (context.version == 0 and not wanted):
         topics = [_known(broker, topic, request) for topic in broker.metadata.topics.values()]
         return _answer(broker, context, request, topics)
-    missing = _to_create(broker, wanted) if request.allow_auto_topic_creation else []
+    missing = _to_create(broker, _distinct(request)) if request.allow_auto_topic_creation else []
     if missing and broker.config.flag("auto.create.topics.enable"):
         return _create_and_answer(broker, context, request, missing)
     return _answer(
         broker,
         context,
         request,
-        [_asked(broker, topic, request, context.version) for topic in wanted],
+        [_asked(broker, topic, request, context.version) for topic in _distinct(request)],
     )
 
 
 async def _create_and_answer(
     broker: Broker, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    await asyncio.gather(*(broker.create_topic_automatically(name) for name in missing))
-    topics = [_asked(broker, topic, request, context.version) for topic in request.topics or ()]
+    """Answer after the creation; why a topic was not created is its error."""
+    codes = await asyncio.gather(*map(broker.create_topic_automatically, missing))
+    refused = dict(zip(missing, codes, strict=True))
+    topics = [_asked(broker, topic, request, context.version) for topic in _distinct(request)]
+    for topic in topics:
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
+            topic.error_code = refused[topic.name]
     return _answer(broker, context, request, topics)
 
 
-def _to_create(broker: Broker, wanted: list[MetadataRequestTopic]) -> list[str]:
+def _distinct(request: MetadataRequest) -> Iterable[MetadataRequestTopic]:
+    """Return the topics that are asked for, each once."""
+    return {(topic.name, topic.topic_id): topic for topic in request.topics or ()}.values()
+
+
+def _to_create(broker: Broker, wanted: Iterable[MetadataRequestTopic]) -> list[str]:
     return [
         topic.name
         for topic in wanted
         if topic.name is not None
         and topic.topic_id == NO_TOPIC_ID
         and topic.name not in broker.metadata.topics
+        and not broker.metadata.is_expected(topic.name, broker.clock.tick_ms())
         and bad_name(topic.name) is None
     ]
 
@@ -102,6 +179,8 @@ def _asked(
     if topic is not None:
         return _known(broker, topic, request)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if name is not None and broker.metadata.is_expected(name, broker.clock.tick_ms()):
+        code = ErrorCode.LEADER_NOT_AVAILABLE  # it exists, and is told of soon
     if bad_name(name or "") is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(
@@ -130,5 +209,5 @@ def _partition(broker: Broker, index: int, news: PartitionNews) -> MetadataRespo
         leader_epoch=news.leader_epoch,
         replica_nodes=list(news.replicas),
         isr_nodes=list(news.in_sync_replicas),
-        offline_replicas=[*broker.metadata.offline_of(news.replicas)],
+        offline_replicas=[*broker.metadata.offline_of(news)],
     )

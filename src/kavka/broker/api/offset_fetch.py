@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
@@ -11,7 +12,6 @@ from kavka.core.group.records import CommittedOffset
 from kavka.errors import ErrorCode
 from kavka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
-    OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponseGroupPartition,
@@ -23,29 +23,61 @@ from kavka.wire.messages.offset_fetch import (
 _FIRST_BATCHED = 8
 _FIRST_WITH_GROUP_ERROR = 2
 _NOTHING = CommittedOffset(-1)
+T = TypeVar("T")
 
 Partitions = tuple[tuple[str, int], ...]
+
+
+class _Topic(Protocol):
+    """A topic that is asked for, in either shape of the request."""
+
+    name: str
+    partition_indexes: list[int]
 
 
 async def handle(
     broker: Broker, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse:
     """Answer each group."""
+    stable = request.require_stable
     if context.version >= _FIRST_BATCHED:
-        groups = [await _group(broker, group, request) for group in request.groups]
+        groups = []
+        for group in request.groups:
+            reply = await _fetch(broker, group.group_id, _wanted(group.topics), stable)
+            topics = _topics(
+                reply, OffsetFetchResponseGroupTopic, OffsetFetchResponseGroupPartition
+            )
+            groups.append(
+                OffsetFetchResponseGroup(
+                    group_id=group.group_id, error_code=reply.error_code, topics=topics
+                )
+            )
         return OffsetFetchResponse(groups=groups)
-    wanted: Partitions | None = None
-    if request.topics is not None:
-        wanted = tuple((topic.name, p) for topic in request.topics for p in topic.partition_indexes)
-    reply = await _fetch(broker, request.group_id, wanted, require_stable=request.require_stable)
+    wanted = _wanted(request.topics)
+    reply = await _fetch(broker, request.group_id, wanted, stable)
     if reply.error_code and context.version < _FIRST_WITH_GROUP_ERROR:
         reply = _spread(reply.error_code, wanted or ())
-    answer = OffsetFetchResponse(error_code=reply.error_code)
-    topics: dict[str, OffsetFetchResponseTopic] = {}
+    return OffsetFetchResponse(
+        error_code=reply.error_code,
+        topics=_topics(reply, OffsetFetchResponseTopic, OffsetFetchResponsePartition),
+    )
+
+
+def _wanted(topics: Sequence[_Topic] | None) -> Partitions | None:
+    """Return the partitions that are asked for; None for all that the group has."""
+    if topics is None:
+        return None
+    return tuple((topic.name, index) for topic in topics for index in topic.partition_indexes)
+
+
+def _topics(
+    reply: FetchOffsetsReply, topic_class: Callable[..., T], partition_class: Callable[..., Any]
+) -> list[T]:
+    """Return what a group has committed, topic by topic, in the shape of these classes."""
+    rows: dict[str, list[Any]] = {}
     for name, partition, committed, code in reply.partitions:
-        topic = topics.setdefault(name, OffsetFetchResponseTopic(name=name))
-        topic.partitions.append(
-            OffsetFetchResponsePartition(
+        rows.setdefault(name, []).append(
+            partition_class(
                 partition_index=partition,
                 committed_offset=committed.offset,
                 committed_leader_epoch=committed.leader_epoch,
@@ -53,36 +85,11 @@ async def handle(
                 error_code=code,
             )
         )
-    answer.topics = list(topics.values())
-    return answer
-
-
-async def _group(
-    broker: Broker, asked: OffsetFetchRequestGroup, request: OffsetFetchRequest
-) -> OffsetFetchResponseGroup:
-    wanted: Partitions | None = None
-    if asked.topics is not None:
-        wanted = tuple((topic.name, p) for topic in asked.topics for p in topic.partition_indexes)
-    reply = await _fetch(broker, asked.group_id, wanted, require_stable=request.require_stable)
-    answer = OffsetFetchResponseGroup(group_id=asked.group_id, error_code=reply.error_code)
-    topics: dict[str, OffsetFetchResponseGroupTopic] = {}
-    for name, partition, committed, code in reply.partitions:
-        topic = topics.setdefault(name, OffsetFetchResponseGroupTopic(name=name))
-        topic.partitions.append(
-            OffsetFetchResponseGroupPartition(
-                partition_index=partition,
-                committed_offset=committed.offset,
-                committed_leader_epoch=committed.leader_epoch,
-                metadata=committed.metadata,
-                error_code=code,
-            )
-        )
-    answer.topics = list(topics.values())
-    return answer
+    return [topic_class(name=name, partitions=partitions) for name, partitions in rows.items()]
 
 
 async def _fetch(
-    broker: Broker, group_id: str, wanted: Partitions | None, *, require_stable: bool
+    broker: Broker, group_id: str, wanted: Partitions | None, require_stable: bool
 ) -> FetchOffsetsReply:
     reply = await broker.groups.ask(
         group_id, lambda token: FetchOffsets(token, group_id, wanted, require_stable)

@@ -9,100 +9,248 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import NamedTuple
 
+from kavka.broker.acknowledgement import Append, replicated, written
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.metadata import INTERNAL_TOPICS
+from kavka.broker.moved_leaders import name_leaders_of_produce
 from kavka.broker.replica import ACKS_ALL, AppendOutcome, Replica
+from kavka.broker.traffic import note_refused_produce
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.produce import (
     ProduceRequest,
-    ProduceRequestPartition,
+    ProduceRequestTopic,
     ProduceResponse,
     ProduceResponsePartition,
     ProduceResponseRecordError,
     ProduceResponseTopic,
 )
+from kavka.wire.produce_answer import Written, encode_written
+from kavka.wire.records.corrupt import CorruptBatch
+from kavka.wire.records.header import BatchHeader, read_header
 
+_NONE = ErrorCode.NONE
+_ACKS = (ACKS_ALL, 0, 1)
 _NO_RECORDS = AppendOutcome(ErrorCode.INVALID_RECORD, message="The partition has no records.")
 
 
-class _Pending:
+class _Pending(NamedTuple):
     """A part of the answer that waits: for the disk, or for the replicas."""
 
-    __slots__ = ("answer", "outcome", "replica")
+    append: Append
+    answer: ProduceResponsePartition
 
-    def __init__(
-        self, replica: Replica, outcome: AppendOutcome, answer: ProduceResponsePartition
-    ) -> None:
-        self.replica = replica
-        self.outcome = outcome
-        self.answer = answer
+
+_Outcomes = list[tuple[int, Replica | None, AppendOutcome]]
+"""What became of the partitions of one topic."""
+
+_Appends = list[tuple[int, Replica | None, AppendOutcome | asyncio.Future[AppendOutcome]]]
+"""The same, or what will."""
 
 
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | bytearray | Awaitable[ProduceResponse | None] | None:
     """Append to each partition, in the order of the request."""
-    pending: list[_Pending] = []
-    responses: list[ProduceResponseTopic] = []
-    failed = False
-    for topic in request.topic_data:
-        answers = []
-        for data in topic.partition_data:
-            where = TopicPartition(topic.name, data.index)
-            replica, outcome = _append(broker, context, request, where, data)
-            answer = _answer(data.index, outcome)
-            answers.append(answer)
-            failed = failed or outcome.error is not ErrorCode.NONE
-            if replica is not None and _must_wait(request.acks, replica, outcome):
-                pending.append(_Pending(replica, outcome, answer))
-        responses.append(ProduceResponseTopic(name=topic.name, partition_responses=answers))
+    if request.transactional_id is None:
+        outcomes = [
+            (topic.name, _append_topic(broker, context, request, topic))
+            for topic in request.topic_data
+        ]
+    else:
+        appends = _append_in_transaction(broker, context, request, request.transactional_id)
+        outcomes = _finished(appends)
+        if len(outcomes) < len(appends):
+            return _finish(broker, context, request, appends)
     if request.acks == 0:
-        if failed:
+        if any(outcome.error is not _NONE for _, some in outcomes for _, _, outcome in some):
             context.connection.abort()
         return None
-    response = ProduceResponse(responses=responses)
-    if not pending:
-        return response
-    return _wait(broker, request, response, pending)
+    written = _written(request.acks, outcomes)
+    if written is not None:
+        return encode_written(context.version, context.header.correlation_id, written)
+    return _respond(broker, context, request, outcomes)
 
 
-def _append(
+def _append_topic(
+    broker: Broker, context: RequestContext, request: ProduceRequest, topic: ProduceRequestTopic
+) -> _Outcomes:
+    name, acks, version = topic.name, request.acks, context.version
+    refusal = _refusal(context, request, name)
+    if refusal is not None:
+        return [(data.index, None, refusal) for data in topic.partition_data]
+    find = broker.replicas.find
+    outcomes: _Outcomes = []
+    for data in topic.partition_data:
+        index, records = data.index, data.records
+        replica = find(TopicPartition(name, index))
+        if isinstance(replica, ErrorCode):
+            outcomes.append((index, None, AppendOutcome(replica)))
+        elif not records:
+            outcomes.append((index, None, _NO_RECORDS))
+        else:
+            assert isinstance(records, memoryview)
+            outcome = replica.append(records, acks, version)
+            if outcome.error is not _NONE:
+                note_refused_produce(replica.traffic, outcome.error, len(records))
+            outcomes.append((index, replica, outcome))
+    return outcomes
+
+
+def _refusal(context: RequestContext, request: ProduceRequest, topic: str) -> AppendOutcome | None:
+    """Say why nothing of the request may be appended to the topic; None lets it be."""
+    if request.acks not in _ACKS:
+        return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
+    if topic in INTERNAL_TOPICS and context.client_id != "__admin_client":
+        message = f"Cannot append to internal topic {topic}"
+        return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION, message=message)
+    return None
+
+
+def _append_in_transaction(
+    broker: Broker, context: RequestContext, request: ProduceRequest, transactional_id: str
+) -> list[tuple[str, _Appends]]:
+    """Append batches of open transactions at once, the others when their coordinator has agreed (KIP-890)."""
+    headers = [
+        [_header(data.records) for data in topic.partition_data] for topic in request.topic_data
+    ]
+    mixture = _mixture([header for some in headers for header in some if header is not None])
+    appends: list[tuple[str, _Appends]] = []
+    for topic, some in zip(request.topic_data, headers, strict=True):
+        refusal = _refusal(context, request, topic.name) or mixture
+        rows: _Appends = []
+        for data, header in zip(topic.partition_data, some, strict=True):
+            replica = broker.replicas.find(TopicPartition(topic.name, data.index))
+            if refusal is not None:
+                rows.append((data.index, None, refusal))
+            elif isinstance(replica, ErrorCode):
+                rows.append((data.index, None, AppendOutcome(replica)))
+            elif not data.records:
+                rows.append((data.index, None, _NO_RECORDS))
+            else:
+                assert isinstance(data.records, memoryview)
+                batch = (data.records, request.acks, context.version)
+                append = broker.verifier.append(replica, transactional_id, header, batch)
+                rows.append((data.index, replica, append))
+        appends.append((topic.name, rows))
+    return appends
+
+
+def _header(records: object) -> BatchHeader | None:
+    """Return the header of a batch that nobody has judged yet; None when there is none, which `append` refuses."""
+    try:
+        return read_header(records) if isinstance(records, memoryview) else None
+    except CorruptBatch:
+        return None
+
+
+def _mixture(headers: list[BatchHeader]) -> AppendOutcome | None:
+    """Refuse a request with transactional batches of several producers."""
+    producers = {(h.producer_id, h.producer_epoch) for h in headers if h.is_transactional}
+    if len(producers) <= 1:
+        return None
+    message = "Transactional records contained more than one producer ID"
+    return AppendOutcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message=message)
+
+
+def _finished(appends: list[tuple[str, _Appends]]) -> list[tuple[str, _Outcomes]]:
+    """Return what became of the topics of which nothing waits."""
+    outcomes: list[tuple[str, _Outcomes]] = []
+    for name, rows in appends:
+        finished: _Outcomes = []
+        for index, replica, append in rows:
+            if isinstance(append, AppendOutcome):
+                finished.append((index, replica, append))
+            elif append.done():
+                finished.append((index, replica, append.result()))
+        if len(finished) == len(rows):
+            outcomes.append((name, finished))
+    return outcomes
+
+
+async def _finish(
     broker: Broker,
     context: RequestContext,
     request: ProduceRequest,
-    where: TopicPartition,
-    data: ProduceRequestPartition,
-) -> tuple[Replica | None, AppendOutcome]:
-    if request.acks not in (ACKS_ALL, 0, 1):
-        return None, AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.transactional_id is not None:
-        message = "Transactions are not in this release."
-        return None, AppendOutcome(ErrorCode.INVALID_TXN_STATE, message=message)
-    if where.topic in INTERNAL_TOPICS and context.client_id != "__admin_client":
-        message = f"Cannot append to internal topic {where.topic}"
-        return None, AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION, message=message)
-    replica = broker.replicas.find(where)
-    if isinstance(replica, ErrorCode):
-        return None, AppendOutcome(replica)
-    if not data.records:
-        return None, _NO_RECORDS
-    assert isinstance(data.records, memoryview)
-    return replica, replica.append(data.records, request.acks, context.version)
+    appends: list[tuple[str, _Appends]],
+) -> ProduceResponse | None:
+    """Answer when everything that waits for its coordinator is appended or refused."""
+    waiting = [
+        append
+        for _, rows in appends
+        for _, _, append in rows
+        if not isinstance(append, AppendOutcome)
+    ]
+    await asyncio.wait(waiting)
+    outcomes = _finished(appends)
+    if request.acks == 0:
+        if any(outcome.error is not _NONE for _, some in outcomes for _, _, outcome in some):
+            context.connection.abort()
+        return None
+    response = _respond(broker, context, request, outcomes)
+    return response if isinstance(response, ProduceResponse) else await response
+
+
+def _written(
+    acks: int, outcomes: list[tuple[str, _Outcomes]]
+) -> list[tuple[str, list[Written]]] | None:
+    """Return the answer in short; None when there is an error to tell, or something to wait for."""
+    topics = []
+    for name, some in outcomes:
+        written = []
+        for index, replica, outcome in some:
+            if replica is None or outcome.error is not _NONE or _must_wait(acks, replica, outcome):
+                return None
+            written.append((index, outcome[1], outcome[2], outcome[3]))
+        topics.append((name, written))
+    return topics
 
 
 def _must_wait(acks: int, replica: Replica, outcome: AppendOutcome) -> bool:
-    if outcome.error is not ErrorCode.NONE:
-        return False
+    """Tell whether a batch without error waits for the disk or the replicas."""
     if outcome.written is not None:
         return True
     return acks == ACKS_ALL and replica.partition.high_watermark < outcome.end_offset
 
 
+def _respond(
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    outcomes: list[tuple[str, _Outcomes]],
+) -> ProduceResponse | Awaitable[ProduceResponse]:
+    """Answer with errors, or later."""
+    pending: list[_Pending] = []
+    responses: list[ProduceResponseTopic] = []
+    for name, some in outcomes:
+        answers = []
+        for index, replica, outcome in some:
+            answer = _answer(index, outcome)
+            answers.append(answer)
+            if (
+                replica is not None
+                and outcome.error is _NONE
+                and _must_wait(request.acks, replica, outcome)
+            ):
+                pending.append(_Pending((replica, outcome), answer))
+        responses.append(ProduceResponseTopic(name=name, partition_responses=answers))
+    response = ProduceResponse(responses=responses)
+    if not pending:
+        return _with_leaders(broker, context, response)
+    return _wait(broker, context, request, response, pending)
+
+
+def _with_leaders(
+    broker: Broker, context: RequestContext, response: ProduceResponse
+) -> ProduceResponse:
+    return name_leaders_of_produce(broker, context.listener_name, context.version, response)
+
+
 def _answer(index: int, outcome: AppendOutcome) -> ProduceResponsePartition:
-    if outcome.error is ErrorCode.NONE:
+    if outcome.error is _NONE:
         return ProduceResponsePartition(
             index=index,
             base_offset=outcome.base_offset,
@@ -122,55 +270,27 @@ def _answer(index: int, outcome: AppendOutcome) -> ProduceResponsePartition:
 
 
 async def _wait(
-    broker: Broker, request: ProduceRequest, response: ProduceResponse, pending: list[_Pending]
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    pending: list[_Pending],
 ) -> ProduceResponse:
     """Finish the answers that wait: first the disk, then, for acks=all, the replicas."""
-    for part in pending:
-        if part.outcome.written is not None:
-            try:
-                await asyncio.shield(part.outcome.written)
-            except OSError as error:
-                _refuse(part.answer, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-    if request.acks == ACKS_ALL:
-        waiting = [part for part in pending if part.answer.error_code == ErrorCode.NONE]
-        if waiting:
-            wait = _ReplicationWait(waiting)
-            if not wait.is_complete():
-                keys = [part.replica.where for part in waiting]
-                broker.produce_purgatory.wait(keys, request.timeout_ms, wait)
-                await wait.done
-            wait.judge()
-    return response
+    codes = await written([part.append for part in pending])
+    _judge(pending, codes)
+    waiting = [part for part in pending if part.answer.error_code == _NONE]
+    if request.acks == ACKS_ALL and waiting:
+        appends = [part.append for part in waiting]
+        _judge(waiting, await replicated(broker.produce_purgatory, appends, request.timeout_ms))
+    return _with_leaders(broker, context, response)
 
 
-class _ReplicationWait:
-    """Waits until every partition of a produce is acknowledged, or lost its leadership."""
-
-    __slots__ = ("_epochs", "_parts", "done")
-
-    def __init__(self, parts: list[_Pending]) -> None:
-        self._parts = parts
-        self._epochs = [part.replica.partition.leader_epoch for part in parts]
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def is_complete(self) -> bool:
-        return all(
-            part.replica.partition.acknowledged(part.outcome.end_offset, epoch) is not None
-            for part, epoch in zip(self._parts, self._epochs, strict=True)
-        )
-
-    def finish(self) -> None:
-        if not self.done.done():
-            self.done.set_result(None)
-
-    def judge(self) -> None:
-        """Put the errors of what was not acknowledged into the answers."""
-        for part, epoch in zip(self._parts, self._epochs, strict=True):
-            code = part.replica.partition.acknowledged(part.outcome.end_offset, epoch)
-            if code is None:
-                code = ErrorCode.REQUEST_TIMED_OUT
-            if code is not ErrorCode.NONE:
-                _refuse(part.answer, code, code.message)
+def _judge(pending: list[_Pending], codes: list[ErrorCode]) -> None:
+    """Put the errors of what was not acknowledged into the answers."""
+    for part, code in zip(pending, codes, strict=True):
+        if code is not _NONE:
+            _refuse(part.answer, code, code.message)
 
 
 def _refuse(answer: ProduceResponsePartition, code: ErrorCode, message: str) -> None:

@@ -8,11 +8,19 @@ from kavka.core.group.events import Sync, SyncReply
 from kavka.errors import ErrorCode
 from kavka.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
+_FIRST_WITH_PROTOCOL = 5
+"""The first version whose members must say which protocol they follow."""
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse:
     """Ask the group's shard; it answers when the leader has spoken."""
+    if context.version >= _FIRST_WITH_PROTOCOL and None in (
+        request.protocol_type,
+        request.protocol_name,
+    ):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     reply = await broker.groups.ask(
         request.group_id,
         lambda token: Sync(

@@ -2,10 +2,19 @@
 
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigResource, ResourceType
+from kavka.client.admin.elections import ElectionType
 from kavka.client.admin.groups import GroupDescription, GroupListing, MemberDescription
 from kavka.client.admin.nodes import ClusterDescription, LogDir, LogDirReplica
+from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.records import OffsetSpec
+from kavka.client.admin.replica_log_dirs import Replica, ReplicaLogDirs
 from kavka.client.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription
+from kavka.client.admin.transactions import (
+    HangingTransaction,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
 
 __all__ = [
     "Admin",
@@ -15,14 +24,22 @@ __all__ = [
     "ConfigOp",
     "ConfigResource",
     "CreatedTopic",
+    "ElectionType",
     "GroupDescription",
     "GroupListing",
+    "HangingTransaction",
     "LogDir",
     "LogDirReplica",
     "MemberDescription",
     "NewPartitions",
     "NewTopic",
     "OffsetSpec",
+    "ProducerState",
+    "Reassignment",
+    "Replica",
+    "ReplicaLogDirs",
     "ResourceType",
     "TopicDescription",
+    "TransactionDescription",
+    "TransactionListing",
 ]

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
 
-from kavka.client.admin import configs, eligible_leaders, groups, nodes, records, topics
+from kavka.client.admin import (
+    configs,
+    elections,
+    eligible_leaders,
+    groups,
+    nodes,
+    reassignments,
+    records,
+    replica_log_dirs,
+    replica_records,
+    topics,
+    transactions,
+)
 from kavka.client.admin.router import Router
-from kavka.client.cluster import Cluster
-from kavka.client.config import ADMIN, Config
+from kavka.client.client import Client
+from kavka.client.config import ADMIN
 from kavka.client.consumer.subscription import OffsetAndMetadata
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import BrokerAddress
-from kavka.doors import Chance, Clock, Network
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
-from kavka.net.clock import SystemChance, SystemClock
-from kavka.net.network import TcpNetwork
 from kavka.wire.messages.api_versions import ApiVersionsResponse
 
 
-class Admin:
+class Admin(Client):
     """Manages a cluster. Use as an asynchronous context manager, or `start` and `close`.
 
     Calls about several things answer for each of them: the value is the result (None where there is none to tell)
@@ -28,47 +36,16 @@ class Admin:
     `timeout_ms` (default `default.api.timeout.ms`), KafkaError, ConnectionError.
     """
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        *,
-        network: Network | None = None,
-        clock: Clock | None = None,
-        chance: Chance | None = None,
-    ) -> None:
-        """Check the settings (ValueError names the wrong one); nothing is opened before `start`."""
-        checked = Config(ADMIN, config)
-        self._config = checked
-        self._network = network or TcpNetwork()
-        self._clock = clock or SystemClock()
-        self._chance = chance or SystemChance()
-        self._retries = checked.integer("retries")
-        self._timeout_ms = checked.integer("default.api.timeout.ms")
+    _catalogue = ADMIN
 
-    async def __aenter__(self) -> Self:
-        """Start."""
-        await self.start()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        """Close."""
-        await self.close()
-
-    async def start(self) -> None:
-        """Connect. Raise ConnectionError when none of `bootstrap.servers` answers."""
-        cluster = Cluster(
-            self._config, network=self._network, clock=self._clock, chance=self._chance
-        )
-        try:
-            await cluster.start()
-        except BaseException:
-            await cluster.close()
-            raise
-        self._router = Router(cluster, self._retries, self._timeout_ms)
+    def _build(self) -> None:
+        retries = self._config.integer("retries")
+        timeout_ms = self._config.integer("default.api.timeout.ms")
+        self._router = Router(self._cluster, retries, timeout_ms)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._router.cluster.close()
+        await self._cluster.close()
 
     # Topics
 
@@ -119,6 +96,40 @@ class Admin:
         """Return the replicas that may lead although they are out of sync (KIP-966); nothing before Kafka 3.7."""
         return await eligible_leaders.eligible_leaders(self._router, names, page_size, timeout_ms)
 
+    # Reassignments
+
+    async def list_partition_reassignments(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, reassignments.Reassignment]:
+        """Return the moves under way of some partitions, by default all; what does not move is left out."""
+        return await reassignments.list_reassignments(self._router, partitions, timeout_ms)
+
+    async def alter_partition_reassignments(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Begin to move partitions to these brokers, the preferred leader first; None stops a move under way."""
+        return await reassignments.alter_reassignments(self._router, targets, timeout_ms)
+
+    async def elect_leaders(
+        self,
+        election_type: elections.ElectionType,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Let partitions, by default all, elect a leader now; None stands for a new one.
+
+        ELECTION_NOT_NEEDED is the outcome where the leader is the right one already; asked about all partitions,
+        brokers leave those out.
+        """
+        return await elections.elect_leaders(self._router, election_type, partitions, timeout_ms)
+
     # Brokers
 
     async def describe_cluster(self, *, timeout_ms: int | None = None) -> nodes.ClusterDescription:
@@ -140,6 +151,21 @@ class Admin:
     ) -> dict[BrokerId, dict[str, nodes.LogDir] | Exception]:
         """Return the directories of brokers, by default all, with the replicas in them, by default all."""
         return await nodes.describe_log_dirs(self._router, broker_ids, topic_partitions, timeout_ms)
+
+    async def describe_replica_log_dirs(
+        self, replicas: Iterable[replica_log_dirs.Replica], *, timeout_ms: int | None = None
+    ) -> dict[replica_log_dirs.Replica, replica_log_dirs.ReplicaLogDirs | Exception]:
+        """Return in which directories of their brokers replicas lie; in none where the broker has none of it."""
+        return await replica_log_dirs.describe_replica_log_dirs(self._router, replicas, timeout_ms)
+
+    async def alter_replica_log_dirs(
+        self, targets: Mapping[replica_log_dirs.Replica, str], *, timeout_ms: int | None = None
+    ) -> dict[replica_log_dirs.Replica, Exception | None]:
+        """Begin to move replicas to other directories of their brokers.
+
+        REPLICA_NOT_AVAILABLE is the outcome where the broker has no such replica yet: it will be made there.
+        """
+        return await replica_log_dirs.alter_replica_log_dirs(self._router, targets, timeout_ms)
 
     # Configurations
 
@@ -197,6 +223,23 @@ class Admin:
     ) -> dict[TopicPartition, int | KafkaError]:
         """Delete the records below an offset (-1: all) and return the new first offsets."""
         return await records.delete_records(self._router, before, timeout_ms)
+
+    async def fetch_replicas(
+        self,
+        broker_id: BrokerId,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        max_bytes: int = 1 << 20,
+        max_wait_ms: int = 1000,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, replica_records.ReplicaRecords | KafkaError]:
+        """Return the batches that a broker's replicas hold from offsets on, whether it leads or follows.
+
+        At most `max_bytes` of each partition, but a whole batch; the broker waits for the first byte.
+        """
+        return await replica_records.fetch_replicas(
+            self._router, broker_id, offsets, max_bytes, max_wait_ms, timeout_ms
+        )
 
     # Groups
 
@@ -260,3 +303,54 @@ class Admin:
     ) -> dict[TopicPartition, KafkaError | None]:
         """Forget committed offsets of topics that no member is subscribed to."""
         return await groups.delete_group_offsets(self._router, group_id, partitions, timeout_ms)
+
+    # Transactions
+
+    async def list_transactions(
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        longer_than_ms: int = -1,
+        timeout_ms: int | None = None,
+    ) -> dict[BrokerId, list[transactions.TransactionListing]]:
+        """Return the transactional ids that each broker coordinates, all or those that pass the filters.
+
+        `longer_than_ms` takes transactions that have been open for longer; negative takes all.
+        """
+        return await transactions.list_transactions(
+            self._router, states, producer_ids, longer_than_ms, timeout_ms
+        )
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, transactions.TransactionDescription | Exception]:
+        """Return the state of transactional ids; TRANSACTIONAL_ID_NOT_FOUND for one that nobody knows."""
+        return await transactions.describe_transactions(self._router, transactional_ids, timeout_ms)
+
+    async def describe_producers(
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        broker_id: BrokerId | None = None,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, list[transactions.ProducerState] | KafkaError]:
+        """Return the producers that partitions remember: their leaders, or the replicas of one broker."""
+        return await transactions.describe_producers(
+            self._router, partitions, broker_id, timeout_ms
+        )
+
+    async def abort_transaction(
+        self, hanging: transactions.HangingTransaction, *, timeout_ms: int | None = None
+    ) -> None:
+        """Write an abort marker to one partition, past the coordinator: for a transaction that nobody else will end.
+
+        Raise KafkaError, TimeoutError.
+        """
+        await transactions.abort_transaction(self._router, hanging, timeout_ms)
+
+    async def fence_producers(
+        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, Exception | None]:
+        """Fence the producers of transactional ids, and abort what they have open."""
+        return await transactions.fence_producers(self._router, transactional_ids, timeout_ms)

@@ -39,7 +39,6 @@ from kavka.wire.messages.offset_delete import (
 _STATES_VERSION = 4
 _TYPES_VERSION = 5
 _MEMBERS_VERSION = 3
-_FIRST_OFFSETS_IN_KAFKA = 1
 
 
 class GroupListing(NamedTuple):
@@ -222,7 +221,10 @@ async def list_group_offsets(
         return fetch_request(group_id, wanted, version, require_stable), version
 
     def codes(answer: Any) -> Iterable[int]:
-        return (g.error_code for g in answer.groups) if answer.groups else (answer.error_code,)
+        for group in answer.groups or (answer,):
+            yield group.error_code
+            for topic in group.topics:  # offsets of open transactions are waited for
+                yield from (part.error_code for part in topic.partitions)
 
     answer = await router.coordinator(group_id, build, codes, timeout_ms)
     return fetched_offsets(answer, versions[-1])

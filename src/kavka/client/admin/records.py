@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from enum import IntEnum
 
 from kavka.client.admin.router import Router, refusal
+from kavka.client.leaders import Answers, ask_until_answered
 from kavka.client.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -18,13 +18,15 @@ from kavka.client.list_offsets import (
 )
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
-from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,
     DeleteRecordsResponse,
 )
+
+UNKNOWN_AFTER = 4
+"""Rounds until a topic does not exist: with Kafka's back-off about a second, in which all brokers learn of new ones."""
 
 
 class OffsetSpec(IntEnum):
@@ -49,6 +51,7 @@ async def find_offsets(
         {TopicPartition(*at): int(spec) for at, spec in wanted.items()},
         read_committed=read_committed,
         timeout_ms=router.timeout_ms(timeout_ms),
+        unknown_after=UNKNOWN_AFTER,
     )
 
 
@@ -58,67 +61,33 @@ async def delete_records(
     """See `Admin.delete_records`."""
     limit_ms = router.timeout_ms(timeout_ms)
     offsets = {TopicPartition(*at): offset for at, offset in before.items()}
-    found: dict[TopicPartition, int | KafkaError] = {}
-    router.cluster.add_topics(at.topic for at in offsets)
-    attempt = 0
-    try:
-        async with asyncio.timeout(limit_ms / 1000):
-            while open_ := [at for at in offsets if _is_open(found.get(at))]:
-                if attempt:
-                    await router.cluster.back_off(attempt - 1)
-                attempt += 1
-                await _delete_once(router, open_, offsets, found, limit_ms)
-    except TimeoutError:
-        for at in offsets:
-            found.setdefault(
-                at, KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{at}: no answer in {limit_ms} ms")
-            )
-    return found
 
-
-def _is_open(answer: int | KafkaError | None) -> bool:
-    return answer is None or (isinstance(answer, KafkaError) and answer.retriable)
-
-
-async def _delete_once(
-    router: Router,
-    partitions: list[TopicPartition],
-    offsets: Mapping[TopicPartition, int],
-    found: dict[TopicPartition, int | KafkaError],
-    timeout_ms: int,
-) -> None:
-    metadata = router.cluster.metadata
-    if any(metadata.leader(at) is None for at in partitions):
-        await router.cluster.refresh()
-    leaders: dict[BrokerId, list[TopicPartition]] = {}
-    for at in partitions:
-        leader = metadata.leader(at)
-        if leader is not None:
-            leaders.setdefault(leader, []).append(at)
-        else:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            found[at] = KafkaError(code, f"{at}: {code.message}")
-    for leader, group in leaders.items():
+    async def ask(leader: BrokerId, partitions: list[TopicPartition]) -> Answers[int]:
         topics: dict[str, list[DeleteRecordsRequestPartition]] = {}
-        for at in group:
+        for at in partitions:
             part = DeleteRecordsRequestPartition(partition_index=at.partition, offset=offsets[at])
             topics.setdefault(at.topic, []).append(part)
         request = DeleteRecordsRequest(
             topics=[DeleteRecordsRequestTopic(name=t, partitions=p) for t, p in topics.items()],
-            timeout_ms=timeout_ms,
+            timeout_ms=limit_ms,
         )
-        try:
-            peer = await router.cluster.peer(leader)
-            answer: DeleteRecordsResponse = await peer.send(
-                request, timeout_ms=router.cluster.request_timeout_ms
+        peer = await router.cluster.peer(leader)
+        answer: DeleteRecordsResponse = await peer.send(
+            request, timeout_ms=router.cluster.request_timeout_ms
+        )
+        return {
+            (at := TopicPartition(topic.name, result.partition_index)): refusal(
+                result.error_code, None, str(at)
             )
-        except (OSError, CorruptFrame):
-            router.cluster.mark_stale()
-            continue
-        for topic in answer.topics:
-            for result in topic.partitions:
-                at = TopicPartition(topic.name, result.partition_index)
-                error = refusal(result.error_code, None, str(at))
-                found[at] = result.low_watermark if error is None else error
-                if error is not None and error.retriable:
-                    router.cluster.mark_stale()
+            or result.low_watermark
+            for topic in answer.topics
+            for result in topic.partitions
+        }
+
+    found = await ask_until_answered(
+        router.cluster, offsets, ask, timeout_ms=limit_ms, unknown_after=UNKNOWN_AFTER
+    )
+    for at in offsets:
+        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{at}: no answer in {limit_ms} ms")
+        found.setdefault(at, late)
+    return found

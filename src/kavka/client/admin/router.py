@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from kavka.client.cluster import Cluster
+from kavka.client.cluster import Cluster, CoordinatorKind
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId
 from kavka.net.peer import Peer
@@ -41,6 +41,35 @@ class Router:
         """Ask the controller; it is looked up again when it has moved."""
         return await self._repeat(self.cluster.controller, build, codes, timeout_ms)
 
+    async def controller_each(
+        self,
+        names: Iterable[str],
+        build: Callable[[Peer, list[str]], tuple[Any, int | None]],
+        outcomes: Callable[[Any], Mapping[str, tuple[int, Any]]],
+        timeout_ms: int | None = None,
+    ) -> dict[str, Any]:
+        """Ask the controller about several things; only those that it could not take yet are asked about again.
+
+        `outcomes` takes an answer apart into (error code, outcome) by name. Raise only when nothing was answered.
+        """
+        left = list(names)
+        found: dict[str, Any] = {}
+
+        def codes(answer: Any) -> Iterable[int]:
+            got = outcomes(answer)
+            found.update((name, outcome) for name, (_, outcome) in got.items())
+            again = {n: code for n, (code, _) in got.items() if ErrorCode.of(code) in _NOT_YET}
+            if again:
+                left[:] = again
+            return again.values()
+
+        try:
+            await self.controller(lambda peer: build(peer, left), codes, timeout_ms)
+        except (KafkaError, OSError, CorruptFrame):
+            if not found:
+                raise  # else the refusals stand that came last
+        return found
+
     async def broker(
         self, broker_id: BrokerId, build: Build, codes: Codes, timeout_ms: int | None = None
     ) -> Any:
@@ -48,12 +77,17 @@ class Router:
         return await self._repeat(lambda: self.cluster.peer(broker_id), build, codes, timeout_ms)
 
     async def coordinator(
-        self, group_id: str, build: Build, codes: Codes, timeout_ms: int | None = None
+        self,
+        key: str,
+        build: Build,
+        codes: Codes,
+        timeout_ms: int | None = None,
+        kind: CoordinatorKind = CoordinatorKind.GROUP,
     ) -> Any:
-        """Ask the coordinator of a group; it is looked up again when it has moved."""
+        """Ask the coordinator of a group or transactional id; it is looked up again when it has moved."""
 
         async def find() -> Peer:
-            return await self.cluster.peer(await self.cluster.find_coordinator(group_id))
+            return await self.cluster.peer(await self.cluster.find_coordinator(key, kind))
 
         return await self._repeat(find, build, codes, timeout_ms)
 
@@ -115,11 +149,15 @@ class Router:
         return found
 
 
+_NOT_YET = (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+"""What of several things is worth another request; all else is the outcome, as in the Java client."""
 _WRONG_BROKER = (
     ErrorCode.NOT_CONTROLLER,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.THROTTLING_QUOTA_EXCEEDED,
 )

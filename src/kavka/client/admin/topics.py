@@ -77,26 +77,30 @@ async def create_topics(
     router: Router, topics: Sequence[NewTopic], validate_only: bool, timeout_ms: int | None
 ) -> dict[str, CreatedTopic | KafkaError]:
     """See `Admin.create_topics`."""
-    request = CreateTopicsRequest(
-        topics=[_create_topic(topic) for topic in topics],
-        timeout_ms=router.timeout_ms(timeout_ms),
-        validate_only=validate_only,
-    )
+    wanted = {topic.name: topic for topic in topics}
 
-    def build(peer: Peer) -> tuple[CreateTopicsRequest, int]:
+    def build(peer: Peer, names: list[str]) -> tuple[CreateTopicsRequest, int]:
         version = peer.version_of(ApiKey.CREATE_TOPICS)
         if version < _DEFAULTS_VERSION and any(
             t.assignments is None and -1 in (t.partitions, t.replication_factor) for t in topics
         ):
             detail = f"{peer.name} is too old to choose partitions and replicas: give both"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
+        request = CreateTopicsRequest(
+            topics=[_create_topic(wanted[name]) for name in names],
+            timeout_ms=router.timeout_ms(timeout_ms),
+            validate_only=validate_only,
+        )
         return request, version
 
-    answer: CreateTopicsResponse = await router.controller(
-        build, lambda a: (t.error_code for t in a.topics), timeout_ms
-    )
+    def outcomes(
+        answer: CreateTopicsResponse,
+    ) -> dict[str, tuple[int, CreatedTopic | KafkaError]]:
+        return {topic.name: (topic.error_code, _created(topic)) for topic in answer.topics}
+
+    found = await router.controller_each(wanted, build, outcomes, timeout_ms)
     router.cluster.mark_stale()
-    return {topic.name: _created(topic) for topic in answer.topics}
+    return found
 
 
 def _create_topic(topic: NewTopic) -> CreateTopicsRequestTopic:
@@ -132,18 +136,22 @@ async def delete_topics(
     """See `Admin.delete_topics`."""
     limit_ms = router.timeout_ms(timeout_ms)
 
-    def build(peer: Peer) -> tuple[DeleteTopicsRequest, int]:
+    def build(peer: Peer, left: list[str]) -> tuple[DeleteTopicsRequest, int]:
         version = peer.version_of(ApiKey.DELETE_TOPICS)
         if version >= _TOPIC_STRUCTS_VERSION:
-            topics = [DeleteTopicsRequestTopic(name=name) for name in names]
+            topics = [DeleteTopicsRequestTopic(name=name) for name in left]
             return DeleteTopicsRequest(topics=topics, timeout_ms=limit_ms), version
-        return DeleteTopicsRequest(topic_names=list(names), timeout_ms=limit_ms), version
+        return DeleteTopicsRequest(topic_names=left, timeout_ms=limit_ms), version
 
-    answer: DeleteTopicsResponse = await router.controller(
-        build, lambda a: (t.error_code for t in a.responses), timeout_ms
-    )
+    def outcomes(answer: DeleteTopicsResponse) -> dict[str, tuple[int, KafkaError | None]]:
+        return {
+            topic.name or "": (topic.error_code, refusal(topic.error_code, topic.error_message))
+            for topic in answer.responses
+        }
+
+    found = await router.controller_each(dict.fromkeys(names), build, outcomes, timeout_ms)
     router.cluster.mark_stale()
-    return {t.name or "": refusal(t.error_code, t.error_message) for t in answer.responses}
+    return found
 
 
 async def create_partitions(
@@ -153,28 +161,34 @@ async def create_partitions(
     timeout_ms: int | None,
 ) -> dict[str, KafkaError | None]:
     """See `Admin.create_partitions`."""
-    request = CreatePartitionsRequest(
-        topics=[
-            CreatePartitionsRequestTopic(
-                name=name,
-                count=wanted.total,
-                assignments=None
-                if wanted.assignments is None
-                else [
-                    CreatePartitionsRequestAssignment(broker_ids=list(replicas))
-                    for replicas in wanted.assignments
-                ],
-            )
-            for name, wanted in topics.items()
-        ],
-        timeout_ms=router.timeout_ms(timeout_ms),
-        validate_only=validate_only,
-    )
-    answer: CreatePartitionsResponse = await router.controller(
-        plain(request), lambda a: (t.error_code for t in a.results), timeout_ms
-    )
+
+    def build(peer: Peer, left: list[str]) -> tuple[CreatePartitionsRequest, None]:
+        request = CreatePartitionsRequest(
+            topics=[_grow_topic(name, topics[name]) for name in left],
+            timeout_ms=router.timeout_ms(timeout_ms),
+            validate_only=validate_only,
+        )
+        return request, None
+
+    def outcomes(answer: CreatePartitionsResponse) -> dict[str, tuple[int, KafkaError | None]]:
+        return {
+            topic.name: (topic.error_code, refusal(topic.error_code, topic.error_message))
+            for topic in answer.results
+        }
+
+    found = await router.controller_each(topics, build, outcomes, timeout_ms)
     router.cluster.mark_stale()
-    return {t.name: refusal(t.error_code, t.error_message) for t in answer.results}
+    return found
+
+
+def _grow_topic(name: str, wanted: NewPartitions) -> CreatePartitionsRequestTopic:
+    assignments = None
+    if wanted.assignments is not None:
+        assignments = [
+            CreatePartitionsRequestAssignment(broker_ids=list(replicas))
+            for replicas in wanted.assignments
+        ]
+    return CreatePartitionsRequestTopic(name=name, count=wanted.total, assignments=assignments)
 
 
 async def all_topics(router: Router, timeout_ms: int | None) -> dict[str, TopicDescription]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kavka.doors import Buffer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
-from kavka.wire.records.batch import Record, decode_records
+from kavka.wire.records.batch import Record, decode_as
 from kavka.wire.records.columns import BytesColumn, Columns, concat, decode_columns
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader, batch_crc
@@ -106,6 +106,12 @@ class FetchedBatches:
         topic, partition = self.at
         key_of, value_of = self._deserializers.key, self._deserializers.value
         made: list[ConsumerRecord] = []
+        place = (topic, partition)
+        if key_of is None and value_of is None:
+            for buffer, headers in self._spans:
+                for header in headers:
+                    made += self._batch_records(buffer, header, ConsumerRecord, place)
+            return made
         for buffer, headers in self._spans:
             for header in headers:
                 for offset, timestamp, kind, key, value, headers_ in self._batch_records(
@@ -143,10 +149,16 @@ class FetchedBatches:
     def _is_whole(self, header: BatchHeader) -> bool:
         return header.base_offset >= self.first_offset and header.last_offset < self.next_offset
 
-    def _batch_records(self, buffer: Buffer, header: BatchHeader) -> list[Record]:
+    def _batch_records(
+        self,
+        buffer: Buffer,
+        header: BatchHeader,
+        record_type: type[Any] = Record,
+        prefix: tuple[Any, ...] = (),
+    ) -> list[Any]:
         self._check(buffer, header)
         try:
-            records = decode_records(buffer, header)
+            records = decode_as(record_type, prefix, buffer, header)
         except CorruptBatch as error:
             raise self._corrupt(header, error) from error
         if self._is_whole(header):

@@ -7,28 +7,29 @@ import logging
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from operator import length_hint
 from typing import Any, Self
 
-from kavka.client.cluster import Cluster
-from kavka.client.config import CONSUMER, Config, as_callable
-from kavka.client.consumer.assignors import ASSIGNORS, Assignor
-from kavka.client.consumer.batches import ConsumerRecord, Deserializers, FetchedBatches
-from kavka.client.consumer.coordinator import GroupMember, GroupSettings, RebalanceListener
-from kavka.client.consumer.fetcher import Fetcher, FetchSettings
+from kavka.client.client import Client
+from kavka.client.config import CONSUMER
+from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
+from kavka.client.consumer.coordinator import GroupMember, RebalanceListener
+from kavka.client.consumer.fetcher import Fetcher
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.positions import Positions
+from kavka.client.consumer.settings import fetch_settings, group_settings
 from kavka.client.consumer.subscription import (
     OffsetAndMetadata,
     PartitionState,
     ResetPolicy,
     Subscription,
+    as_offsets,
 )
+from kavka.client.group_metadata import GroupMetadata
 from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
 from kavka.doors import Chance, Clock, Network
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
-from kavka.net.clock import SystemChance, SystemClock
-from kavka.net.network import TcpNetwork
 from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ _LONGEST_WAIT_S = 1.0
 _CLOSE_COMMIT_MS = 5_000
 
 
-class Consumer:
+class Consumer(Client):
     """Reads records, alone (`assign`) or as a member of a group (`subscribe`).
 
     `poll` returns lazy batches per partition; iterating over the consumer gives single records. Positions move
@@ -46,6 +47,8 @@ class Consumer:
     positions are committed in the background of polls: what was handed out before the last poll counts as
     processed.
     """
+
+    _catalogue = CONSUMER
 
     def __init__(
         self,
@@ -56,14 +59,12 @@ class Consumer:
         chance: Chance | None = None,
     ) -> None:
         """Check the settings (ValueError names the wrong one); nothing is opened before `start`."""
-        checked = Config(CONSUMER, config)
-        self._config = checked
-        self._network = network or TcpNetwork()
-        self._clock = clock or SystemClock()
-        self._chance = chance or SystemChance()
+        super().__init__(config, network=network, clock=clock, chance=chance)
+        checked = self._config
+        self._creates_topics = checked.flag("allow.auto.create.topics")
         self._group_id = checked.optional_text("group.id") or None
-        self._fetch_settings = _fetch_settings(checked)
-        self._group_settings = _group_settings(checked, self._group_id or "")
+        self._fetch_settings = fetch_settings(checked)
+        self._group_settings = group_settings(checked, self._group_id or "")
         self._max_poll_records = checked.integer("max.poll.records")
         self._api_timeout_ms = checked.integer("default.api.timeout.ms")
         self._interceptors = list(checked.thing("interceptor.classes") or ())
@@ -78,29 +79,10 @@ class Consumer:
         self._next_commit = 0.0
         self._committing: asyncio.Task[None] | None = None
         self._subscription = Subscription()
-        self._rows: Sequence[ConsumerRecord] = ()  # of an iteration: the batch at hand
-        self._row = 0
+        self._set_rows(())  # of an iteration: the batch at hand, and how far it is read
         self._ahead: deque[FetchedBatches] = deque()
-        self._is_open = False
 
-    async def __aenter__(self) -> Self:
-        """Start."""
-        await self.start()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        """Commit if so configured, leave the group, close."""
-        await self.close()
-
-    async def start(self) -> None:
-        """Connect. Raise ConnectionError when none of `bootstrap.servers` answers."""
-        self._cluster = Cluster(
-            self._config,
-            network=self._network,
-            clock=self._clock,
-            chance=self._chance,
-            allow_auto_create=self._config.flag("allow.auto.create.topics"),
-        )
+    def _build(self) -> None:
         self._fetcher = Fetcher(self._cluster, self._subscription, self._fetch_settings)
         self._member = GroupMember(
             self._cluster,
@@ -109,9 +91,8 @@ class Consumer:
             before_revoke=self._commit_before_revoke,
             on_change=self._fetcher.notify,
         )
-        self._offsets = CommittedOffsets(
-            self._cluster, self._member, read_committed=self._fetch_settings.read_committed
-        )
+        self._offsets = CommittedOffsets(self._cluster, self._member)
+        self._cluster.when_updated(self._fetcher.notify)  # it may refuse a topic
         self._positions = Positions(
             self._cluster,
             self._subscription,
@@ -121,12 +102,6 @@ class Consumer:
             timeout_ms=self._api_timeout_ms,
             on_change=self._fetcher.notify,
         )
-        try:
-            await self._cluster.start()
-        except BaseException:
-            await self._cluster.close()
-            raise
-        self._is_open = True
 
     async def close(self, timeout_ms: int = 30_000) -> None:
         """Commit if so configured, leave the group and close the connections, within `timeout_ms`."""
@@ -159,7 +134,8 @@ class Consumer:
     ) -> None:
         """Read topics, by name or all whose whole name matches `pattern`, sharing them with the group.
 
-        It replaces an earlier subscription. Raise RuntimeError without `group.id` or after `assign`.
+        It replaces an earlier subscription. Raise RuntimeError without `group.id` or after `assign`, ValueError for an
+        empty name.
         """
         self._require_open()
         if self._group_id is None:
@@ -209,17 +185,30 @@ class Consumer:
     ) -> list[FetchedBatches]:
         """Return what is fetched, at most `max_records` (`max.poll.records`), waiting up to `timeout_ms` for some.
 
-        Raise KafkaError for what needs a decision: no valid offset and no reset policy, no permission, corrupt
-        data, a group that refuses this member.
+        Raise KafkaError for what needs a decision: no valid offset and no reset policy, no permission, an invalid
+        topic name, corrupt data, a group that refuses this member.
         """
         self._require_open()
         self._rewind_rows()
         return await self._poll(timeout_ms / 1000, max_records or self._max_poll_records)
 
+    @property
+    def commits_by_itself(self) -> bool:
+        """Whether positions are committed in the background."""
+        return self._commits
+
+    @property
+    def reads_committed(self) -> bool:
+        """Whether records of open and aborted transactions stay unseen."""
+        return self._fetch_settings.read_committed
+
     async def _poll(self, timeout_s: float, max_records: int) -> list[FetchedBatches]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while True:
+            refusal = self._cluster.metadata.take_refusal()
+            if refusal is not None:
+                raise refusal
             if self._subscription.uses_group:
                 await self._member.ensure_active(deadline)
             await self._positions.update(loop.time())  # other partitions need not wait for a lookup
@@ -246,22 +235,26 @@ class Consumer:
 
     async def __anext__(self) -> ConsumerRecord:
         """Return the next record."""
-        while self._row >= len(self._rows):
+        while True:
+            for record in self._reading:
+                return record
             if not self._ahead:
                 self._require_open()
                 self._ahead.extend(await self._poll(_LONGEST_WAIT_S, self._max_poll_records))
-                self._rows, self._row = (), 0
-                continue
-            self._rows, self._row = self._ahead.popleft().records(), 0
-        record = self._rows[self._row]
-        self._row += 1
-        return record
+                self._set_rows(())
+            else:
+                self._set_rows(self._ahead.popleft().records())
+
+    def _set_rows(self, rows: Sequence[ConsumerRecord]) -> None:
+        self._rows = rows
+        self._reading = iter(rows)
 
     def _unread(self) -> dict[TopicPartition, int]:
         """Return the first unread offset of partitions with records that an iteration has not reached."""
         unread = {batches.at: batches.first_offset for batches in self._ahead}
-        if self._row < len(self._rows):
-            record = self._rows[self._row]
+        left = length_hint(self._reading)
+        if left:
+            record = self._rows[len(self._rows) - left]
             unread[TopicPartition(record.topic, record.partition)] = record.offset
         return unread
 
@@ -276,7 +269,7 @@ class Consumer:
     def _forget_rows(self, at: TopicPartition | None) -> None:
         """Drop what an iteration holds of one partition, or of all."""
         if at is None or (self._rows and self._rows[0][:2] == at):
-            self._rows, self._row = (), 0
+            self._set_rows(())
         self._ahead = deque(b for b in self._ahead if at is not None and b.at != at)
 
     # Positions
@@ -297,6 +290,15 @@ class Consumer:
             state = self._subscription.partitions.get(at)
             if state is not None and state.position == positions[at]:
                 self.seek(at, offset)
+
+    def rewind(self, batches: Sequence[FetchedBatches]) -> None:
+        """Read the batches of one poll again, those whose partitions have not been moved or taken away since."""
+        first: dict[TopicPartition, int] = {}
+        last: dict[TopicPartition, int] = {}
+        for batch in batches:
+            first.setdefault(batch.at, batch.first_offset)
+            last[batch.at] = batch.next_offset
+        self.go_back(first, last)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Read on at the first record; without `partitions`, of all assigned ones."""
@@ -433,7 +435,7 @@ class Consumer:
         poll and read what comes), TimeoutError, RuntimeError without `group.id`.
         """
         self._require_group()
-        chosen = self._consumed() if offsets is None else _as_offsets(offsets)
+        chosen = self._consumed() if offsets is None else as_offsets(offsets)
         states = self._subscription.partitions  # those of now: they may be taken away meanwhile
         await self._offsets.commit(
             chosen, self._api_timeout_ms if timeout_ms is None else timeout_ms
@@ -452,7 +454,7 @@ class Consumer:
     ) -> asyncio.Task[None]:
         """Commit in the background; the task fails as `commit` would."""
         self._require_group()
-        chosen = self._consumed() if offsets is None else _as_offsets(offsets)
+        chosen = self._consumed() if offsets is None else as_offsets(offsets)
         return asyncio.get_running_loop().create_task(self.commit(chosen))
 
     async def committed(
@@ -464,6 +466,16 @@ class Consumer:
         limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
         found = await self._offsets.fetch(wanted, limit_ms)
         return {at: found.get(at) for at in wanted}
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return who this consumer is in its group, for `Producer.send_offsets_to_transaction`.
+
+        A member that the group has gone on without is refused by it, and the transaction with it. Raise
+        RuntimeError without `group.id`, KafkaError REBALANCE_IN_PROGRESS before the group was joined.
+        """
+        self._require_open()
+        self._require_group()
+        return self._member.metadata()
 
     def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         unread = self._unread()
@@ -511,89 +523,9 @@ class Consumer:
         if changed:
             await self._commit_quietly(changed, _CLOSE_COMMIT_MS)
 
-    def _require_open(self) -> None:
-        if not self._is_open:
-            raise RuntimeError("the consumer is not open")
-
     def _require_group(self) -> None:
         if self._group_id is None:
             raise RuntimeError("committed offsets need the setting group.id")
-
-
-def _as_offsets(
-    given: Mapping[TopicPartition, OffsetAndMetadata | int],
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    offsets = {}
-    for at, where in given.items():
-        chosen = OffsetAndMetadata(where) if isinstance(where, int) else OffsetAndMetadata(*where)
-        if chosen.offset < 0:
-            raise ValueError(f"cannot commit the negative offset {chosen.offset} for {at}")
-        offsets[TopicPartition(*at)] = chosen
-    return offsets
-
-
-def _fetch_settings(config: Config) -> FetchSettings:
-    resets = {"earliest": ResetPolicy.EARLIEST, "latest": ResetPolicy.LATEST, "none": None}
-    return FetchSettings(
-        min_bytes=config.integer("fetch.min.bytes"),
-        max_bytes=config.integer("fetch.max.bytes"),
-        max_wait_ms=config.integer("fetch.max.wait.ms"),
-        max_partition_bytes=config.integer("max.partition.fetch.bytes"),
-        read_committed=config.text("isolation.level") == "read_committed",
-        check_crcs=config.flag("check.crcs"),
-        reset=resets[config.text("auto.offset.reset")],
-        rack=config.text("client.rack"),
-        request_timeout_ms=config.integer("request.timeout.ms"),
-        deserializers=Deserializers(
-            as_callable(config, "key.deserializer"), as_callable(config, "value.deserializer")
-        ),
-    )
-
-
-def _group_settings(config: Config, group_id: str) -> GroupSettings:
-    session_timeout_ms = config.integer("session.timeout.ms")
-    heartbeat_interval_ms = config.integer("heartbeat.interval.ms")
-    if heartbeat_interval_ms >= session_timeout_ms:
-        reason = "It must be lower than session.timeout.ms"
-        raise InvalidSetting("heartbeat.interval.ms", heartbeat_interval_ms, reason)
-    return GroupSettings(
-        group_id=group_id,
-        instance_id=config.optional_text("group.instance.id") or None,
-        session_timeout_ms=session_timeout_ms,
-        heartbeat_interval_ms=heartbeat_interval_ms,
-        max_poll_interval_ms=config.integer("max.poll.interval.ms"),
-        assignors=_assignors(config.thing("partition.assignment.strategy")),
-        rack=config.text("client.rack") or None,
-        exclude_internal=config.flag("exclude.internal.topics"),
-    )
-
-
-_JAVA_NAMES = {
-    "RangeAssignor": "range",
-    "RoundRobinAssignor": "roundrobin",
-    "StickyAssignor": "sticky",
-    "CooperativeStickyAssignor": "cooperative-sticky",
-}
-
-
-def _assignors(given: Any) -> list[Assignor]:
-    """Return assignors by name (Kafka's or Java's class), or objects of the user's own."""
-    if given is None:
-        given = ["range", "cooperative-sticky"]
-    chosen: list[Assignor] = []
-    for item in given.split(",") if isinstance(given, str) else given:
-        if not isinstance(item, str):
-            chosen.append(item)
-            continue
-        simple = item.strip().rpartition(".")[2]
-        assignor = ASSIGNORS.get(_JAVA_NAMES.get(simple, simple))
-        if assignor is None:
-            reason = f"Known assignors are {', '.join(ASSIGNORS)}"
-            raise InvalidSetting("partition.assignment.strategy", item, reason)
-        chosen.append(assignor)
-    if not chosen:
-        raise InvalidSetting("partition.assignment.strategy", given, "Give at least one assignor")
-    return chosen
 
 
 __all__ = ["Consumer", "ErrorCode"]

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from kavka.client.cluster import Channel, Cluster
 from kavka.client.consumer.assignors import Assignor, Member, by_topic, flatten
 from kavka.client.consumer.subscription import Mode, OffsetAndMetadata, Subscription
+from kavka.client.group_metadata import GroupMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
@@ -112,6 +113,7 @@ class GroupMember:
         self.listener = RebalanceListener()
         self.member_id = ""
         self.generation = _NO_GENERATION
+        self._last_life: GroupMetadata | None = None
         self._coordinator: BrokerId | None = None
         self._needs_join = True
         self._reason = "the consumer is new"
@@ -135,6 +137,19 @@ class GroupMember:
     def is_outside(self) -> bool:
         """Whether the group assigns the partitions, and this member is in no generation of it: new, joining or lost."""
         return self._subscription.uses_group and self.generation == _NO_GENERATION
+
+    def metadata(self) -> GroupMetadata:
+        """Return who this is in its group, or was in the last generation, which the coordinator may refuse.
+
+        Raise KafkaError REBALANCE_IN_PROGRESS before the first one: without a generation it would count as the
+        commit of a tool, which a group without members takes.
+        """
+        if not self._subscription.uses_group:
+            return GroupMetadata(self._settings.group_id)
+        if self._last_life is None:
+            detail = "the consumer is joining its group: poll until it has partitions"
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, detail)
+        return self._last_life
 
     @property
     def is_cooperative(self) -> bool:
@@ -351,6 +366,9 @@ class GroupMember:
             assignments = await self._decide(answer)
         assigned = await self._sync(answer, assignments)
         self.generation = answer.generation_id
+        self._last_life = GroupMetadata(
+            settings.group_id, self.generation, self.member_id, settings.instance_id
+        )
         return Joined(answer.generation_id, assigned)
 
     def _protocols(self, topics: Sequence[str]) -> list[JoinGroupRequestProtocol]:
@@ -441,7 +459,8 @@ class GroupMember:
                 await self._heartbeat()
             except (OSError, CorruptFrame, KafkaError) as error:
                 log.info("heartbeat failed group=%s reason=%s", self._settings.group_id, error)
-                self._coordinator = None
+                if getattr(error, "code", None) is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    self._coordinator = None
                 attempt += 1
                 if (self._loop.time() - last_answer) * 1000 > self._settings.session_timeout_ms:
                     log.warning("no heartbeat answered in time group=%s", self._settings.group_id)
@@ -458,7 +477,8 @@ class GroupMember:
             group_instance_id=self._settings.instance_id,
         )
         peer = await self.peer()
-        answer = await peer.send(request, timeout_ms=self._settings.session_timeout_ms)
+        timeout_ms = min(self._cluster.request_timeout_ms, self._settings.session_timeout_ms)
+        answer = await peer.send(request, timeout_ms=timeout_ms)
         if generation != self.generation:
             return  # about an older life
         code = ErrorCode.of(answer.error_code)

@@ -9,32 +9,45 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
+from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from kavka.client.cluster import Channel, Cluster
-from kavka.client.consumer.batches import Chunk, Deserializers, FetchedBatches
-from kavka.client.consumer.subscription import PartitionState, ResetPolicy, Subscription
+from kavka.client.consumer.batches import FetchedBatches
+from kavka.client.consumer.fetch_messages import (
+    FetchSettings,
+    closing_request,
+    fetch_request,
+    parts_of,
+)
+from kavka.client.consumer.session import FetchSession, Wanted
+from kavka.client.consumer.subscription import PartitionState, Subscription
+from kavka.client.consumer.taking import take_from
 from kavka.client.consumer.visible import visible_chunk
-from kavka.doors import Buffer
+from kavka.client.metadata import LeaderHint
+from kavka.core.fetch_session import NO_SESSION
 from kavka.errors import ErrorCode, KafkaError
-from kavka.ids import BrokerId, TopicPartition
+from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.fetch import (
-    FetchRequest,
-    FetchRequestPartition,
-    FetchRequestTopic,
     FetchResponse,
     FetchResponsePartition,
 )
 from kavka.wire.records.corrupt import CorruptBatch
-from kavka.wire.records.header import BatchHeader
 
 log = logging.getLogger(__name__)
 
-_NEWEST_BY_NAME = 12
-"""Later versions name topics by id."""
+_FIRST_BY_ID = 13
+"""The version from which on topics are named by id."""
+_SESSION_OVER = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+_LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _EMPTY_PAUSE_S = 0.05
 """How long a partition without new data is left alone while another one of its broker has a full buffer."""
 _STALE = frozenset(
@@ -48,23 +61,9 @@ _STALE = frozenset(
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-
-
-class FetchSettings(NamedTuple):
-    """What the fetcher needs of the configuration."""
-
-    min_bytes: int
-    max_bytes: int
-    max_wait_ms: int
-    max_partition_bytes: int
-    read_committed: bool
-    check_crcs: bool
-    reset: ResetPolicy | None
-    rack: str
-    request_timeout_ms: int
-    deserializers: Deserializers
 
 
 class Fetcher:
@@ -86,6 +85,8 @@ class Fetcher:
         self._turn = 0
         self._failures: dict[str, Exception] = {}  # by message: what repeats is raised once
         self._news = asyncio.Event()
+        self._sessions: dict[BrokerId, FetchSession] = {}
+        cluster.when_updated(self.wake)
 
     def wake(self) -> None:
         """Send what may be sent, in the next turn of the loop."""
@@ -98,13 +99,23 @@ class Fetcher:
         self._news.set()
 
     async def close(self) -> None:
-        """Stop."""
+        """Stop, and let brokers forget the sessions."""
         self._is_closed = True
+        self._end_sessions()
         if self._timer is not None:
             self._timer.cancel()
         for task in self._connecting.values():
             task.cancel()
         await asyncio.gather(*self._connecting.values(), return_exceptions=True)
+
+    def _end_sessions(self) -> None:
+        """Write the last requests of the sessions; nobody waits for the answers."""
+        for broker_id, session in self._sessions.items():
+            peer = self._cluster.connected(broker_id, Channel.FETCH)
+            if peer is None or session.session_id == NO_SESSION:
+                continue
+            with suppress(ConnectionError, KafkaError):  # who cannot be told forgets by himself
+                peer.post(closing_request(session.session_id)).add_done_callback(_ignore)
 
     # Taking
 
@@ -133,60 +144,17 @@ class Fetcher:
         for state in states[self._turn :] + states[: self._turn]:
             if max_records <= 0:
                 break
-            batches, count = self._take_from(state, max_records)
+            batches, count = take_from(
+                state,
+                max_records,
+                check_crcs=self._settings.check_crcs,
+                deserializers=self._settings.deserializers,
+            )
             max_records -= count
             if batches is not None:
                 taken.append(batches)
         self.wake()
         return taken
-
-    def _take_from(self, state: PartitionState, room: int) -> tuple[FetchedBatches | None, int]:
-        """Take up to `room` records of one partition, cutting a batch by offsets if it is larger."""
-        first = state.position
-        assert first is not None
-        position = first
-        spans: list[tuple[Buffer, list[BatchHeader]]] = []
-        total = 0
-        while state.buffered and total < room:
-            chunk: Chunk = state.buffered[0]
-            headers: list[BatchHeader] = []
-            cut_at: int | None = None
-            for header in chunk.headers:
-                if header.last_offset < position:
-                    continue  # taken before
-                start = max(position, header.base_offset)
-                count = min(header.record_count, header.last_offset - start + 1)
-                headers.append(header)
-                if count > room - total:
-                    cut_at = start + room - total
-                    total = room
-                    break
-                total += count
-                position = header.last_offset + 1
-                state.position_epoch = header.partition_leader_epoch
-                if total == room:
-                    cut_at = position
-                    break
-            if headers:
-                spans.append((chunk.buffer, headers))
-            if cut_at is not None and cut_at < chunk.next_offset:
-                position = cut_at
-                break
-            position = chunk.next_offset
-            state.buffered.popleft()
-            state.buffered_bytes -= chunk.size
-        state.position = position
-        if not spans:
-            return None, 0
-        batches = FetchedBatches(
-            state.at,
-            spans,
-            first,
-            position,
-            check_crcs=self._settings.check_crcs,
-            deserializers=self._settings.deserializers,
-        )
-        return batches, total
 
     # Fetching
 
@@ -198,6 +166,8 @@ class Fetcher:
         wanted: dict[BrokerId, list[PartitionState]] = {}
         full: dict[BrokerId, None] = {}
         for at, state in self._subscription.partitions.items():
+            if state.validated_epoch < 0:  # assigned since the last update of the metadata
+                state.on_leader(self._cluster.metadata.leader_epoch(at))
             if not state.is_fetchable:
                 continue
             broker_id = self._source_of(at, state)
@@ -215,9 +185,18 @@ class Fetcher:
                 self._send(broker_id, states, broker_id in full)
 
     def _source_of(self, at: TopicPartition, state: PartitionState) -> BrokerId | None:
-        if state.preferred_replica is not None:
-            if state.preferred_replica in self._cluster.metadata.brokers:
-                return state.preferred_replica
+        """Return the preferred replica while that is fresh and online, else the leader."""
+        preferred = state.preferred_replica
+        if preferred is not None:
+            known = self._cluster.metadata.partition(at)
+            if (
+                self._loop.time() < state.preferred_until
+                and preferred in self._cluster.metadata.brokers
+                and known is not None
+                and preferred in known.replicas
+                and preferred not in known.offline_replicas
+            ):
+                return preferred
             state.preferred_replica = None
         return self._cluster.metadata.leader(at)
 
@@ -227,44 +206,43 @@ class Fetcher:
             if broker_id not in self._connecting:
                 self._connecting[broker_id] = self._loop.create_task(self._connect(broker_id))
             return
-        settings = self._settings
+        if peer.throttled_s > 0:
+            self._look_again(peer.throttled_s)
+            return
         # A broker that waits for new data would hold up the partitions whose buffers get free meanwhile.
-        wait_ms = 0 if some_full else settings.max_wait_ms
+        wait_ms = 0 if some_full else self._settings.max_wait_ms
         self._turn += 1
         start = self._turn % len(states)
         ordered = states[start:] + states[:start]  # max.bytes may leave nothing for the last ones
+        session = self._sessions.setdefault(broker_id, FetchSession())
         try:
-            version = peer.version_of(ApiKey.FETCH, newest=_NEWEST_BY_NAME)
-            request = self._request(ordered, wait_ms)
-            timeout_ms = settings.request_timeout_ms + wait_ms
+            uses_ids = all(self._topic_id(s.at) != NO_TOPIC_ID for s in states)
+            newest = None if uses_ids else _FIRST_BY_ID - 1
+            version = peer.version_of(ApiKey.FETCH, newest=newest)
+            wanted = {state.at: self._wanted(state) for state in ordered}
+            what = session.request(wanted, version >= _FIRST_BY_ID)
+            request = fetch_request(what, self._settings, wait_ms)
+            timeout_ms = self._settings.request_timeout_ms + wait_ms
             answer = peer.post(request, version, timeout_ms)
         except (ConnectionError, KafkaError) as error:
+            session.lost()
             self._fail_or_retry(states, error)
             return
         self._in_flight[broker_id] = answer
-        asked = [(state, state.moves) for state in states]
+        asked = {state.at: (state, state.moves) for state in states}
         pause_s = _EMPTY_PAUSE_S if some_full else 0.0
         answer.add_done_callback(partial(self._on_answer, broker_id, asked, pause_s))
 
-    def _request(self, states: list[PartitionState], wait_ms: int) -> FetchRequest:
-        settings = self._settings
-        topics: dict[str, list[FetchRequestPartition]] = {}
-        for state in states:
-            topics.setdefault(state.at.topic, []).append(
-                FetchRequestPartition(
-                    partition=state.at.partition,
-                    current_leader_epoch=self._cluster.metadata.leader_epoch(state.at),
-                    fetch_offset=state.fetch_position,
-                    partition_max_bytes=settings.max_partition_bytes,
-                )
-            )
-        return FetchRequest(
-            max_wait_ms=wait_ms,
-            min_bytes=settings.min_bytes,
-            max_bytes=settings.max_bytes,
-            isolation_level=int(settings.read_committed),
-            topics=[FetchRequestTopic(topic=t, partitions=p) for t, p in topics.items()],
-            rack_id=settings.rack,
+    def _topic_id(self, at: TopicPartition) -> TopicId:
+        topic = self._cluster.metadata.topics.get(at.topic)
+        return NO_TOPIC_ID if topic is None else topic.topic_id
+
+    def _wanted(self, state: PartitionState) -> Wanted:
+        return Wanted(
+            state.fetch_position,
+            self._settings.max_partition_bytes,
+            self._cluster.metadata.leader_epoch(state.at),
+            self._topic_id(state.at),
         )
 
     async def _connect(self, broker_id: BrokerId) -> None:
@@ -293,7 +271,7 @@ class Fetcher:
     def _on_answer(
         self,
         broker_id: BrokerId,
-        asked: list[tuple[PartitionState, int]],
+        asked: dict[TopicPartition, tuple[PartitionState, int]],
         pause_s: float,
         answer: asyncio.Future[Any],
     ) -> None:
@@ -302,29 +280,61 @@ class Fetcher:
             if not answer.cancelled():
                 answer.exception()
             return
-        error = answer.exception()
         # A partition that was taken away and given back has another state: what was asked for the old one may lie
         # far behind the new one's position.
         assigned = self._subscription.partitions
-        states = [s for s, moves in asked if s.moves == moves and assigned.get(s.at) is s]
+        current = {
+            at: state
+            for at, (state, moves) in asked.items()
+            if state.moves == moves and assigned.get(at) is state
+        }
+        session = self._sessions[broker_id]
+        error = answer.exception()
         if error is not None:
             log.info("fetch failed broker=%d reason=%s", broker_id, error)
-            self._fail_or_retry(states, error)
-            self.wake()
-            return
-        response: FetchResponse = answer.result()
-        code = ErrorCode.of(response.error_code)
-        if code is not ErrorCode.NONE:
-            self._fail_or_retry(states, KafkaError(code))
-            self.wake()
-            return
-        current = {state.at: state for state in states}
-        for topic in response.responses:
-            for part in topic.partitions:
-                state = current.get(TopicPartition(topic.topic, part.partition_index))
-                if state is not None and state.is_fetchable:
-                    self._on_part(state, part, pause_s)
+            session.lost()
+            self._fail_or_retry(list(current.values()), error)
+        else:
+            self._on_response(session, asked, current, answer.result(), pause_s)
         self.wake()
+
+    def _on_response(
+        self,
+        session: FetchSession,
+        asked: Collection[TopicPartition],
+        current: dict[TopicPartition, PartitionState],
+        response: FetchResponse,
+        pause_s: float,
+    ) -> None:
+        code = ErrorCode.of(response.error_code)
+        parts = (
+            {} if code is not ErrorCode.NONE else parts_of(response, self._cluster.metadata, asked)
+        )
+        if not session.on_answer(code, response.session_id, parts):
+            log.info("fetch session ended reason=%s", code.name)
+            if code is ErrorCode.NONE:  # the answer was not about what was asked
+                self._fail_or_retry(list(current.values()), ConnectionError("a strange answer"))
+            elif code not in _SESSION_OVER:
+                self._fail_or_retry(list(current.values()), KafkaError(code))
+            return
+        for at, state in current.items():
+            if not state.is_fetchable:
+                continue
+            part = parts.get(at)
+            if part is not None:
+                self._on_part(state, part, pause_s)
+            else:  # nothing new in the session
+                state.retry_at = self._loop.time() + pause_s
+        hints = {
+            at: LeaderHint(
+                BrokerId(part.current_leader.leader_id),
+                LeaderEpoch(part.current_leader.leader_epoch),
+            )
+            for at, part in parts.items()
+            if part.error_code in _LEADER_MOVED and part.current_leader.leader_id >= 0
+        }
+        if hints:
+            self._cluster.learn_leaders(hints, response.node_endpoints)
 
     def _on_part(self, state: PartitionState, part: FetchResponsePartition, pause_s: float) -> None:
         code = ErrorCode.of(part.error_code)
@@ -336,6 +346,7 @@ class Fetcher:
         state.log_start_offset = part.log_start_offset
         if part.preferred_read_replica >= 0:
             state.preferred_replica = BrokerId(part.preferred_read_replica)
+            state.preferred_until = self._loop.time() + self._settings.metadata_max_age_ms / 1000
         if not part.records:
             state.retry_at = self._loop.time() + pause_s
             return
@@ -394,6 +405,7 @@ class Fetcher:
         retry_at = self._loop.time() + self._cluster.retry_backoff_ms(0) / 1000
         for state in states:
             state.retry_at = retry_at
+            state.preferred_replica = None  # the leader can be found, and may prefer another one
         if isinstance(error, KafkaError) and not error.retriable:
             self._fail(error)
         elif isinstance(error, CorruptFrame):
@@ -402,3 +414,8 @@ class Fetcher:
     def _fail(self, error: Exception) -> None:
         self._failures.setdefault(str(error), error)
         self._news.set()
+
+
+def _ignore(answer: asyncio.Future[Any]) -> None:
+    if not answer.cancelled():
+        answer.exception()

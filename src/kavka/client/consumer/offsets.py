@@ -29,6 +29,11 @@ from kavka.wire.messages.offset_fetch import (
 if TYPE_CHECKING:
     from kavka.client.consumer.coordinator import GroupMember
 
+_COORDINATOR_GONE = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
 _GROUPS_VERSION = 8
 _STABLE_VERSION = 7
 _REFUSED = "the offsets were not committed because the group has gone on without this member"
@@ -38,13 +43,16 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class CommittedOffsets:
-    """The offsets of one group, as one member of it (or nobody, when partitions are assigned by hand)."""
+    """The offsets of one group, as one member of it (or nobody, when partitions are assigned by hand).
 
-    def __init__(self, cluster: Cluster, member: GroupMember, *, read_committed: bool) -> None:
-        """`read_committed` waits for offsets of open transactions."""
+    Offsets of an open transaction are waited for, whatever the consumer's isolation level: one that begins before them
+    does again what the transaction has done (KIP-447).
+    """
+
+    def __init__(self, cluster: Cluster, member: GroupMember) -> None:
+        """Ask for nothing yet."""
         self._cluster = cluster
         self._member = member
-        self._require_stable = read_committed
 
     async def commit(self, offsets: Offsets, timeout_ms: int) -> None:
         """Commit. Raise KafkaError when it is refused, TimeoutError when no coordinator answers in time."""
@@ -105,7 +113,7 @@ class CommittedOffsets:
     def _check_commit(self, code: ErrorCode, topic: str, partition: int) -> None:
         if code is ErrorCode.NONE:
             return
-        if code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
+        if code in _COORDINATOR_GONE:
             self._member.forget_coordinator()
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             self._member.request_rejoin(f"commit answered {code.name}")
@@ -137,14 +145,14 @@ class CommittedOffsets:
                 peer = await self._member.peer(Channel.MAIN)
                 version = peer.version_of(ApiKey.OFFSET_FETCH)
                 request = fetch_request(
-                    self._member.settings.group_id, wanted, version, self._require_stable
+                    self._member.settings.group_id, wanted, version, require_stable=True
                 )
                 answer: OffsetFetchResponse = await peer.send(
                     request, version, timeout_ms=self._cluster.request_timeout_ms
                 )
                 return fetched_offsets(answer, version)
             except KafkaError as error:
-                if error.code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
+                if error.code in _COORDINATOR_GONE:
                     self._member.forget_coordinator()
                 if not error.retriable:
                     raise

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kavka.client.cluster import Cluster
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.subscription import PartitionState, ResetPolicy, Subscription
-from kavka.client.list_offsets import list_offsets
+from kavka.client.list_offsets import list_offsets_once
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
+from kavka.net.peer import Peer
+from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -22,6 +24,8 @@ from kavka.wire.messages.offset_for_leader_epoch import (
 )
 
 log = logging.getLogger(__name__)
+
+_CONSUMERS_VERSION = 3
 
 
 class Positions:
@@ -40,7 +44,7 @@ class Positions:
     ) -> None:
         """Without `offsets`, there is no group to ask. `reset` is `auto.offset.reset`, None for "none".
 
-        `on_change` wakes a waiting poll when a lookup is over.
+        `on_change` wakes a waiting poll when there is a lookup to do, or one is over.
         """
         self._cluster = cluster
         self._subscription = subscription
@@ -50,19 +54,29 @@ class Positions:
         self._timeout_ms = timeout_ms
         self._on_change = on_change
         self._task: asyncio.Task[None] | None = None
-        self._metadata_seen = -1
+        self._attempt = 0
+        cluster.when_updated(self._on_metadata)
+
+    def _on_metadata(self) -> None:
+        """Mark what a new leader must be asked about, before anything is fetched from it."""
+        metadata = self._cluster.metadata
+        for at, state in self._subscription.partitions.items():
+            state.on_leader(metadata.leader_epoch(at))
+            if state.needs_validation:
+                self._on_change()
 
     async def update(self, deadline: float) -> None:
         """Work on missing positions until loop time `deadline`. Raise KafkaError where a decision is needed."""
-        self._mark_new_epochs()
-        if self._task is None:
-            if not any(_needs_work(state) for state in self._subscription.partitions.values()):
+        loop = asyncio.get_running_loop()
+        while True:
+            if self._task is None:
+                if not any(_needs_work(state) for state in self._subscription.partitions.values()):
+                    return
+                self._task = loop.create_task(self._work())
+                self._task.add_done_callback(lambda _: self._on_change())
+            done, _ = await asyncio.wait({self._task}, timeout=max(deadline - loop.time(), 0))
+            if not done:
                 return
-            self._task = asyncio.get_running_loop().create_task(self._work())
-            self._task.add_done_callback(lambda _: self._on_change())
-        wait_s = max(deadline - asyncio.get_running_loop().time(), 0)
-        done, _ = await asyncio.wait({self._task}, timeout=wait_s)
-        if done:
             task, self._task = self._task, None
             task.result()
 
@@ -73,14 +87,23 @@ class Positions:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _work(self) -> None:
-        states = [s for s in self._subscription.partitions.values() if _needs_work(s)]
-        try:
-            await self._from_commits([s for s in states if s.position is None and s.reset is None])
-            await self._look_up([s for s in states if s.reset is not None])
-            await self._validate([s for s in states if s.needs_validation])
-        except (OSError, CorruptFrame) as error:
-            log.info("positions not known yet reason=%s", error)
-            await self._cluster.back_off(0)
+        """Go once through everything that is missing; what could not be found out waits for the back-off."""
+        outcomes = await asyncio.gather(self._find(), self._validate_all(), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, OSError | CorruptFrame):
+                log.info("positions not known yet reason=%s", outcome)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+        if any(_needs_work(state) for state in self._subscription.partitions.values()):
+            await self._cluster.back_off(self._attempt)
+            self._attempt += 1
+        else:
+            self._attempt = 0
+
+    async def _find(self) -> None:
+        states = [s for s in self._subscription.partitions.values() if s.position is None]
+        await self._from_commits([s for s in states if s.reset is None])
+        await self._look_up([s for s in states if s.reset is not None])
 
     async def _from_commits(self, states: list[PartitionState]) -> None:
         if not states:
@@ -111,94 +134,84 @@ class Positions:
         if not wanted:
             return
         moves = {state.at: state.moves for state in states}
-        found = await list_offsets(
-            self._cluster, wanted, read_committed=self._read_committed, timeout_ms=self._timeout_ms
-        )
+        found = await list_offsets_once(self._cluster, wanted, read_committed=self._read_committed)
         for state in states:
-            answer = found[state.at]
-            if state.moves != moves[state.at] or not self._is_assigned(state):
+            answer = found.get(state.at)
+            if answer is None or state.moves != moves[state.at] or not self._is_assigned(state):
                 continue
-            if isinstance(answer, KafkaError):
+            if not isinstance(answer, KafkaError):
+                state.seek(answer.offset)
+                log.debug("position reset at=%s offset=%d", state.at, answer.offset)
+            elif not answer.retriable:
                 raise answer
-            state.seek(answer.offset)
-            log.debug("position reset at=%s offset=%d", state.at, answer.offset)
 
     # A new leader may have a shorter log (KIP-320)
 
-    def _mark_new_epochs(self) -> None:
-        metadata = self._cluster.metadata
-        if metadata.updates == self._metadata_seen:
-            return
-        self._metadata_seen = metadata.updates
-        for at, state in self._subscription.partitions.items():
-            epoch = metadata.leader_epoch(at)
-            if epoch <= state.validated_epoch:
-                continue
-            state.needs_validation = state.position_epoch >= 0 and state.validated_epoch >= 0
-            if not state.needs_validation:
-                state.validated_epoch = epoch
-
-    async def _validate(self, states: list[PartitionState]) -> None:
+    async def _validate_all(self) -> None:
         leaders: dict[BrokerId, list[PartitionState]] = {}
-        for state in states:
-            leader = self._cluster.metadata.leader(state.at)
+        metadata = self._cluster.metadata
+        for state in self._subscription.partitions.values():
+            if not state.needs_validation:
+                continue
+            leader = metadata.leader(state.at)
             if leader is None:
                 self._cluster.mark_stale()
+            elif metadata.leader_epoch(state.at) < 0:  # a broker from before leader epochs
+                state.on_validated(-1)
             else:
                 leaders.setdefault(leader, []).append(state)
-        for leader, group in leaders.items():
-            await self._validate_at(leader, group)
+        await asyncio.gather(*(self._validate_at(b, states) for b, states in leaders.items()))
 
     async def _validate_at(self, leader: BrokerId, states: list[PartitionState]) -> None:
-        metadata = self._cluster.metadata
-        topics: dict[str, list[OffsetForLeaderEpochRequestPartition]] = {}
-        asked = {
-            state.at: (state, state.moves, metadata.leader_epoch(state.at)) for state in states
-        }
-        for at, (state, _, epoch) in asked.items():
-            part = OffsetForLeaderEpochRequestPartition(
-                partition=at.partition,
-                current_leader_epoch=epoch,
-                leader_epoch=state.position_epoch,
+        epochs = {state.at: self._cluster.metadata.leader_epoch(state.at) for state in states}
+        asked = {state.at: (state, state.moves) for state in states}
+        try:
+            peer = await self._cluster.peer(leader)
+            if not _can_validate(peer):
+                for state in states:
+                    state.on_validated(epochs[state.at])
+                return
+            response: OffsetForLeaderEpochResponse = await peer.send(
+                _epoch_request(states, epochs), timeout_ms=self._cluster.request_timeout_ms
             )
-            topics.setdefault(at.topic, []).append(part)
-        request = OffsetForLeaderEpochRequest(
-            replica_id=-1,
-            topics=[
-                OffsetForLeaderEpochRequestTopic(topic=t, partitions=p) for t, p in topics.items()
-            ],
-        )
-        peer = await self._cluster.peer(leader)
-        response: OffsetForLeaderEpochResponse = await peer.send(
-            request, timeout_ms=self._cluster.request_timeout_ms
-        )
+        except (OSError, CorruptFrame):
+            self._cluster.mark_stale()
+            raise
         for topic in response.topics:
             for answer in topic.partitions:
-                state, moves, epoch = asked[TopicPartition(topic.topic, answer.partition)]
-                if state.moves == moves:
-                    self._on_validated(state, answer, epoch)
+                at = TopicPartition(topic.topic, answer.partition)
+                if at not in asked:
+                    continue
+                state, moves = asked[at]
+                if state.moves == moves and self._is_assigned(state):
+                    self._on_validated(state, answer, epochs[at])
 
     def _on_validated(
         self, state: PartitionState, answer: OffsetForLeaderEpochResponsePartition, epoch: int
     ) -> None:
-        if answer.error_code != ErrorCode.NONE:
+        code = ErrorCode.of(answer.error_code)
+        if code is not ErrorCode.NONE:
+            log.info("position not validated at=%s error=%s", state.at, code.name)
             self._cluster.mark_stale()
+            if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise KafkaError(code, f"{state.at}: {code.message}")
             return
-        state.needs_validation = False
-        state.validated_epoch = epoch
-        position = state.position
-        if position is None or not 0 <= answer.end_offset < position:
+        position, end = state.position, answer.end_offset
+        is_known = end >= 0 and answer.leader_epoch >= 0
+        if position is None or (is_known and end >= position):
+            state.on_validated(epoch)
             return
-        log.warning(
-            "log was truncated at=%s position=%d end=%d", state.at, position, answer.end_offset
-        )
+        log.warning("log was truncated at=%s position=%d end=%d", state.at, position, end)
         if self._reset is None:
-            state.needs_validation = True
             detail = (
-                f"the log of {state.at} was truncated to {answer.end_offset}, position {position}"
+                f"the log of {state.at} was truncated to {end if is_known else 'an unknown offset'}"
             )
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
-        state.seek(answer.end_offset, answer.leader_epoch)
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{detail}, position {position}")
+        if is_known:
+            state.seek(end, answer.leader_epoch)
+            state.on_validated(epoch)
+        else:
+            state.ask_reset(self._reset)
 
     def _is_assigned(self, state: PartitionState) -> bool:
         return self._subscription.partitions.get(state.at) is state
@@ -206,3 +219,27 @@ class Positions:
 
 def _needs_work(state: PartitionState) -> bool:
     return state.position is None or state.reset is not None or state.needs_validation
+
+
+def _can_validate(peer: Peer) -> bool:
+    """Tell whether the broker lets consumers ask (KIP-320); what cannot be asked is taken for valid."""
+    if not peer.supports(ApiKey.OFFSET_FOR_LEADER_EPOCH):
+        return False
+    return peer.version_of(ApiKey.OFFSET_FOR_LEADER_EPOCH) >= _CONSUMERS_VERSION
+
+
+def _epoch_request(
+    states: list[PartitionState], epochs: Mapping[TopicPartition, int]
+) -> OffsetForLeaderEpochRequest:
+    topics: dict[str, list[OffsetForLeaderEpochRequestPartition]] = {}
+    for state in states:
+        part = OffsetForLeaderEpochRequestPartition(
+            partition=state.at.partition,
+            current_leader_epoch=epochs[state.at],
+            leader_epoch=state.position_epoch,
+        )
+        topics.setdefault(state.at.topic, []).append(part)
+    return OffsetForLeaderEpochRequest(
+        replica_id=-1,
+        topics=[OffsetForLeaderEpochRequestTopic(topic=t, partitions=p) for t, p in topics.items()],
+    )

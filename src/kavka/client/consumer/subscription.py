@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
@@ -25,6 +25,19 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     metadata: str = ""
     leader_epoch: int = -1
+
+
+def as_offsets(
+    given: Mapping[TopicPartition, OffsetAndMetadata | int],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets to be committed. Raise ValueError for a negative one."""
+    offsets = {}
+    for at, where in given.items():
+        chosen = OffsetAndMetadata(where) if isinstance(where, int) else OffsetAndMetadata(*where)
+        if chosen.offset < 0:
+            raise ValueError(f"cannot commit the negative offset {chosen.offset} for {at}")
+        offsets[TopicPartition(*at)] = chosen
+    return offsets
 
 
 class ResetPolicy(Enum):
@@ -72,6 +85,8 @@ class PartitionState:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     preferred_replica: BrokerId | None = None
+    """The replica to read from instead of the leader (KIP-392), until loop time `preferred_until`."""
+    preferred_until: float = 0.0
     aborted: dict[int, None] = field(default_factory=dict)
     """Producers whose transaction is being skipped (read_committed)."""
 
@@ -86,12 +101,35 @@ class PartitionState:
         )
 
     def seek(self, offset: int, leader_epoch: int = -1) -> None:
-        """Go to an offset; what is buffered or under way is dropped."""
+        """Go to an offset; what is buffered or under way is dropped.
+
+        With the leader epoch of the record before it, the leader is asked first whether it has that one.
+        """
         self.position = offset
         self.position_epoch = leader_epoch
         self.fetch_position = offset
         self.reset = None
         self._drop()
+        self.needs_validation = leader_epoch >= 0
+
+    def on_leader(self, leader_epoch: int) -> None:
+        """Learn of the leader's epoch; a new leader's log may lack what was read of the old one's (KIP-320).
+
+        What is buffered is dropped: it may be what the new leader lacks.
+        """
+        if leader_epoch < 0 or leader_epoch == self.validated_epoch:
+            return
+        self.retry_at = 0.0
+        self.preferred_replica = None
+        if self.position is not None and self.position_epoch >= 0:
+            self.seek(self.position, self.position_epoch)
+        else:
+            self.validated_epoch = leader_epoch
+
+    def on_validated(self, leader_epoch: int) -> None:
+        """Learn that the leader of this epoch has all before the position."""
+        self.needs_validation = False
+        self.validated_epoch = leader_epoch
 
     def ask_reset(self, policy: ResetPolicy) -> None:
         """Have the position looked up."""
@@ -118,9 +156,15 @@ class Subscription:
         self.partitions: dict[TopicPartition, PartitionState] = {}
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Want topics; the group decides about partitions. Raise RuntimeError after `assign`."""
+        """Want topics; the group decides about partitions.
+
+        Raise RuntimeError after `assign`, ValueError for an empty name.
+        """
+        wanted = list(dict.fromkeys(topics))
+        if any(not name or name.isspace() for name in wanted):
+            raise ValueError("Topic collection to subscribe to cannot contain null or empty topic")
         self._set_mode(Mode.TOPICS)
-        self.topics = list(dict.fromkeys(topics))
+        self.topics = wanted
 
     def subscribe_pattern(self, pattern: str | re.Pattern[str]) -> None:
         """Want all topics whose whole name matches. Raise RuntimeError after `assign`, ValueError for a bad pattern."""

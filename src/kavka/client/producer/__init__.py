@@ -4,5 +4,16 @@ from kavka.client.producer.accumulator import BufferFull
 from kavka.client.producer.batch import RecordMetadata, RecordRange
 from kavka.client.producer.partitioner import murmur2
 from kavka.client.producer.producer import Producer
+from kavka.client.producer.records import ProducerRecord
+from kavka.client.producer.transaction_errors import AbortableError, FatalError
 
-__all__ = ["BufferFull", "Producer", "RecordMetadata", "RecordRange", "murmur2"]
+__all__ = [
+    "AbortableError",
+    "BufferFull",
+    "FatalError",
+    "Producer",
+    "ProducerRecord",
+    "RecordMetadata",
+    "RecordRange",
+    "murmur2",
+]

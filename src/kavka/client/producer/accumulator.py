@@ -123,6 +123,11 @@ class Accumulator:
             queue.append(batch)
         self.incomplete[batch] = None
 
+    def close_all(self) -> None:
+        """Let no batch take more records."""
+        for queue in self.queues.values():
+            self._close(queue[-1])
+
     def _close(self, batch: ProducerBatch) -> None:
         if not batch.is_closed:
             before = batch.reserved
@@ -134,11 +139,17 @@ class Accumulator:
         now_ms: int,
         leader: Callable[[TopicPartition], BrokerId | None],
         is_urgent: bool,
+        leader_epoch: Callable[[TopicPartition], int] = lambda at: -1,
     ) -> Ready:
-        """Return who can be sent to: partitions whose first batch is full, old enough or (`is_urgent`) wanted now."""
+        """Return who can be sent to: partitions whose first batch is full, old enough or (`is_urgent`) wanted now.
+
+        A repeat waits for its back-off, unless the partition has a newer leader than the one that was tried.
+        """
         found = Ready()
         for at, queue in self.queues.items():
             first = queue[0]
+            if first.attempts and leader_epoch(at) > first.leader_epoch >= 0:
+                first.retry_at_ms = min(first.retry_at_ms, now_ms)
             due_ms = self._due_ms(first, len(queue) > 1 or is_urgent)
             if due_ms > now_ms:
                 found.due_ms = due_ms if found.due_ms is None else min(found.due_ms, due_ms)

@@ -149,6 +149,8 @@ class ProducerBatch:
     watchers: list[Watcher] = field(default_factory=list)
     attempts: int = 0
     retry_at_ms: int = 0
+    leader_epoch: int = -1
+    """The leader epoch that was known when it was sent last: with a newer one, a repeat need not wait (KIP-951)."""
     producer_id: ProducerId = NO_PRODUCER_ID
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     base_sequence: int = NO_SEQUENCE
@@ -184,11 +186,18 @@ class ProducerBatch:
             self.is_closed = True
             self.room = -1
 
-    def encode(self, compression: Compression, level: int | None) -> bytes | bytearray:
+    def encode(
+        self, compression: Compression, level: int | None, transactional: bool = False
+    ) -> bytes | bytearray:
         """Return the record batch as it goes to the broker."""
         if self.columns is not None:
             encoded: bytes | bytearray = self.columns.encode(
-                compression, level, self.producer_id, self.producer_epoch, self.base_sequence
+                compression,
+                level,
+                self.producer_id,
+                self.producer_epoch,
+                self.base_sequence,
+                transactional,
             )
             return encoded
         return encode_records(
@@ -201,6 +210,7 @@ class ProducerBatch:
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=self.base_sequence,
+            transactional=transactional,
         )
 
     def complete(self, base_offset: Offset, log_append_time_ms: int) -> None:
@@ -273,6 +283,7 @@ class ProducerBatch:
         part.is_closed = True
         part.number = self.number
         part.attempts = self.attempts
+        part.leader_epoch = self.leader_epoch
         part.producer_id, part.producer_epoch = self.producer_id, self.producer_epoch
         part.sequence_was_reset = self.sequence_was_reset
         if self.base_sequence != NO_SEQUENCE:

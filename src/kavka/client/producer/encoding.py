@@ -24,6 +24,7 @@ def encode_records(
     producer_id: int,
     producer_epoch: int,
     base_sequence: int,
+    transactional: bool = False,
 ) -> bytearray:
     """Return a batch of magic 2 with base offset 0. `keys` None means no keys; `headers` is by index of the record."""
     count = len(values)
@@ -41,4 +42,5 @@ def encode_records(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
+        transactional=transactional,
     )

@@ -7,12 +7,8 @@ makes full batches. A user's callable gets (topic, key, value, count of partitio
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct
-
-Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
-"""What `partitioner.class` may be."""
 
 _MASK = 0xFFFFFFFF
 _FACTOR = 0x5BD1E995

@@ -14,6 +14,7 @@ from kavka.client.producer.batch import (
     RecordMetadata,
 )
 from kavka.client.producer.partitioner import RoundRobin, StickyChoice
+from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 
 LARGE_VALUE = 8192
@@ -62,6 +63,17 @@ class TopicBatches:
         self.available = metadata.available or [p.partition for p in metadata.partitions]
         self.updates = updates
 
+    def choose(self, partitioner: Any, key: bytes | None, value: bytes | None) -> int:
+        """Ask a partitioner of `partitioner.class`. Raise ValueError for a partition that does not exist."""
+        if partitioner == "roundrobin":
+            return self.round_robin.choose(self.available)
+        chosen = int(partitioner(self.name, key, value, self.count))
+        if not 0 <= chosen < self.count:
+            raise ValueError(
+                f"the partitioner chose {chosen} of {self.count} partitions of {self.name}"
+            )
+        return chosen
+
 
 def call_back(target: Any) -> Callable[[asyncio.Future[RecordMetadata]], None]:
     """Return a callback for a future that calls `target` as a record's callback is called."""
@@ -81,6 +93,15 @@ def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     for name, content in headers:
         size += 4 * len(name) + _HEADER_OVERHEAD + (0 if content is None else len(content))
     return size
+
+
+def too_large(size: int, most: int) -> KafkaError:
+    """Return the refusal of a record of `size` bytes."""
+    detail = (
+        f"The message is {size} bytes when serialized which is larger than {most}, "
+        "which is the value of the max.request.size configuration."
+    )
+    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
 
 
 def as_bytes(what: str, given: Any) -> bytes | None:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
 from kavka.client.cluster import Cluster
+from kavka.client.metadata import LeaderHint
 from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from kavka.client.producer.sequences import Sequences
+from kavka.client.producer.transaction import Transaction, aborted
 from kavka.errors import ErrorCode, KafkaError
-from kavka.ids import BrokerId, Offset, ProducerEpoch, ProducerId, TopicPartition
+from kavka.ids import BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition
 from kavka.net.peer import Peer
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
@@ -37,6 +39,7 @@ _ZSTD_VERSION = 7
 _BATCH_VERSION = 3
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+_LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _STALE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -63,6 +66,7 @@ class SenderSettings(NamedTuple):
     delivery_timeout_ms: int
     compression: Compression
     level: int | None
+    transactional_id: str | None = None
 
 
 class Sender:
@@ -75,6 +79,7 @@ class Sender:
         settings: SenderSettings,
         sequences: Sequences | None,
         on_done: Callable[[ProducerBatch, Exception | None], None],
+        transaction: Transaction | None = None,
     ) -> None:
         """Without `sequences` the producer is not idempotent. `on_done` is called once per batch, at its end."""
         self._cluster = cluster
@@ -82,6 +87,10 @@ class Sender:
         self._settings = settings
         self._sequences = sequences
         self._on_done = on_done
+        self._transaction = transaction
+        self.take_part: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
+        """Learns, in a transaction, which partitions have something to send."""
+        self._quiet: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
         self._is_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
@@ -93,14 +102,19 @@ class Sender:
         self._connecting: dict[BrokerId, asyncio.Task[None]] = {}
         self._initializing: asyncio.Task[None] | None = None
         self._must_mute = sequences is None and settings.max_in_flight == 1
-        self.is_urgent = False
-        """Whether to send without waiting for full batches: flushing, closing, or somebody waits for room."""
+        self._urgent = 0
+        cluster.when_updated(self.wake)
 
     def wake(self) -> None:
         """Look at the queues in the next turn of the loop."""
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._turn)
+
+    def hurry(self, change: int) -> None:
+        """Count those who wait for what is not sent yet: while there are any, batches need not be full."""
+        self._urgent += change
+        self.wake()
 
     async def close(self) -> None:
         """Stop; batches that are left are the caller's to fail."""
@@ -120,6 +134,24 @@ class Sender:
         for batch in list(self._accumulator.incomplete):
             self._give_up(batch, error, is_certain=False)
 
+    def drop_unsent(self, error: Exception) -> None:
+        """Fail the batches that are neither on the wire nor perhaps written."""
+        gone = self._transaction is not None and self._transaction.is_over
+        for batch in list(self._accumulator.incomplete):
+            is_fresh = batch.base_sequence == NO_SEQUENCE
+            if not batch.is_on_wire and (is_fresh or gone or self._is_hopeless(batch)):
+                self._give_up(batch, error, is_certain=False)
+
+    def _is_hopeless(self, batch: ProducerBatch) -> bool:
+        return self._sequences is not None and self._sequences.is_hopeless(batch)
+
+    async def quiet(self) -> None:
+        """Return when no request waits for its answer."""
+        while any(self._in_flight.values()):
+            answered: asyncio.Future[None] = self._loop.create_future()
+            self._quiet.append(answered)
+            await answered
+
     # Sending
 
     def _turn(self) -> None:
@@ -129,7 +161,12 @@ class Sender:
             self._timer = None
         now_ms = self._cluster.clock.tick_ms()
         self._expire(now_ms)
-        if self._sequences is not None:
+        if self._transaction is not None:
+            if self._transaction.has_failed:
+                self.drop_unsent(self._transaction.error or aborted())
+            else:
+                self.take_part(self._accumulator.queues)
+        elif self._sequences is not None:
             self._sequences.bump()
             if not self._sequences.has_producer and self._accumulator.incomplete:
                 self._initialize()
@@ -137,9 +174,11 @@ class Sender:
         self._send_ready(now_ms)
 
     def _send_ready(self, now_ms: int) -> None:
+        metadata = self._cluster.metadata
         while True:
-            metadata = self._cluster.metadata
-            ready = self._accumulator.ready(now_ms, metadata.leader, self.is_urgent)
+            ready = self._accumulator.ready(
+                now_ms, metadata.leader, self._urgent > 0, metadata.leader_epoch
+            )
             if ready.leaderless:
                 self._cluster.add_topics(ready.leaderless)
                 self._cluster.mark_stale()
@@ -162,6 +201,9 @@ class Sender:
         if not peer.is_writable:  # with acks=0 nothing else bounds what is queued for a slow broker
             peer.call_when_writable(self.wake)
             return False
+        if peer.throttled_s > 0:
+            self._look_again(peer.throttled_s * 1000)
+            return False
         if self._must_mute:
             partitions = [at for at in partitions if at not in self._muted]
         batches = self._accumulator.drain(
@@ -173,6 +215,8 @@ class Sender:
         return True
 
     def _may_drain(self, batch: ProducerBatch) -> bool:
+        if self._transaction is not None and not self._transaction.includes(batch.at):
+            return False
         return self._sequences is None or self._sequences.may_drain(batch)
 
     def _write(self, peer: Peer, broker_id: BrokerId, batches: list[ProducerBatch]) -> None:
@@ -219,8 +263,11 @@ class Sender:
         for batch in batches:
             if self._sequences is not None:
                 self._sequences.assign(batch)
+            batch.leader_epoch = self._cluster.metadata.leader_epoch(batch.at)
             try:
-                encoded = batch.encode(settings.compression, settings.level)
+                encoded = batch.encode(
+                    settings.compression, settings.level, self._transaction is not None
+                )
             except (ValueError, TypeError, OverflowError) as error:
                 batch.is_on_wire = False
                 self._give_up(batch, error, is_certain=True)
@@ -232,7 +279,10 @@ class Sender:
             taken.append(batch)
         data = [ProduceRequestTopic(name=t, partition_data=p) for t, p in topics.items()]
         request = ProduceRequest(
-            acks=settings.acks, timeout_ms=settings.request_timeout_ms, topic_data=data
+            transactional_id=settings.transactional_id,
+            acks=settings.acks,
+            timeout_ms=settings.request_timeout_ms,
+            topic_data=data,
         )
         return taken, request
 
@@ -242,6 +292,11 @@ class Sender:
         self, broker_id: BrokerId, batches: list[ProducerBatch], answer: asyncio.Future[Any]
     ) -> None:
         self._in_flight[broker_id] -= 1
+        if self._quiet:
+            for waiter in self._quiet:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._quiet.clear()
         if self._must_mute:
             for batch in batches:
                 self._muted.pop(batch.at, None)
@@ -258,6 +313,7 @@ class Sender:
             for topic in response.responses
             for part in topic.partition_responses
         }
+        self._learn_leaders(response, answers)
         for batch in batches:
             batch.is_on_wire = False
             part = answers.get(batch.at)
@@ -267,6 +323,20 @@ class Sender:
             else:
                 self._on_part(batch, part)
         self.wake()
+
+    def _learn_leaders(
+        self, response: ProduceResponse, answers: dict[TopicPartition, ProduceResponsePartition]
+    ) -> None:
+        hints = {
+            at: LeaderHint(
+                BrokerId(part.current_leader.leader_id),
+                LeaderEpoch(part.current_leader.leader_epoch),
+            )
+            for at, part in answers.items()
+            if part.error_code in _LEADER_MOVED and part.current_leader.leader_id >= 0
+        }
+        if hints:
+            self._cluster.learn_leaders(hints, response.node_endpoints)
 
     def _on_part(self, batch: ProducerBatch, part: ProduceResponsePartition) -> None:
         code = ErrorCode.of(part.error_code)

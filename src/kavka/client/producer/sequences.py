@@ -14,6 +14,9 @@ The first batch of a partition in an epoch goes alone. A broker that has no stat
 if the first batch met a broker that was not leader yet, and the second one the same broker a moment later, the second
 would be written, and the first never again.
 
+In a transaction no epoch is bumped here: a batch that is given up has the transaction aborted, and the coordinator
+gives the epoch in which all partitions start over. What is behind a hole is not repeated.
+
 An epoch is bumped here, without asking the broker, as the Java client does: epochs fence by being larger. Only
 when they run out is a new producer id asked for.
 """
@@ -68,8 +71,10 @@ class _Partition:
 class Sequences:
     """The producer id, its epoch, and the sequences of all partitions."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_transactional: bool = False) -> None:
         """Start without a producer id; nothing may be drained before `set_producer`."""
+        self._is_transactional = is_transactional
+        self._broken: set[TopicPartition] = set()  # partitions with a hole, of a transaction
         self.producer_id = NO_PRODUCER_ID
         self.epoch = ProducerEpoch(-1)
         self._partitions: dict[TopicPartition, _Partition] = {}
@@ -84,6 +89,16 @@ class Sequences:
         """Take what InitProducerId gave."""
         self.producer_id = producer_id
         self.epoch = epoch
+
+    def start_over(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
+        """Number all partitions from 0, with nothing on the wire: between transactions."""
+        self._partitions.clear()
+        self._broken.clear()
+        self.set_producer(producer_id, epoch)
+
+    def is_hopeless(self, batch: ProducerBatch) -> bool:
+        """Tell whether the batch lies behind a hole that stays."""
+        return batch.at in self._broken
 
     def may_drain(self, batch: ProducerBatch) -> bool:
         """Tell whether the batch, the first of its queue, may be written now."""
@@ -135,7 +150,9 @@ class Sequences:
         """Learn that the batch is given up. `is_certain` says that the broker has refused it."""
         state = self._partitions[batch.at]
         state.in_flight.remove(batch)
-        if is_certain:
+        if self._is_transactional:
+            self._broken.add(batch.at)
+        elif is_certain:
             self._to_bump[batch.at] = None
         else:
             state.unresolved = True
@@ -149,20 +166,37 @@ class Sequences:
 
     def may_repeat(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool:
         """Tell whether to send a refused batch again; this may ask for a new epoch."""
+        if self._is_transactional:
+            return self._may_repeat_in_transaction(batch, error, log_start_offset)
         state = self._partitions[batch.at]
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             expected = (state.last_acked + 1) & SEQUENCE_MASK if state.last_acked >= 0 else 0
-            ahead = (batch.base_sequence - expected) & SEQUENCE_MASK
-            if state.unresolved or not 0 < ahead < 1 << 30:
+            is_next = batch.base_sequence == expected
+            if state.unresolved or (is_next and not batch.sequence_was_reset):
                 self._to_bump[batch.at] = None  # the broker does not know what it had acknowledged
             return True  # otherwise an earlier batch failed and comes first
         if error is ErrorCode.UNKNOWN_PRODUCER_ID:
-            if not batch.sequence_was_reset or state.last_acked_offset < log_start_offset:
+            if log_start_offset < 0:
+                return True  # it was not said what is gone: the next answer may
+            if not batch.sequence_was_reset:
                 self._to_bump[batch.at] = None  # the records that the broker knew us by are deleted
             return True
         if error is ErrorCode.INVALID_PRODUCER_EPOCH:
             self._to_bump[batch.at] = None
             return True
+        return error.retriable
+
+    def _may_repeat_in_transaction(
+        self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int
+    ) -> bool:
+        if batch.at in self._broken:
+            return False
+        if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            state = self._partitions[batch.at]
+            expected = (state.last_acked + 1) & SEQUENCE_MASK if state.last_acked >= 0 else 0
+            return batch.base_sequence != expected  # else an earlier batch comes first
+        if error is ErrorCode.UNKNOWN_PRODUCER_ID:
+            return log_start_offset < 0
         return error.retriable
 
     def bump(self) -> None:

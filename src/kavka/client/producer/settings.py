@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 from kavka.client.config import Config
 from kavka.client.producer.sender import SenderSettings
+from kavka.client.producer.transacting import TransactionSettings
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.records.compression import Compression
 
 log = logging.getLogger(__name__)
+
+_TABLE_BATCH_BYTES = 256 * 1024
+"""Size of a table's batches unless `batch.size` is given: all rows are there, so small ones gain nothing."""
+
+
+class PlacingSettings(NamedTuple):
+    """What putting records into batches needs of the configuration."""
+
+    batch_bytes: int
+    table_batch_bytes: int
+    max_request_bytes: int
+    partitioner: Any
+    """A callable, `roundrobin`, or None for the default."""
+    ignores_keys: bool
+
+
+def placing_settings(config: Config) -> PlacingSettings:
+    """Return the part about partitions and sizes. Raise InvalidSetting."""
+    batch_bytes = config.integer("batch.size")
+    return PlacingSettings(
+        batch_bytes=batch_bytes,
+        table_batch_bytes=batch_bytes if "batch.size" in config.given else _TABLE_BATCH_BYTES,
+        max_request_bytes=config.integer("max.request.size"),
+        partitioner=partitioner_of(config),
+        ignores_keys=config.flag("partitioner.ignore.keys"),
+    )
 
 
 def partitioner_of(config: Config) -> Any:
@@ -47,12 +74,30 @@ def sender_settings(config: Config) -> SenderSettings:
         delivery_timeout_ms=delivery_timeout_ms,
         compression=compression,
         level=config.integer(level_name) if level_name in config.given else None,
+        transactional_id=config.optional_text("transactional.id") or None,
+    )
+
+
+def transaction_settings(config: Config) -> TransactionSettings | None:
+    """Return what transactions need, None for a producer without `transactional.id`."""
+    transactional_id = config.optional_text("transactional.id")
+    if not transactional_id:
+        return None
+    return TransactionSettings(
+        transactional_id=transactional_id,
+        timeout_ms=config.integer("transaction.timeout.ms"),
+        max_block_ms=config.integer("max.block.ms"),
+        retry_backoff_ms=config.integer("retry.backoff.ms"),
     )
 
 
 def is_idempotent(config: Config, settings: SenderSettings) -> bool:
     """Decide as the Java client: contradictions are refused if idempotence was asked for, else they turn it off."""
+    is_wanted = "enable.idempotence" in config.given or settings.transactional_id is not None
     if not config.flag("enable.idempotence"):
+        if settings.transactional_id is not None:
+            needed = "Cannot set a transactional.id without also enabling idempotence"
+            raise InvalidSetting("enable.idempotence", False, needed)
         return False
     refusals = {
         "retries": settings.retries == 0 and "Must be above 0 to use the idempotent producer",
@@ -62,7 +107,7 @@ def is_idempotent(config: Config, settings: SenderSettings) -> bool:
     }
     for name, reason in refusals.items():
         if reason:
-            if "enable.idempotence" in config.given:
+            if is_wanted:
                 raise InvalidSetting(name, config.thing(name), reason)
             log.info("idempotence turned off because of %s", name)
             return False

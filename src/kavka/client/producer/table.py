@@ -6,123 +6,109 @@ returns lacks the producer id and the sequences, which are written into it when 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from struct import Struct
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-from crc32c import crc32c
-
-from kavka.client.metadata import TopicMetadata
-from kavka.client.producer.batch import ProducerBatch
+from kavka.client.producer.batch import RECORD_OVERHEAD, ProducerBatch
 from kavka.client.producer.partitioner import positive_hash
+from kavka.client.producer.records import too_large
+from kavka.client.producer.sealed import SealedRecords
 from kavka.ids import TopicPartition
 from kavka.wire.records.arrow import batches_from_arrow
-from kavka.wire.records.columns import decode_columns, encode_columns
 from kavka.wire.records.compression import Compression
-from kavka.wire.records.header import CRC_START, read_header
-
-_PRODUCER = Struct(">qhi")
-_PRODUCER_POSITION = 43
+from kavka.wire.records.header import read_header
 
 
-class SealedRecords:
-    """An encoded batch whose producer is not known yet."""
+class RowPartitions(NamedTuple):
+    """How a row gets its partition: `fixed`, else its column `partition`, `choose`, its key, and last `sticky`."""
 
-    __slots__ = ("_batch", "_compression", "_count", "_level")
-
-    def __init__(
-        self, batch: bytearray, count: int, compression: Compression, level: int | None
-    ) -> None:
-        """Keep `count` records that are encoded and, with a codec, compressed."""
-        self._batch = batch
-        self._count = count
-        self._compression = compression
-        self._level = level
-
-    def __len__(self) -> int:
-        """Return how many records there are."""
-        return self._count
-
-    def encode(
-        self,
-        compression: Compression,
-        level: int | None,
-        producer_id: int,
-        producer_epoch: int,
-        base_sequence: int,
-    ) -> bytearray:
-        """Return the batch with the producer's fields and a new checksum."""
-        batch = bytearray(self._batch)
-        _PRODUCER.pack_into(batch, _PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
-        crc = crc32c(memoryview(batch)[CRC_START:])
-        batch[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
-        return batch
-
-    def timestamp(self, index: int) -> int:
-        """Return the timestamp of a record."""
-        columns = decode_columns(self._batch)
-        return int(memoryview(columns.timestamps).cast("B").cast("q")[index])
-
-    def slice(self, start: int, end: int) -> SealedRecords:
-        """Return some of the records as a batch of their own."""
-        columns = decode_columns(self._batch)
-        batch = encode_columns(
-            columns, start, end - start, compression=self._compression, level=self._level
-        )
-        return SealedRecords(batch, end - start, self._compression, self._level)
+    partitions: int
+    """Of the topic."""
+    fixed: int | None
+    sticky: int
+    uses_keys: bool
+    choose: Callable[[bytes | None, bytes | None], int] | None
+    """A partitioner of (key, value), called row by row."""
 
 
 def batches_of_table(
     table: Any,
-    metadata: TopicMetadata,
-    partition: int | None,
-    sticky: int,
+    topic: str,
+    how: RowPartitions,
     *,
     batch_bytes: int,
+    max_request_bytes: int,
     now_ms: int,
     compression: Compression,
     level: int | None,
 ) -> Iterator[ProducerBatch]:
     """Yield closed batches for the rows, in their order within each partition.
 
-    A row's partition is `partition`, else its column `partition`, else that of its key, else `sticky`. Raise
-    ValueError for columns of other types and for partitions that do not exist.
+    Raise ValueError for columns of other types and for partitions that do not exist; KafkaError MESSAGE_TOO_LARGE
+    for a row above `max_request_bytes`, before anything is yielded where key and value alone are too large.
     """
-    for number, rows in _by_partition(table, len(metadata.partitions), partition, sticky):
-        at = TopicPartition(metadata.name, number)
-        encoded = batches_from_arrow(
-            rows, now_ms, max_bytes=batch_bytes, compression=compression, level=level
-        )
-        for one in encoded:
-            records = SealedRecords(one.batch, one.row_count, compression, level)
-            size = read_header(one.batch).size
-            yield ProducerBatch(at, 0, -1, size, columns=records, is_closed=True)
-
-
-def _by_partition(
-    table: Any, count: int, partition: int | None, sticky: int
-) -> Iterator[tuple[int, Any]]:
-    """Yield (partition, its rows)."""
     import pyarrow as pa
 
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if not isinstance(table, pa.Table):
         raise TypeError(f"not an Arrow table or record batch: {type(table).__name__}")
-    told, keys = _filled(table, "partition"), _filled(table, "key")
-    if partition is not None or (told is None and keys is None):
-        partition = sticky if partition is None else partition
-        _check(partition, count)
-        yield partition, table
+    _check_rows(table, max_request_bytes)
+    most = min(batch_bytes, max_request_bytes)
+    for number, rows in _by_partition(table, how):
+        at = TopicPartition(topic, number)
+        encoded = batches_from_arrow(
+            rows, now_ms, max_bytes=most, compression=compression, level=level
+        )
+        for one in encoded:
+            size = read_header(one.batch).size
+            if one.row_count == 1 and size > max_request_bytes:
+                raise too_large(size, max_request_bytes)
+            records = SealedRecords(one.batch, one.row_count, compression, level)
+            yield ProducerBatch(at, 0, -1, size, columns=records, is_closed=True)
+
+
+def _check_rows(table: Any, max_request_bytes: int) -> None:
+    """Refuse a table with a row that is too large; small tables are not looked into."""
+    if table.nbytes + RECORD_OVERHEAD <= max_request_bytes:
         return
+    import pyarrow as pa
+    import pyarrow.compute as pc  # slow to import
+
+    sizes = None
+    for name in ("key", "value"):
+        column = _filled(table, name)
+        if column is not None:
+            lengths = pc.fill_null(pc.binary_length(column), 0).cast(pa.int64())
+            sizes = lengths if sizes is None else pc.add(sizes, lengths)
+    largest = 0 if sizes is None else pc.max(sizes).as_py() or 0
+    if largest + RECORD_OVERHEAD > max_request_bytes:
+        raise too_large(largest + RECORD_OVERHEAD, max_request_bytes)
+
+
+def _by_partition(table: Any, how: RowPartitions) -> Iterator[tuple[int, Any]]:
+    """Yield (partition, its rows)."""
+    told = _filled(table, "partition")
+    keys = _filled(table, "key") if how.uses_keys else None
+    chosen = how.choose
+    fixed = how.fixed
+    if fixed is not None or (told is None and keys is None and chosen is None):
+        fixed = how.sticky if fixed is None else fixed
+        _check(fixed, how.partitions)
+        yield fixed, table
+        return
+    import pyarrow as pa
     import pyarrow.compute as pc  # slow to import, and not needed for one partition
 
     choices = [] if told is None else [told.cast(pa.int64())]
-    if keys is not None and (told is None or told.null_count):
-        choices.append(_partitions_of_keys(pa, keys, count))
-    numbers = pc.coalesce(*choices, pa.scalar(sticky, pa.int64()))
+    if told is None or told.null_count:
+        if chosen is not None:
+            choices.append(_chosen(pa, table, told, chosen))
+        elif keys is not None:
+            choices.append(_partitions_of_keys(pa, keys, how.partitions))
+    numbers = pc.coalesce(*choices, pa.scalar(how.sticky, pa.int64()))
     for number in sorted(pc.unique(numbers).to_pylist()):
-        _check(number, count)
+        _check(number, how.partitions)
         yield number, table.filter(pc.equal(numbers, number))
 
 
@@ -131,6 +117,25 @@ def _filled(table: Any, name: str) -> Any:
     if name not in table.schema.names or table.column(name).null_count == table.num_rows:
         return None
     return table.column(name)
+
+
+def _chosen(
+    pa: Any, table: Any, told: Any, choose: Callable[[bytes | None, bytes | None], int]
+) -> Any:
+    """Ask the partitioner about each row that does not say its partition."""
+    asked = [True] * table.num_rows if told is None else told.is_null().to_pylist()
+    keys, values = _bytes_of(table, "key"), _bytes_of(table, "value")
+    numbers = [
+        choose(keys[row], values[row]) if is_asked else None for row, is_asked in enumerate(asked)
+    ]
+    return pa.chunked_array([pa.array(numbers, pa.int64())])
+
+
+def _bytes_of(table: Any, name: str) -> list[bytes | None]:
+    column = _filled(table, name)
+    if column is None:
+        return [None] * table.num_rows
+    return [item.encode() if isinstance(item, str) else item for item in column.to_pylist()]
 
 
 def _partitions_of_keys(pa: Any, keys: Any, count: int) -> Any:

@@ -154,15 +154,32 @@ class CommitOffsets:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitOffsetsInTransaction:
+    """TxnOffsetCommit. Below version 3 the member id is empty and the generation -1, which checks nothing (KIP-447)."""
+
+    token: Token
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    offsets: tuple[OffsetToCommit, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CommitReply:
-    """The answer to a commit, in the order of the request."""
+    """The answer to a commit, inside a transaction or not, in the order of the request."""
 
     partitions: tuple[tuple[str, int, ErrorCode], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FetchOffsets:
-    """OffsetFetch of one group. `partitions` None asks for all that the group has."""
+    """OffsetFetch of one group. `partitions` None asks for all that the group has.
+
+    `require_stable`: a partition with a commit that is not decided yet is UNSTABLE_OFFSET_COMMIT (KIP-447).
+    """
 
     token: Token
     group_id: str
@@ -252,7 +269,15 @@ class ListedGroup:
 
 
 Request = (
-    Join | Sync | Heartbeat | Leave | CommitOffsets | FetchOffsets | DeleteOffsets | DeleteGroup
+    Join
+    | Sync
+    | Heartbeat
+    | Leave
+    | CommitOffsets
+    | CommitOffsetsInTransaction
+    | FetchOffsets
+    | DeleteOffsets
+    | DeleteGroup
 )
 Event = Request | DeleteTopicsOffsets
 Reply = (

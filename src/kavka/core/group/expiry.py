@@ -8,13 +8,13 @@ An offset outlives its retention while the group uses it:
     any other                                      never
 
 An explicit expire timestamp (OffsetCommit 2 to 4) counts in place of the retention, under the same conditions. An
-empty group with nothing left is deleted.
+offset that an open transaction commits anew is kept. An empty group with nothing left is deleted.
 """
 
 from __future__ import annotations
 
 from kavka.core.group.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
-from kavka.core.group.offsets import bury
+from kavka.core.group.offsets import bury, known_keys
 from kavka.core.group.records import CommittedOffset, GroupRecord
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
@@ -25,8 +25,9 @@ def expire(group: Group, step: Step) -> bool:
     if group.state is GroupState.DEAD:
         return False
     expired = [key for key, value in group.offsets.items() if _is_expired(group, key, value, step)]
-    is_used = group.pending_commits or group.pending_members or len(expired) < len(group.offsets)
-    if group.state is GroupState.EMPTY and not is_used:
+    is_used = group.pending_commits or group.pending_members or group.undecided
+    has_expired = len(expired) == len(group.offsets)
+    if group.state is GroupState.EMPTY and has_expired and not is_used:
         return bury_group(group, step)
     for key in expired:
         bury(group, key, step)
@@ -34,7 +35,7 @@ def expire(group: Group, step: Step) -> bool:
 
 
 def _is_expired(group: Group, key: tuple[str, int], value: CommittedOffset, step: Step) -> bool:
-    if key in group.pending_commits:
+    if key in group.pending_commits or key in group.undecided:
         return False
     since_ms = value.commit_timestamp_ms
     if group.protocol_type is not None:
@@ -67,8 +68,7 @@ def bury_group(group: Group, step: Step) -> bool:
     """Write the tombstones of all that the group has; tell whether there was nothing to write."""
     group.pending_members.clear()
     group.move_to(GroupState.DEAD, step.now_ms)
-    keys = dict.fromkeys([*group.offsets, *group.pending_commits])
-    for topic_partition in keys:
+    for topic_partition in known_keys(group):
         bury(group, topic_partition, step)
     if group.stored is not None or group.pending_stores:
         step.records.append(GroupRecord(group.group_id, None))

@@ -7,8 +7,8 @@ COMPLETING_REBALANCE     joined; waits for the leader's assignment    STABLE (it
 STABLE                   everybody has, or may ask for, its part      PREPARING_REBALANCE (join, leave, expiry)
 DEAD                     its tombstones are being written             EMPTY (they were refused), or gone
 
-Everything here but `stored` and `offsets` is soft: it is not in the log and is lost with the coordinator, whose
-successor takes up the last stored generation.
+Everything here but `stored`, `offsets` and `undecided` is soft: it is not in the log and is lost with the
+coordinator, whose successor takes up the last stored generation.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Member:
 
 
 class Group:
-    """A group. Methods change soft state only; `stored` and `offsets` belong to the shard's `apply`."""
+    """A group. Methods change soft state only; the hard one belongs to the shard's `apply`."""
 
     def __init__(self, group_id: str) -> None:
         """Begin empty and never stored."""
@@ -112,6 +112,9 @@ class Group:
         # Hard state
         self.stored: StoredGroup | None = None
         self.offsets: dict[tuple[str, int], CommittedOffset] = {}
+        # Commits inside open transactions, by partition and producer id, the oldest first. None: something newer was
+        # committed since, so that this one will never count; the partition is not stable all the same.
+        self.undecided: dict[tuple[str, int], dict[int, CommittedOffset | None]] = {}
         # Soft state
         self.state = GroupState.EMPTY
         self.state_timestamp_ms = -1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kavka.core.group.events import (
     CommitOffsets,
+    CommitOffsetsInTransaction,
     CommitReply,
     DeleteOffsets,
     DeleteOffsetsReply,
@@ -33,10 +34,8 @@ def commit(group: Group, event: CommitOffsets, step: Step) -> None:
         step.renew_session(group.members[event.member_id])
     results: list[tuple[str, int, ErrorCode]] = []
     for offset in event.offsets:
-        error = ErrorCode.NONE
-        if len(offset.metadata.encode()) > step.settings.offset_metadata_max_bytes:
-            error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-        else:
+        error = check_metadata(offset, step)
+        if error is ErrorCode.NONE:
             _write(group, offset, event.retention_time_ms, step)
         results.append((offset.topic, offset.partition, error))
     step.answer(event.token, CommitReply(tuple(results)))
@@ -46,6 +45,8 @@ def check_commit(group: Group, event: CommitOffsets) -> ErrorCode:
     """Judge who commits."""
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if event.generation_id < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE  # from an administrator, whatever member it names
     if event.generation_id >= 0 or event.member_id or event.group_instance_id is not None:
         error = group.check_member(event.member_id, event.group_instance_id)
         if error is not ErrorCode.NONE:
@@ -55,10 +56,23 @@ def check_commit(group: Group, event: CommitOffsets) -> ErrorCode:
         if group.state is GroupState.COMPLETING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
-    return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def refused_commit(event: CommitOffsets, error: ErrorCode) -> CommitReply:
+def check_metadata(offset: OffsetToCommit, step: Step) -> ErrorCode:
+    """Judge what the committer adds in its own words."""
+    is_long = _utf16_length(offset.metadata) > step.settings.offset_metadata_max_bytes
+    return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_long else ErrorCode.NONE
+
+
+def _utf16_length(text: str) -> int:
+    """Return the length as Java counts it: `offset.metadata.max.bytes` does not count bytes."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def refused_commit(
+    event: CommitOffsets | CommitOffsetsInTransaction, error: ErrorCode
+) -> CommitReply:
     """Return the answer that refuses every partition of a commit."""
     return CommitReply(tuple((o.topic, o.partition, error) for o in event.offsets))
 
@@ -73,8 +87,13 @@ def _write(group: Group, offset: OffsetToCommit, retention_time_ms: int, step: S
         None if retention_time_ms < 0 else now_ms + retention_time_ms,
     )
     key = (offset.topic, offset.partition)
-    group.pending_commits[key] = group.pending_commits.get(key, 0) + 1
+    commit_begun(group, key)
     step.records.append(OffsetRecord(group.group_id, *key, value))
+
+
+def commit_begun(group: Group, key: tuple[str, int]) -> None:
+    """Note that a commit is on its way to the log."""
+    group.pending_commits[key] = group.pending_commits.get(key, 0) + 1
 
 
 def commit_finished(group: Group, key: tuple[str, int]) -> None:
@@ -88,12 +107,22 @@ def commit_finished(group: Group, key: tuple[str, int]) -> None:
 
 def fetch(group: Group | None, event: FetchOffsets) -> FetchOffsetsReply:
     """Return committed offsets; an unknown group has committed nothing."""
-    offsets = group.offsets if group is not None and group.state is not GroupState.DEAD else {}
+    is_known = group is not None and group.state is not GroupState.DEAD
+    offsets = group.offsets if group is not None and is_known else {}
     keys = tuple(offsets) if event.partitions is None else event.partitions
-    return FetchOffsetsReply(
-        ErrorCode.NONE,
-        tuple((*key, offsets.get(key, NOTHING_COMMITTED), ErrorCode.NONE) for key in keys),
-    )
+    rows = [(*key, offsets.get(key, NOTHING_COMMITTED), ErrorCode.NONE) for key in keys]
+    if event.require_stable and group is not None and is_known:
+        unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
+        rows = [
+            (t, p, NOTHING_COMMITTED, unstable) if _is_unstable(group, (t, p)) else (t, p, v, e)
+            for t, p, v, e in rows
+        ]
+    return FetchOffsetsReply(ErrorCode.NONE, tuple(rows))
+
+
+def _is_unstable(group: Group, key: tuple[str, int]) -> bool:
+    """Tell whether a commit of the partition is on its way to the log, or in an open transaction."""
+    return key in group.pending_commits or key in group.undecided
 
 
 def delete(group: Group | None, event: DeleteOffsets, step: Step) -> None:
@@ -115,6 +144,11 @@ def delete(group: Group | None, event: DeleteOffsets, step: Step) -> None:
 
 
 def bury(group: Group, key: tuple[str, int], step: Step) -> None:
-    """Write the tombstone of an offset that is committed, or about to be."""
-    if key in group.offsets or key in group.pending_commits:
+    """Write the tombstone of an offset that is committed, or about to be, perhaps by an open transaction."""
+    if key in group.offsets or _is_unstable(group, key):
         step.records.append(OffsetRecord(group.group_id, *key, None))
+
+
+def known_keys(group: Group) -> list[tuple[str, int]]:
+    """Return the partitions that have an offset, or are about to have one."""
+    return list(dict.fromkeys([*group.offsets, *group.pending_commits, *group.undecided]))

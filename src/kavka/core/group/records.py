@@ -1,6 +1,7 @@
 """What a shard keeps in its log: per group its last generation, per group and partition the committed offset.
 
-Pure values; `kavka.wire.stored.offsets` has their bytes. A record whose value is None is a tombstone.
+Pure values; `kavka.wire.stored.offsets` has their bytes. A record whose value is None is a tombstone. Commits inside a
+transaction stand in transactional batches of their producer, and the end of the transaction is a control batch.
 """
 
 from __future__ import annotations
@@ -64,4 +65,24 @@ class OffsetRecord:
     value: CommittedOffset | None
 
 
-Record = GroupRecord | OffsetRecord
+@dataclass(frozen=True, slots=True)
+class PendingOffsetRecord:
+    """A commit inside a producer's transaction, or its end there: it counts once the transaction is committed."""
+
+    group_id: str
+    topic: str
+    partition: int
+    value: CommittedOffset | None
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnd:
+    """The marker of a producer's transaction, which holds for all groups of the shard."""
+
+    producer_id: int
+    committed: bool
+
+
+Record = GroupRecord | OffsetRecord | PendingOffsetRecord | TransactionEnd

@@ -5,7 +5,7 @@ requests are refused with COORDINATOR_LOAD_IN_PROGRESS, but for heartbeats (answ
 for nothing) and syncs (REBALANCE_IN_PROGRESS). When the partition moves away the shell calls `resign` and drops
 the machine.
 
-Hard state: `stored` and `offsets` of each group, nothing else.
+Hard state: `stored`, `offsets` and `undecided` of each group, nothing else.
 """
 
 from __future__ import annotations
@@ -14,9 +14,18 @@ from collections import deque
 from collections.abc import Collection
 from heapq import heappop, heappush
 
-from kavka.core.group import describe, expiry, loading, membership, offsets, rebalance
+from kavka.core.group import (
+    describe,
+    expiry,
+    loading,
+    membership,
+    offsets,
+    rebalance,
+    transactions,
+)
 from kavka.core.group.events import (
     CommitOffsets,
+    CommitOffsetsInTransaction,
     CommitReply,
     DeleteGroup,
     DeleteGroupReply,
@@ -41,13 +50,28 @@ from kavka.core.group.events import (
 )
 from kavka.core.group.group import Group, GroupState
 from kavka.core.group.join import join, refuse, take_back_replacement
-from kavka.core.group.records import CommittedOffset, GroupRecord, OffsetRecord, Record, StoredGroup
+from kavka.core.group.records import (
+    CommittedOffset,
+    GroupRecord,
+    OffsetRecord,
+    PendingOffsetRecord,
+    Record,
+    StoredGroup,
+    TransactionEnd,
+)
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.step import GroupDecision, Step
 from kavka.core.group.sync import answer_late_syncs, assignment_refused, assignment_stored, sync
 from kavka.errors import ErrorCode
 
-Durable = dict[str, tuple[StoredGroup | None, dict[tuple[str, int], CommittedOffset]]]
+Durable = dict[
+    str,
+    tuple[
+        StoredGroup | None,
+        dict[tuple[str, int], CommittedOffset],
+        dict[tuple[str, int], list[tuple[int, CommittedOffset | None]]],
+    ],
+]
 
 _AT_ONCE_MS = -(2**62)
 _GROUPS_PER_CHECK = 200  # one tick of the retention check looks at no more than these
@@ -82,6 +106,8 @@ class GroupShard:
             deque()
         )  # groups to look through for deleted topics
         self._deleted_topics: dict[str, None] = {}  # while loading
+        # Producer id -> groups that it has committed for since its last marker.
+        self._in_transaction: dict[int, dict[str, None]] = {}
 
     # The contract
 
@@ -103,6 +129,8 @@ class GroupShard:
                 self._leave(event, step)
             case CommitOffsets():
                 self._commit(event, step)
+            case CommitOffsetsInTransaction():
+                self._commit_in_transaction(event, step)
             case FetchOffsets():
                 step.answer(event.token, offsets.fetch(self._groups.get(event.group_id), event))
             case DeleteOffsets():
@@ -118,12 +146,18 @@ class GroupShard:
                 self._apply_offset(record)
             case GroupRecord():
                 self._apply_group(record)
+            case PendingOffsetRecord():
+                self._apply_pending_offset(record)
+            case TransactionEnd():
+                self._end_transaction(record)
 
     def failed(self, decision: GroupDecision, error: ErrorCode, now_ms: int) -> GroupDecision:
         """Take back what was waiting for the refused records, and tell those who wait."""
         step = Step(now_ms, self.settings)
         touched: dict[str, Group] = {}
         for record in decision.records:
+            if isinstance(record, TransactionEnd):
+                continue  # it is in the log, and is applied when it is committed
             group = self._groups.get(record.group_id)
             if group is not None:
                 touched[record.group_id] = group
@@ -195,6 +229,7 @@ class GroupShard:
         self._timers.clear()
         self._to_check.clear()
         self._to_bury.clear()
+        self._in_transaction.clear()
         self._next_retention_check_ms = None
         self.is_loading = True
         return step.decision()
@@ -206,6 +241,11 @@ class GroupShard:
         if self.is_loading:
             return DescribedGroup(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, group_id)
         return describe.describe(group_id, self._groups.get(group_id))
+
+    @property
+    def offset_count(self) -> int:
+        """How many committed offsets there are, over all groups."""
+        return sum(len(group.offsets) for group in self._groups.values())
 
     def list(
         self, states: Collection[str] = (), types: Collection[str] = ()
@@ -222,9 +262,13 @@ class GroupShard:
     def durable(self) -> Durable:
         """Return the hard state: what any replay of the same records must give."""
         return {
-            group_id: (group.stored, dict(group.offsets))
+            group_id: (
+                group.stored,
+                dict(group.offsets),
+                {key: list(rows.items()) for key, rows in group.undecided.items()},
+            )
             for group_id, group in sorted(self._groups.items())
-            if group.stored is not None or group.offsets
+            if group.stored is not None or group.offsets or group.undecided
         }
 
     def check(self) -> None:
@@ -294,6 +338,14 @@ class GroupShard:
         offsets.commit(group, event, step)
         self._settle(group, step)
 
+    def _commit_in_transaction(self, event: CommitOffsetsInTransaction, step: Step) -> None:
+        if not event.group_id:
+            refusal = offsets.refused_commit(event, ErrorCode.INVALID_GROUP_ID)
+            step.answer(event.token, refusal)
+            return
+        group = self._groups.get(event.group_id) or self._make(event.group_id)
+        transactions.commit(group, event, step)
+
     def _delete_offsets(self, event: DeleteOffsets, step: Step) -> None:
         if not event.group_id:
             step.answer(event.token, DeleteOffsetsReply(ErrorCode.INVALID_GROUP_ID))
@@ -315,7 +367,7 @@ class GroupShard:
             group = self._groups.get(group_id)
             if group is None:
                 continue
-            for key in dict.fromkeys([*group.offsets, *group.pending_commits]):
+            for key in offsets.known_keys(group):
                 if key[0] in topics:
                     offsets.bury(group, key, step)
             if step.records:
@@ -346,9 +398,23 @@ class GroupShard:
             group = group or self._make(record.group_id)
             group.offsets[key] = record.value
             offsets.commit_finished(group, key)
+            transactions.overtaken(group, key)
         elif group is not None:
             group.offsets.pop(key, None)
+            group.undecided.pop(key, None)
             self._forget_if_buried(group)
+
+    def _apply_pending_offset(self, record: PendingOffsetRecord) -> None:
+        group = self._groups.get(record.group_id) or self._make(record.group_id)
+        transactions.appended(group, record)
+        self._in_transaction.setdefault(record.producer_id, {})[record.group_id] = None
+
+    def _end_transaction(self, record: TransactionEnd) -> None:
+        for group_id in self._in_transaction.pop(record.producer_id, ()):
+            group = self._groups.get(group_id)
+            if group is not None:
+                transactions.ended(group, record.producer_id, committed=record.committed)
+                self._forget_if_buried(group)
 
     def _apply_group(self, record: GroupRecord) -> None:
         group = self._groups.get(record.group_id)
@@ -369,7 +435,8 @@ class GroupShard:
 
     def _forget_if_buried(self, group: Group) -> None:
         is_going = self.is_loading or group.state is GroupState.DEAD
-        if is_going and group.stored is None and not group.offsets and not group.pending_commits:
+        has_offsets = group.offsets or group.undecided or group.pending_commits
+        if is_going and group.stored is None and not has_offsets:
             del self._groups[group.group_id]
 
     # Timers
@@ -431,11 +498,16 @@ def _do_due(group: Group, step: Step) -> None:
         step.wake(deadline)
 
 
-def _take_back(group: Group, record: Record, error: ErrorCode, step: Step) -> None:
+def _take_back(
+    group: Group,
+    record: GroupRecord | OffsetRecord | PendingOffsetRecord,
+    error: ErrorCode,
+    step: Step,
+) -> None:
     match record:
         case OffsetRecord(value=None) | GroupRecord(value=None):
             expiry.burial_refused(group, step)
-        case OffsetRecord():
+        case OffsetRecord() | PendingOffsetRecord():
             offsets.commit_finished(group, (record.topic, record.partition))
         case GroupRecord(value=StoredGroup() as stored):
             group.pending_stores = max(0, group.pending_stores - 1)
@@ -500,7 +572,7 @@ def _answer_while_loading(event: Request, step: Step) -> None:
             step.answer(event.token, HeartbeatReply(ErrorCode.NONE))
         case Leave():
             step.answer(event.token, LeaveReply(loading_error))
-        case CommitOffsets():
+        case CommitOffsets() | CommitOffsetsInTransaction():
             step.answer(event.token, offsets.refused_commit(event, loading_error))
         case FetchOffsets():
             step.answer(event.token, FetchOffsetsReply(loading_error))

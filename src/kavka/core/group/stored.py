@@ -6,9 +6,11 @@ from kavka.core.group.records import (
     CommittedOffset,
     GroupRecord,
     OffsetRecord,
+    PendingOffsetRecord,
     Record,
     StoredGroup,
     StoredMember,
+    TransactionEnd,
 )
 from kavka.doors import Buffer
 from kavka.wire.stored.offsets import (
@@ -25,9 +27,9 @@ from kavka.wire.stored.offsets import (
 
 
 def to_bytes(record: Record) -> tuple[bytes, bytes | None]:
-    """Return key and value as they go into the log; None is a tombstone."""
+    """Return key and value as they go into the log; None is a tombstone. The end of a transaction has neither."""
     match record:
-        case OffsetRecord():
+        case OffsetRecord() | PendingOffsetRecord():
             key = encode_key(
                 OffsetCommitKey(
                     group=record.group_id, topic=record.topic, partition=record.partition
@@ -37,9 +39,11 @@ def to_bytes(record: Record) -> tuple[bytes, bytes | None]:
         case GroupRecord():
             key = encode_key(GroupMetadataKey(group=record.group_id))
             return key, None if record.value is None else encode_value(_group_value(record.value))
+        case TransactionEnd():
+            raise AssertionError("the end of a transaction is written as a control batch")
 
 
-def from_bytes(key: Buffer, value: Buffer | None) -> Record | None:
+def from_bytes(key: Buffer, value: Buffer | None) -> GroupRecord | OffsetRecord | None:
     """Return the record; None for kinds that a classic coordinator skips. Raise CorruptFrame."""
     decoded = decode_key(key)
     match decoded:

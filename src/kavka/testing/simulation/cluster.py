@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from kavka.broker.broker import Broker
+from kavka.broker.identity import IdentityError
+from kavka.registry.interface import Registry
 from kavka.testing.simulation.chance import stream
 from kavka.testing.simulation.host import SimHost
 from kavka.testing.simulation.world import Node, World
@@ -13,13 +16,22 @@ from kavka.testing.simulation.world import Node, World
 class BrokerNode:
     """A node whose program is a broker."""
 
-    def __init__(self, world: World, name: str, settings: dict[str, str]) -> None:
-        """Make the node; `keep_running` starts the broker."""
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        settings: dict[str, str],
+        registry: Callable[[str, SimHost], Registry | None] | None = None,
+    ) -> None:
+        """Make the node; `keep_running` starts the broker. `registry` gives each process a session."""
         self.node: Node = world.node(name)
         self.keeps_running = True
         self.is_serving = False
         self.down_s = (0.05, 3.0)
+        self.broker: Broker | None = None
+        """The broker of the running process, or of the last one."""
         self._world = world
+        self._registry = registry
         self._settings = settings
         self._source = stream(world.seed, f"keeper of {name}")
         self._stop = asyncio.Event()
@@ -39,13 +51,17 @@ class BrokerNode:
         self._world.story.tell(self.node.name, "is asked to stop")
         self._stop.set()
 
+    def _session(self, host: SimHost) -> Registry | None:
+        """Return a session with a registry that the settings do not name."""
+        return None if self._registry is None else self._registry(self.node.name, host)
+
     async def _serve(self, host: SimHost) -> None:
         stop = self._stop = asyncio.Event()
-        broker = Broker(self._settings, host)
+        broker = self.broker = Broker(self._settings, host, self._session(host))
         broker.failed.add_done_callback(lambda _: stop.set())
         try:
             endpoints = await broker.start()
-        except OSError as error:
+        except (OSError, IdentityError) as error:
             self._world.story.tell(self.node.name, f"cannot start: {error}")
             host.process.may_leave_tasks = True
             return

@@ -114,6 +114,11 @@ class SimDisk:
         self.count_used()
         return lost
 
+    def content(self, path: str) -> bytearray | None:
+        """Return what a file holds in the page cache, for who looks from outside; None when there is none."""
+        inode = self.names.get(path)
+        return None if inode is None else inode.cached
+
     def cool(self) -> None:
         """Let everything fall out of the page cache that is not dirty."""
         for inode in self.names.values():
@@ -281,6 +286,10 @@ class DiskDoor:
         self._existing(_normal(path))
         capacity = self._disk.faults.capacity_bytes
         return capacity, max(0, capacity - self._disk.used_bytes)
+
+    def open_files_limit(self) -> int:
+        """Return a limit that nobody reaches."""
+        return 1 << 20
 
     def stall(self) -> None:
         """Let the process wait for a write that blocks."""

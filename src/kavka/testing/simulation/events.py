@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kavka.ids import TopicPartition
+from kavka.ids import TopicId, TopicPartition
+from kavka.wire.stored.znodes import StateNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class WatermarkSeen:
     reader: str
     partition: TopicPartition
     high_watermark: int
+    leader_epoch: int = -1
+    """Of the leader that told it; a new one may know less for a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,93 @@ class Audited:
     records: tuple[tuple[int, bytes], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EndAsked:
+    """A reader is about to ask for the end of a partition."""
+
+    reader: str
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class EndSeen:
+    """A leader named the end of what may be read, in its epoch, to the reader that asked for it."""
+
+    reader: str
+    partition: TopicPartition
+    offset: int
+    leader_epoch: int
+
+
+# What happens inside of a cluster, and users cannot see.
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerElected:
+    """A session took the office of the controller, with a new epoch."""
+
+    epoch: int
+    session_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateWritten:
+    """A partition's state in the registry became another."""
+
+    topic: str
+    partition: int
+    topic_id: TopicId
+    before: StateNode | None
+    after: StateNode
+    session_id: int
+    controller_epoch: int
+    """What `/controller_epoch` was at that moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSeen:
+    """One replica, as it is in the memory of a broker."""
+
+    broker: int
+    run: int
+    """Which of the broker's processes."""
+    partition: TopicPartition
+    topic_id: TopicId
+    leads: bool
+    leader_epoch: int
+    high_watermark: int
+    log_start_offset: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """All replicas of all live brokers at one moment, and the partitions' states in the registry."""
+
+    replicas: tuple[ReplicaSeen, ...]
+    states: dict[TopicPartition, StateNode]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What tells batches apart."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchesSeen:
+    """The bytes of a replica below its high watermark, as far as they are news: one batch after the other."""
+
+    broker: int
+    topic_id: TopicId
+    partition: TopicPartition
+    batches: tuple[Batch, ...]
+
+
 Event = (
     Sent
     | Acknowledged
@@ -148,4 +238,10 @@ Event = (
     | Assigned
     | PowerLost
     | Audited
+    | EndAsked
+    | EndSeen
+    | ControllerElected
+    | StateWritten
+    | Looked
+    | BatchesSeen
 )

@@ -38,6 +38,18 @@ class Fault(Enum):
     FILL_DISK = "leave almost no room on the disk"
     COLD = "empty the page cache"
     JUMP_CLOCK = "set a wall clock"
+    # What needs several brokers:
+    KILL_CONTROLLER = "kill the controller's broker"
+    KILL_ALL = "kill all brokers"
+    DEPOSE_CONTROLLER = "end the session of the controller's broker"
+    EXPIRE_SESSION = "end a broker's session with the registry"
+    CUT_REGISTRY = "cut a broker off the registry"
+    SLOW_REGISTRY = "make a broker's way to the registry slow"
+    CUT_BROKERS = "cut the link between two brokers"
+    CUT_BROKERS_ONE_WAY = "cut one direction between two brokers"
+    ISOLATE = "cut a broker off all other brokers"
+    SPLIT = "split the brokers into two parts"
+    KILL_REGISTRY = "kill the registry's process, which comes back with what is on its disk"
 
 
 _PROCESS = (Fault.KILL, Fault.KILL, Fault.KILL_IN_WRITE, Fault.STOP, Fault.PAUSE)

@@ -66,10 +66,15 @@ class Inode:
         self.dirty.clear()
 
     def flip(self, position: int, bit: int) -> None:
-        """Turn one bit over, in memory and on the medium."""
+        """Turn one bit over, in memory, on the medium, and on the way between them."""
         for content in (self.cached, self.durable):
             if position < len(content):
                 content[position] ^= 1 << bit
+        for index, (when, start, data) in enumerate(self.dirty):
+            if data is not None and start <= position < start + len(data):
+                spoilt = bytearray(data)
+                spoilt[position - start] ^= 1 << bit
+                self.dirty[index] = (when, start, bytes(spoilt))
 
     def crash(self, source: random.Random) -> str:
         """Lose power: keep what is durable and an arbitrary part of the rest. Return what was lost, in words."""

@@ -42,6 +42,10 @@ class LogModel:
         """What the checkpoint says, or will say: recovery trusts what is below."""
         self.start_floor = 0
         """No record below was asked to be kept."""
+        self.base = 0
+        """Where the log begins while it has no batch."""
+        self.restart_at: int | None = None
+        """Where the log is about to begin anew, which a crash may prevent."""
         self.flipped_from: int | None = None
         """The first offset whose batch was damaged on the medium."""
         self._source = source
@@ -50,7 +54,7 @@ class LogModel:
     @property
     def end(self) -> int:
         """The offset after the last batch, certain or not."""
-        return self.batches[-1].next_offset if self.batches else 0
+        return self.batches[-1].next_offset if self.batches else self.base
 
     def next_batch(
         self, now_ms: int, leader_epoch: int, base_offset: int
@@ -80,6 +84,7 @@ class LogModel:
     def cut(self, end: int) -> None:
         """Forget what the log lost; producers go on where it ends."""
         self.batches = [batch for batch in self.batches if batch.next_offset <= end]
+        self.base = min(self.base, end)
         self.synced_end = min(self.synced_end, end)
         self.safe_end = end
         self.recovery_point = min(self.recovery_point, end)
@@ -89,10 +94,29 @@ class LogModel:
             if header.producer_id >= 0:
                 self._sequences[header.producer_id] = header.base_sequence + header.record_count
 
+    def cutting(self, offset: int) -> int:
+        """Note that the log is about to be cut, which a crash may prevent; return where it will end."""
+        held = [batch.base_offset for batch in self.batches if batch.next_offset > offset]
+        end = min([offset, *held])
+        self.synced_end = min(self.synced_end, end)
+        self.safe_end = min(self.safe_end, end)
+        return end
+
+    def restarted(self, offset: int) -> None:
+        """Note that the log was emptied and begins at `offset`."""
+        self.batches.clear()
+        self._sequences.clear()
+        self.base = self.synced_end = self.safe_end = self.recovery_point = offset
+        self.start_floor = max(self.start_floor, offset)
+        self.restart_at = None
+
     # -- checks
 
     def check(self, log: Log, *, power_was_lost: bool) -> None:
         """Compare a log that was just opened. Raise Violation."""
+        if self.restart_at == log.log_start_offset == log.log_end_offset:
+            self.restarted(self.restart_at)
+        self.restart_at = None
         least = self.synced_end if power_was_lost else self.safe_end
         if self.flipped_from is not None:
             least = min(least, self.flipped_from)
@@ -132,6 +156,18 @@ class LogModel:
             content = read_bytes(log, offset, max_bytes=1)
             if read_header(content).base_offset != batch.base_offset:
                 raise Violation(f"offset {offset} leads to another batch than {batch.base_offset}")
+
+    def check_epochs(self, log: Log) -> None:
+        """The log knows which leader epoch wrote each of its batches, except those that were to be deleted."""
+        start = max(log.log_start_offset, self.start_floor)
+        for batch in self.batches:
+            if start <= batch.base_offset < log.log_end_offset:
+                epoch = read_header(batch.content).partition_leader_epoch
+                known = log.epoch_at(batch.base_offset)
+                if known != epoch:
+                    raise Violation(
+                        f"offset {batch.base_offset} is of leader epoch {epoch}, the log says {known}"
+                    )
 
     def check_producers(self, log: Log) -> None:
         """The log knows the last sequence of each producer that has a batch in it."""

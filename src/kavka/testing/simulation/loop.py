@@ -107,6 +107,8 @@ class SimLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.set_debug(False)
         self.failures: list[Failure] = []
+        self.at_rest: Callable[[], None] | None = None
+        """Called whenever all is done that can be done now, before time moves; it must not make work."""
         self.steps = 0
         self._now_s = 0.0
         self._births = 0
@@ -225,6 +227,8 @@ class SimLoop(asyncio.BaseEventLoop):
         if not self._scheduled:
             raise Deadlock(f"nobody can go on at {self._now_s:.6f} s\n{self.waiting()}")
         if self._scheduled[0]._when > self._now_s:
+            if self.at_rest is not None:
+                self.at_rest()
             self._now_s = self._scheduled[0]._when
             self.steps += self._steps_here
             self._steps_here = 0

@@ -48,7 +48,7 @@ BROKER_MARKS = (
     Mark("segments were deleted", "old segments were removed", "broker"),
     Mark("a topic was deleted", "topic deleted", "broker"),
     Mark("records were deleted", "below .*: NONE", "admin"),
-    Mark("a group's offsets were loaded", "group shard loaded", "broker"),
+    Mark("a group's offsets were loaded", "shard loaded partition=__consumer_offsets", "broker"),
     Mark(
         "a producer lost its connection with requests under way",
         "produce request failed",
@@ -67,6 +67,36 @@ BROKER_MARKS = (
 )
 """What a few hundred seeds of `BrokerRun` must meet."""
 
+CLUSTER_MARKS = (
+    Mark("a broker was killed", "^is killed", "broker"),
+    Mark("a broker stood still and went on", "^goes on", "broker"),
+    Mark("a broker stopped cleanly and came back", r"starts \(run [2-9]", "broker"),
+    Mark("a host lost power and a log its end", r"^loses power; .*\.log: ", "broker"),
+    Mark("a controller followed another", r"controller elected .*epoch=[3-9]", "broker"),
+    Mark("a controller was deposed", "controller deposed", "broker"),
+    Mark("a dead controller was taken its office", "dead controller deposed", "broker"),
+    Mark("a session expired", "registry session expired"),
+    Mark("a broker registered anew", "registered anew", "broker"),
+    Mark("a broker took over its dead registration", "registration of a dead process", "broker"),
+    Mark("brokers came back while no controller looked", "came back unseen", "broker"),
+    Mark("a follower cut its log by its leader's epochs", r"step=Truncate\(", "broker"),
+    Mark("an in-sync set shrank", r"proposed .*from=\[\d, \d\] to=\[\d\]", "broker"),
+    Mark("an in-sync set grew", r"proposed .*from=\[\d\] to=\[\d, \d\]", "broker"),
+    Mark("a change of an in-sync set was refused", "in-sync set not changed", "broker"),
+    Mark("an old controller was refused", "order of an old controller refused", "broker"),
+    Mark("partitions were moved", r"^move .*done", "admin"),
+    Mark("leaders were elected by request", r"^elect .*done", "admin"),
+    Mark("a topic was deleted", r"^delete fleeting.*done", "admin"),
+    Mark("a topic was grown", r"^grow .*done", "admin"),
+    Mark("a group's offsets were loaded", "shard loaded partition=__consumer_offsets", "broker"),
+    Mark("a rebalance gave a member nothing", "^gets nothing", "member"),
+    Mark("brokers were split", "^cuts brokers .*, ", "nemesis"),
+    Mark("a broker was cut off the registry", "off the registry", "nemesis"),
+    Mark("the registry was killed", "^is killed", "registry"),
+    Mark("a broker gave up because its disk failed", "^gives up: .*Input/output error", "broker"),
+)
+"""What a few hundred seeds of `ClusterRun` must meet."""
+
 STORAGE_MARKS = (
     Mark("a host lost power", "^loses power; "),
     Mark("names of files were lost", "lost the last .* changes of names"),
@@ -80,5 +110,9 @@ STORAGE_MARKS = (
     Mark("a log was closed cleanly", "closed cleanly"),
     Mark("indexes were rebuilt", "indexes are rebuilt"),
     Mark("a bit flipped", "flips a bit"),
+    Mark("a follower's log was truncated", "log was truncated"),
+    Mark("a follower's log began anew", "log was emptied log=/data/t-0 "),
+    Mark("a log moved to another directory", "log moved .* from="),
+    Mark("a start finished a move", "log moved .* by=start"),
 )
 """What a few hundred seeds of `StorageRun` must meet."""

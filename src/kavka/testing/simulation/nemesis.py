@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kavka.testing.simulation.chance import stream
@@ -22,18 +23,19 @@ class Nemesis:
     """Does one fault after the other until it is told to heal."""
 
     def __init__(
-        self, world: World, scenario: Scenario, broker: BrokerNode, checker: Checker
+        self, world: World, scenario: Scenario, brokers: Sequence[BrokerNode], checker: Checker
     ) -> None:
         """Know the victims."""
         self._world = world
         self._scenario = scenario
-        self._broker = broker
+        self._brokers = brokers
         self._checker = checker
         self._source: random.Random = stream(world.seed, "nemesis")
         self._calm = DiskFaults(
             delay_s=self._source.choice([0.0002, 0.005]), cold=self._source.choice([0.0, 0.2])
         )
-        self._broker.node.disk.faults = replace(self._calm)
+        for broker in brokers:
+            broker.node.disk.faults = replace(self._calm)
         self._endings: list[asyncio.Task[None]] = []
 
     async def rage(self) -> None:
@@ -54,22 +56,24 @@ class Nemesis:
         await asyncio.gather(*self._endings, return_exceptions=True)
         self._world.network.heal()
         self._world.network.weather.refuse = 0.0
-        self._broker.node.disk.faults = replace(self._calm)
-        self._broker.down_s = (0.05, 0.5)
+        for broker in self._brokers:
+            broker.node.disk.faults = replace(self._calm)
+            broker.down_s = (0.05, 0.5)
         for node in self._world.nodes.values():
             if node.process is not None:
                 node.process.writes_left = None
         self._world.story.tell("nemesis", "heals everything")
 
     def _do(self, fault: Fault) -> None:
-        broker, client = self._broker.node, self._client()
+        victim, client = self._victim(), self._client()
+        broker = victim.node
         match fault:
             case Fault.KILL:
                 broker.kill()
             case Fault.KILL_IN_WRITE:
                 broker.kill_in_write(self._source.randrange(20))
             case Fault.STOP:
-                self._broker.stop()
+                victim.stop()
             case Fault.PAUSE:
                 self._pause(broker)
             case Fault.LOSE_POWER:
@@ -96,11 +100,14 @@ class Nemesis:
             case _:
                 pass  # there is no client to harm
 
+    def _victim(self) -> BrokerNode:
+        return self._brokers[0] if len(self._brokers) == 1 else self._source.choice(self._brokers)
+
     def _client(self) -> Node | None:
         running = [
             node
             for node in self._world.nodes.values()
-            if node is not self._broker.node and node.is_running
+            if node.is_running and not any(node is broker.node for broker in self._brokers)
         ]
         return self._source.choice(running) if running else None
 

@@ -42,6 +42,11 @@ class Scenario:
     """How long the work may take after that."""
 
     @property
+    def servers(self) -> str:
+        """What clients are told as `bootstrap.servers`."""
+        return f"{BROKER}:{PORT}"
+
+    @property
     def topics(self) -> dict[str, int]:
         """Topic names with their number of partitions."""
         counts: dict[str, int] = {}

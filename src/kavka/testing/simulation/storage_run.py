@@ -1,22 +1,23 @@
-"""One log on a bad disk: append, flush, roll, delete; crash; recover; compare; again.
+"""One log on a bad disk: append, flush, roll, delete, truncate, move; crash; recover; compare; again.
 
-A life is a process: it opens the log directory as a broker does, compares what it finds with the model, and works
+A life is a process: it opens the log directories as a broker does, compares what it finds with the model, and works
 until it is killed, its host loses power, its disk fails, or it stops cleanly. A seed picks settings, faults and work.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from dataclasses import dataclass
 
-from kavka.ids import TopicPartition
-from kavka.storage.checkpoint import LOG_START_OFFSETS, RECOVERY_POINTS
-from kavka.storage.failures import LogDirectoryFailed
-from kavka.storage.log import Log
+from kavka.ids import TopicId, TopicPartition
+from kavka.storage.failures import LogDirectoryFailed, OffsetBelowEnd
+from kavka.storage.log import Appended, Log
 from kavka.storage.log_config import NEVER, LogConfig
 from kavka.storage.log_directory import LogDirectory
+from kavka.storage.log_store import LogStore
 from kavka.testing.simulation.chance import stream
 from kavka.testing.simulation.disk import DiskFaults
 from kavka.testing.simulation.host import SimHost
@@ -26,7 +27,8 @@ from kavka.testing.simulation.report import Report
 from kavka.testing.simulation.world import Node, World
 
 PARTITION = TopicPartition("t", 0)
-DATA = "/data"
+TOPIC_ID = TopicId(bytes(range(16)))
+DIRECTORIES = ("/data", "/more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ class StorageScenario:
     disk_fails: bool
     """Whether writes and syncs fail now and then. Never with `power`: on Linux a sync that failed forgets what was
     dirty, so a process that starts again finds it in the page cache, syncs nothing, and loses it with the power."""
+    follows: bool
+    """Whether the log is a follower's, which is truncated now and then."""
+    moves: bool
+    """Whether the log moves between the directories. Never with `flips`: the damage might be in a copy."""
+    indexes_go: bool
+    """Whether somebody removes files of indexes while nobody runs, which must cost time only."""
     config: LogConfig
 
     @classmethod
@@ -55,11 +63,16 @@ class StorageScenario:
             file_delete_delay_ms=source.choice([0, 200]),
         )
         power = source.random() < 0.6
+        lives = source.randint(3, 6)
+        flips = source.random() < 0.15
         return cls(
-            lives=source.randint(3, 6),
+            lives=lives,
             power=power,
-            flips=source.random() < 0.15,
+            flips=flips,
             disk_fails=not power and source.random() < 0.5,
+            follows=source.random() < 0.5,
+            moves=not flips and source.random() < 0.4,
+            indexes_go=source.random() < 0.1,
             config=config,
         )
 
@@ -72,6 +85,7 @@ class StorageRun:
         self.world = World(seed)
         self.scenario = StorageScenario.of(seed)
         self._source = stream(seed, "storage work")
+        self._index_source = stream(seed, "storage indexes")
         self._model = LogModel(stream(seed, "storage batches"))
         self._node: Node = self.world.node("disk-1")
         self._power_was_lost = False
@@ -126,6 +140,20 @@ class StorageRun:
     def _between_lives(self) -> None:
         if self.scenario.flips and self._source.random() < 0.5:
             self._flip()
+        if self.scenario.indexes_go and self._index_source.random() < 0.5:
+            self._remove_index()
+
+    def _remove_index(self) -> None:
+        """Remove one index of a segment, durably."""
+        disk = self._node.disk
+        indexes = [path for path in sorted(disk.names) if path.endswith((".index", ".timeindex"))]
+        if not indexes:
+            return
+        path = self._index_source.choice(indexes)
+        disk.change(path, None, None)
+        disk.commit_names(path.rpartition("/")[0])
+        disk.count_used()
+        self.world.story.tell("nemesis", f"removes {path}")
 
     def _flip(self) -> None:
         """Damage a batch that recovery must check: one above the recovery point."""
@@ -152,13 +180,16 @@ class StorageRun:
     # -- a life
 
     async def _live(self, host: SimHost) -> None:
-        directory = LogDirectory(host.disk, host.clock, host.chance, DATA, slow_write_ms=50)
+        directories = [
+            LogDirectory(host.disk, host.clock, host.chance, path, slow_write_ms=50)
+            for path in DIRECTORIES
+        ]
+        store = LogStore(directories, lambda topic: self.scenario.config)
         work: _Work | None = None
         try:
-            await directory.open()
-            log = await self._open(directory)
+            log = await self._open(store)
             await self._check(log)
-            work = _Work(self, host, directory, log, self._source)
+            work = _Work(self, host, store, log, self._source)
             await work.run()
         except Violation as violation:
             self._broken.append(str(violation))
@@ -167,21 +198,19 @@ class StorageRun:
             self.world.story.tell("log", f"gives up: {error}")
             if work is not None:
                 await work.give_up()
-            await directory.close(is_clean=False)
+            for directory in directories:
+                await directory.close(is_clean=False)
 
-    async def _open(self, directory: LogDirectory) -> Log:
-        recovery_points = await directory.read_offsets(RECOVERY_POINTS)
-        starts = await directory.read_offsets(LOG_START_OFFSETS)
-        log = await Log.open(
-            directory,
-            PARTITION,
-            self.scenario.config,
-            recovery_point=recovery_points.get(PARTITION, 0),
-            log_start_offset=starts.get(PARTITION, 0),
-            is_clean=directory.was_clean,
-        )
+    async def _open(self, store: LogStore) -> Log:
+        await store.open()
+        for directory in store.directories:
+            directory.check()
+        for unreadable in store.unreadable.values():
+            raise Violation(f"the log cannot be opened: {unreadable}")
+        log = store.get(PARTITION) or await store.create(PARTITION, TOPIC_ID, self.scenario.config)
         self.world.story.tell(
-            "log", f"opens {log.log_start_offset} to {log.log_end_offset}, {log.recovery}"
+            "log",
+            f"opens {log.log_start_offset} to {log.log_end_offset} in {log.path}, {log.recovery}",
         )
         return log
 
@@ -199,6 +228,7 @@ class StorageRun:
         model.flipped_from = None
         model.cut(log.log_end_offset)
         model.check_producers(log)
+        model.check_epochs(log)
         self._power_was_lost = False
 
     @property
@@ -214,13 +244,13 @@ class _Work:
         self,
         run: StorageRun,
         host: SimHost,
-        directory: LogDirectory,
+        store: LogStore,
         log: Log,
         source: random.Random,
     ) -> None:
         self._run = run
         self._host = host
-        self._directory = directory
+        self._store = store
         self._log = log
         self._source = source
         self._epoch = run.world.node("disk-1").starts
@@ -228,7 +258,9 @@ class _Work:
 
     async def run(self) -> None:
         for _ in range(self._source.randint(10, 120)):
-            match self._source.choices(range(7), [60, 12, 4, 4, 3, 3, 14])[0]:
+            match self._source.choices(range(8), [60, 12, 4, 4, 3, 3, 14, 5])[0]:
+                case 0 if self._run.scenario.follows:
+                    self._append_fetched()
                 case 0:
                     self._append()
                 case 1:
@@ -240,20 +272,26 @@ class _Work:
                 case 4:
                     await self._write_checkpoints()
                 case 5:
-                    await self._directory.remove_due()
-                case _:
+                    await self._remove_due()
+                case 6:
                     self._read()
+                case _:
+                    await self._truncate_or_move()
             await asyncio.sleep(self._source.choice([0, 0, 0.001, 0.05]))
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._run.model.check_content(self._log)
+        self._run.model.check_epochs(self._log)
         await self._stop()
 
     async def give_up(self) -> None:
         """End after the directory has failed."""
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await self._log.close()
+        for log in (self._log, self._store.future(PARTITION)):
+            if log is not None:
+                with contextlib.suppress(LogDirectoryFailed):  # its directory may fail only now
+                    await log.close()
 
     def _append(self) -> None:
         model = self._run.model
@@ -261,8 +299,22 @@ class _Work:
             self._host.clock.now_ms(), self._epoch, self._log.log_end_offset
         )
         model.add(content, header)
-        appended = self._log.append(bytearray(content), [header], self._epoch)
-        end = appended.last_offset + 1
+        self._note(self._log.append(bytearray(content), [header], self._epoch))
+
+    def _append_fetched(self) -> None:
+        """Append what a leader might send: some batches and a part of another one."""
+        model, offset, fetched = self._run.model, self._log.log_end_offset, bytearray()
+        for _ in range(self._source.randint(1, 4)):
+            content, header = model.next_batch(self._host.clock.now_ms(), self._epoch, offset)
+            model.add(content, header)
+            fetched += content
+            offset = model.end
+        appended = self._log.append_fetched(fetched + fetched[: self._source.randrange(61)])
+        assert appended is not None
+        self._note(appended)
+
+    def _note(self, appended: Appended) -> None:
+        model, end = self._run.model, appended.last_offset + 1
         if appended.written is None:
             model.safe_end = max(model.safe_end, end)
         else:
@@ -291,12 +343,78 @@ class _Work:
         self._log.delete_before(offset, self._log.written_offset)
         self._log.delete_old_segments(self._log.written_offset)
 
+    async def _truncate_or_move(self) -> None:
+        scenario = self._run.scenario
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if scenario.moves and (not scenario.follows or self._source.random() < 0.3):
+            await self._move()
+        elif scenario.follows and self._source.random() < 0.1:
+            await self._restart()
+        elif scenario.follows:
+            await self._truncate()
+
+    async def _truncate(self) -> None:
+        log, model = self._log, self._run.model
+        offset = self._source.randint(log.log_start_offset, log.log_end_offset)
+        end = model.cutting(offset)
+        await log.truncate_to(offset)
+        if log.log_end_offset != end:
+            raise Violation(f"cut to {offset}, the log ends at {log.log_end_offset}, not at {end}")
+        model.cut(end)
+        self._check_facts()
+
+    async def _restart(self) -> None:
+        model = self._run.model
+        model.restart_at = offset = self._source.randint(0, 2 * self._log.log_end_offset)
+        model.synced_end = model.safe_end = 0
+        await self._log.truncate_fully_and_start_at(offset)
+        model.restarted(offset)
+        self._check_facts()
+
+    async def _move(self) -> None:
+        """Move to the other directory, or go on with a move, or give it up."""
+        (path,) = (path for path in DIRECTORIES if path != self._log.directory.path)
+        future = await self._store.create_future(PARTITION, path)
+        while future.log_end_offset < self._log.log_end_offset:
+            offset = max(future.log_end_offset, self._log.log_start_offset)
+            await self._copy(future, offset)
+            if self._source.random() < 0.03:
+                await self._store.abandon_future(PARTITION)
+                return
+        end = self._run.model.safe_end
+        self._log = await self._store.swap_future(PARTITION)
+        self._run.model.synced_end = end
+        self._check_facts()
+
+    async def _copy(self, future: Log, offset: int) -> None:
+        content = read_bytes(self._log, offset)
+        try:
+            appended = future.append_fetched(content)
+        except OffsetBelowEnd as refused:
+            if not refused.may_restart:
+                raise Violation(f"the copy does not follow the log: {refused}") from refused
+            await future.truncate_fully_and_start_at(refused.base_offset)
+            appended = future.append_fetched(content)
+        if appended is not None and appended.written is not None:
+            await appended.written
+
+    def _check_facts(self) -> None:
+        self._run.model.check_producers(self._log)
+        self._run.model.check_epochs(self._log)
+
     async def _write_checkpoints(self) -> None:
         self._run.model.recovery_point = self._log.recovery_point
-        await self._directory.write_offsets(RECOVERY_POINTS, {PARTITION: self._log.recovery_point})
-        await self._directory.write_offsets(
-            LOG_START_OFFSETS, {PARTITION: self._log.log_start_offset}
-        )
+        await self._store.write_checkpoints()
+        self._check_online()
+
+    async def _remove_due(self) -> None:
+        await self._store.remove_due()
+        self._check_online()
+
+    def _check_online(self) -> None:
+        for directory in self._store.directories:
+            directory.check()
 
     def _read(self) -> None:
         log = self._log
@@ -309,8 +427,8 @@ class _Work:
 
     async def _stop(self) -> None:
         """Stop as a broker does."""
-        await self._log.close()
+        self._run.model.recovery_point = self._log.log_end_offset
+        await self._store.close({})
+        self._check_online()
         self._run.model.synced_end = max(self._run.model.synced_end, self._run.model.safe_end)
-        await self._write_checkpoints()
-        await self._directory.close(is_clean=True)
         logging.getLogger("kavka.storage").info("log was closed cleanly")

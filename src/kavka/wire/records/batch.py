@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kavka.doors import Buffer
 from kavka.wire.records import kernel
@@ -39,6 +39,18 @@ def decode_records(
     The CRC is not looked at: `header.batch_crc` is for whoever wants it checked. Raise CorruptBatch for records
     that break the format, BatchTooLarge when they decompress to more than `limit` bytes.
     """
+    found: list[Record] = decode_as(Record, (), buffer, header, limit)
+    return found
+
+
+def decode_as(
+    record_type: type[tuple[Any, ...]],
+    prefix: tuple[Any, ...],
+    buffer: Buffer,
+    header: BatchHeader,
+    limit: int = DECOMPRESSED_LIMIT,
+) -> list[Any]:
+    """As `decode_records`, into another NamedTuple: of the fields of `prefix`, then those of Record."""
     body, start, end = body_of(buffer, header, limit)
     return kernel.records(
         body,
@@ -49,7 +61,8 @@ def decode_records(
         header.base_timestamp,
         int(header.timestamp_type),
         header.max_timestamp,
-        Record,
+        record_type,
+        prefix,
     )
 
 
@@ -70,6 +83,9 @@ def _key_size(name: str | bytes) -> int:
     return len(name.encode()) if isinstance(name, str) else len(name)
 
 
+_Row = tuple[bytes | None, bytes | None, int, HeaderInput | None]
+
+
 class BatchBuilder:
     """A batch that is being filled.
 
@@ -80,29 +96,42 @@ class BatchBuilder:
     (it is checked), the offset delta 4, the header count 1.
     """
 
-    __slots__ = (
-        "_earliest",
-        "_headers",
-        "_keys",
-        "_latest",
-        "_timestamps",
-        "_values",
-        "size",
-    )
+    __slots__ = ("_earliest", "_latest", "_measured", "_rows", "_size")
 
     def __init__(self) -> None:
         """Start empty."""
-        self._keys: list[bytes | None] = []
-        self._values: list[bytes | None] = []
-        self._timestamps: list[int] = []
-        self._headers: list[HeaderInput | None] | None = None
+        self._rows: list[_Row] = []
         # Timestamps between these have a delta of 4 bytes; none is, before the first record sets the base.
         self._earliest = self._latest = 0
-        self.size = HEADER_SIZE
+        self._measured = 0
+        """How many records `_size` counts."""
+        self._size = HEADER_SIZE
 
     def __len__(self) -> int:
         """Return the number of records."""
-        return len(self._values)
+        return len(self._rows)
+
+    @property
+    def size(self) -> int:
+        """An upper bound of the batch's size without compression; what was added since it was asked for is measured."""
+        rows = self._rows
+        if self._measured == 0 and rows:
+            self._earliest = rows[0][2] - _NEAR_MS
+            self._latest = rows[0][2] + _NEAR_MS
+        earliest, latest = self._earliest, self._latest
+        for key, value, timestamp, headers in rows[self._measured :]:
+            length = _SMALL_OVERHEAD
+            if key is not None:
+                length += len(key)
+            if value is not None:
+                length += len(value)
+            if headers:
+                length += _headers_bound(headers)
+            if length >= _SMALL or not earliest < timestamp < latest:
+                length += _OVERHEAD - _SMALL_OVERHEAD
+            self._size += length
+        self._measured = len(rows)
+        return self._size
 
     def append(
         self,
@@ -112,51 +141,17 @@ class BatchBuilder:
         headers: HeaderInput | None = None,
     ) -> int:
         """Add a record and return its index in the batch; the buffers must not change until `build`."""
-        length = _SMALL_OVERHEAD
-        if key is not None:
-            length += len(key)
-        if value is not None:
-            length += len(value)
-        timestamps = self._timestamps
-        index = len(timestamps)
-        if index == 0:
-            self._start(timestamp)
-        if headers or self._headers is not None:
-            length += self._add_headers(index, headers or ())
-        if length < _SMALL and self._earliest < timestamp < self._latest:
-            self.size += length
-        else:
-            self.size += length + _OVERHEAD - _SMALL_OVERHEAD
-        self._keys.append(key)
-        self._values.append(value)
-        timestamps.append(timestamp)
-        return index
+        rows = self._rows
+        rows.append((key, value, timestamp, headers))
+        return len(rows) - 1
 
     def append_many(
         self, pairs: Iterable[tuple[bytes | None, bytes | None]], timestamp: int
     ) -> range:
         """Add (key, value) pairs of one time and return their indexes."""
-        keys, values = self._keys, self._values
-        first = len(values)
-        for key, value in pairs:
-            keys.append(key)
-            values.append(value)
-        count = len(values) - first
-        if first == 0:
-            self._start(timestamp)
-        self._timestamps.extend([timestamp] * count)
-        if self._headers is not None:
-            self._headers.extend([None] * count)
-        length = sum(map(len, filter(None, keys[first:] if first else keys)))
-        length += sum(map(len, filter(None, values[first:] if first else values)))
-        is_small = self._earliest < timestamp < self._latest
-        if is_small and length + _SMALL_OVERHEAD >= _SMALL:
-            is_small = all(
-                len(key or b"") + len(value or b"") + _SMALL_OVERHEAD < _SMALL
-                for key, value in zip(keys[first:], values[first:], strict=True)
-            )
-        self.size += length + count * (_SMALL_OVERHEAD if is_small else _OVERHEAD)
-        return range(first, len(values))
+        first = len(self._rows)
+        self._rows.extend([(key, value, timestamp, None) for key, value in pairs])
+        return range(first, len(self._rows))
 
     def build(
         self,
@@ -174,16 +169,17 @@ class BatchBuilder:
 
         Raise ValueError when it is empty or too large, TypeError for a key, value or header that is no bytes.
         """
-        count = len(self._values)
+        count = len(self._rows)
         if count == 0:
             raise ValueError("a batch needs a record")
-        base_timestamp = self._timestamps[0]
+        keys, values, timestamps, headers = zip(*self._rows, strict=True)
+        base_timestamp = timestamps[0]
         batch = kernel.encode(
             count,
-            self._timestamps,
-            self._keys,
-            self._values,
-            self._headers,
+            timestamps,
+            keys,
+            values,
+            headers if any(headers) else None,
             base_timestamp,
             HEADER_SIZE,
         )
@@ -191,7 +187,7 @@ class BatchBuilder:
             batch,
             count,
             base_timestamp,
-            max(self._timestamps),
+            max(timestamps),
             compression=compression,
             level=level,
             base_offset=base_offset,
@@ -202,17 +198,7 @@ class BatchBuilder:
             transactional=transactional,
         )
 
-    def _start(self, timestamp: int) -> None:
-        """Take the first record's time as the base."""
-        self._earliest = timestamp - _NEAR_MS
-        self._latest = timestamp + _NEAR_MS
 
-    def _add_headers(self, index: int, headers: HeaderInput) -> int:
-        """Note headers and return what they may add to the size; their count may take more than a byte."""
-        if self._headers is None:
-            self._headers = [None] * index
-        if not headers:
-            self._headers.append(None)
-            return 0
-        self._headers.append(headers)
-        return 4 + sum(10 + _key_size(name) + len(content or b"") for name, content in headers)
+def _headers_bound(headers: HeaderInput) -> int:
+    """Return what headers may add to a record; their count may take more than a byte."""
+    return 4 + sum(10 + _key_size(name) + len(content or b"") for name, content in headers)

@@ -13,7 +13,7 @@ from kavka.doors import Buffer
 from kavka.wire.records import kernel
 from kavka.wire.records.body import DECOMPRESSED_LIMIT, body_of, seal
 from kavka.wire.records.compression import Compression
-from kavka.wire.records.corrupt import CorruptBatch
+from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
 from kavka.wire.records.header import HEADER_SIZE, BatchHeader, batch_crc, walk_complete
 
 
@@ -92,6 +92,8 @@ def decode_columns(
             continue
         body, first, last = body_of(buffer, header, room)
         room -= last - first
+        if room < 0:
+            raise BatchTooLarge(f"batches of more than {limit} bytes", header.position)
         parts.append(
             (
                 body,

@@ -1,7 +1,8 @@
 """The codecs of record batches, each with the framing that Kafka's clients read and write.
 
-gzip has its usual format, snappy the block format of xerial's library (raw snappy is read too), lz4 frames of
-independent blocks of 64 KiB, the only ones the Java client accepts (linked blocks are read too), zstd its frames.
+gzip has its usual format (members end to end; what follows the last one is ignored, as Java does), snappy the block
+format of xerial's library (raw snappy is read too), lz4 frames of independent blocks of 64 KiB, the only ones the Java
+client accepts (linked blocks are read too), zstd its frames.
 
 Nothing here trusts a length: what a body decompresses to is bounded by the caller. `decompress_chunks` keeps only
 one chunk in memory; zstd, and lz4 with linked blocks, come as one chunk for want of a streaming decoder.
@@ -9,6 +10,7 @@ one chunk in memory; zstd, and lz4 with linked blocks, come as one chunk for wan
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 from enum import IntEnum
@@ -31,8 +33,15 @@ CHUNK: Final = 256 * 1024
 
 _BIG: Final = Struct(">I")
 _LITTLE: Final = Struct("<I")
+_LZ4_HEAD: Final = Struct("<4sBBxI")
+_LZ4_FIRST_BLOCK: Final = _LZ4_HEAD.size
+_LZ4_END: Final = bytes(4)
 _GZIP_WINDOW: Final = 31
 _GZIP_SLICE: Final = 16 * 1024
+_GZIP_MAGIC: Final = b"\x1f\x8b\x08"
+_GZIP_SHORTEST: Final = 19
+_GZIP_HAS_CRC, _GZIP_HAS_EXTRA, _GZIP_HAS_NAME, _GZIP_HAS_COMMENT = 2, 4, 8, 16
+_ZERO: Final = re.compile(b"\0")
 _LZ4_DEFAULT_LEVEL: Final = 9
 _ZSTD_DEFAULT_LEVEL: Final = 3
 _LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
@@ -131,6 +140,29 @@ def decompress_chunks(codec: Compression, data: Buffer, limit: int) -> Iterator[
         yield piece
 
 
+def decompress_lz4_block(data: memoryview) -> Buffer | None:
+    """Return the body of an lz4 frame that is one block, as those of batches up to 64 KiB are; None of any other.
+
+    It comes without a copy, and without the generators of `decompress_chunks`, which cost as much as the decoder.
+    Raise CorruptBatch when the block does not decompress.
+    """
+    if len(data) < _LZ4_FIRST_BLOCK:
+        return None
+    magic, flags, sizes, word = _LZ4_HEAD.unpack_from(data)
+    size_code = sizes >> 4 & 7
+    if magic != LZ4_MAGIC or flags & 0xFB != 0x60 or size_code < 4:
+        return None
+    end = _LZ4_FIRST_BLOCK + (word & 0x7FFF_FFFF)
+    maximum = 1 << (8 + 2 * size_code)
+    if word == 0 or end - _LZ4_FIRST_BLOCK > maximum or data[end : end + 4] != _LZ4_END:
+        return None
+    block = data[_LZ4_FIRST_BLOCK:end]
+    if word & 0x8000_0000:
+        return block
+    scratch = bytearray(min(maximum, 255 * len(data)))
+    return memoryview(scratch)[: _lz4_block_into(block, scratch, _LZ4_FIRST_BLOCK)]
+
+
 def _too_large(limit: int) -> BatchTooLarge:
     return BatchTooLarge(f"a compressed body of more than {limit} bytes", 0)
 
@@ -183,8 +215,32 @@ def _gzip_pieces(data: Buffer) -> Iterator[Buffer]:
                 yield piece
             elif not fed and not member.eof:
                 raise CorruptBatch("gzip: the stream is cut", position)
-        if position == len(view):
+        if not _is_gzip_member(view, position):
             return
+
+
+def _is_gzip_member(view: memoryview, position: int) -> bool:
+    """Tell whether what follows a member is another one.
+
+    As Java's GZIPInputStream has it: what is too short, or does not begin with a whole header, is ignored.
+    """
+    if len(view) - position < _GZIP_SHORTEST or bytes(view[position : position + 3]) != _GZIP_MAGIC:
+        return False
+    flags, at = view[position + 3], position + 10
+    if flags & _GZIP_HAS_EXTRA:
+        at += 2 + int.from_bytes(view[at : at + 2], "little")
+    for flag in (_GZIP_HAS_NAME, _GZIP_HAS_COMMENT):
+        if flags & flag:
+            end = _ZERO.search(view, at)
+            if end is None:
+                return False
+            at = end.end()
+    if flags & _GZIP_HAS_CRC:
+        stored = int.from_bytes(view[at : at + 2], "little")
+        if stored != zlib.crc32(view[position:at]) & 0xFFFF:
+            return False
+        at += 2
+    return at <= len(view)
 
 
 def _snappy_pieces(data: Buffer, limit: int) -> Iterator[Buffer]:
@@ -237,6 +293,8 @@ def _lz4_pieces(data: Buffer, limit: int) -> Iterator[Buffer]:
     flags = view[4]
     if flags >> 6 != 1:
         raise CorruptBatch(f"lz4: version {flags >> 6}", 4)
+    if flags & 0x03:  # as in Java; with a dictionary the blocks would begin four bytes later
+        raise CorruptBatch("lz4: a dictionary, or a bit that is reserved", 4)
     if not flags & 0x20:
         yield _grow_into(cramjam.lz4.decompress_into, view, limit, "lz4")
         return
@@ -264,16 +322,16 @@ def _lz4_blocks(view: memoryview, position: int, maximum: int, flags: int) -> It
             yield block
         else:
             scratch = scratch or bytearray(min(maximum, 255 * len(view)))
-            yield _lz4_block(block, scratch, position)
+            yield bytes(memoryview(scratch)[: _lz4_block_into(block, scratch, position)])
         position += length + trailer
 
 
-def _lz4_block(block: memoryview, scratch: bytearray, position: int) -> Buffer:
+def _lz4_block_into(block: memoryview, scratch: bytearray, position: int) -> int:
     try:
-        written = cramjam.lz4.decompress_block_into(block, scratch)
+        written: int = cramjam.lz4.decompress_block_into(block, scratch)
     except cramjam.DecompressionError as error:
         raise CorruptBatch(f"lz4: {error}", position) from error
-    return bytes(memoryview(scratch)[:written])
+    return written
 
 
 def _decompress_zstd(data: Buffer, limit: int) -> Buffer:

@@ -19,6 +19,7 @@ else:
 
 NAME: str = chosen.NAME
 check = chosen.check
+sound = chosen.sound
 records = chosen.records
 decode = chosen.decode
 encode = chosen.encode
@@ -37,4 +38,5 @@ __all__ = [
     "keep",
     "keys",
     "records",
+    "sound",
 ]

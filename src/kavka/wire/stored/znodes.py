@@ -6,11 +6,11 @@ Encoders write what 3.9 writes; decoders accept older forms and ignore names tha
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from kavka.ids import NO_TOPIC_ID, TopicId, uuid_bytes, uuid_text
+from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition, uuid_bytes, uuid_text
 
 CLUSTER_ID = "/cluster/id"
 CONTROLLER = "/controller"
@@ -20,6 +20,15 @@ BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 DELETED_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+PREFERRED_ELECTION = "/admin/preferred_replica_election"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE = "/config/changes/config_change_"
+"""A sequence node is made at this path."""
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT = "/log_dir_event_notification/log_dir_event_"
+"""A sequence node is made at this path."""
+ISR_CHANGES = "/isr_change_notification"
 PERSISTENT_ROOTS = (
     "/consumers",
     BROKER_IDS,
@@ -57,7 +66,8 @@ def state_path(topic: str, partition: int) -> str:
 
 def config_path(entity_type: str, name: str) -> str:
     """Return the znode of an entity's dynamic configuration; `entity_type` is `topics`, `brokers`, ...."""
-    clean = name if name == DEFAULT_ENTITY else quote(name, safe="")
+    # Kafka's sanitizer also quotes the tilde, which `quote` leaves.
+    clean = name if name == DEFAULT_ENTITY else quote(name, safe="").replace("~", "%7E")
     return f"/config/{entity_type}/{clean}"
 
 
@@ -190,6 +200,65 @@ def encode_controller(broker_id: int, now_ms: int) -> bytes:
     return _dump(
         {"version": 2, "brokerid": broker_id, "timestamp": str(now_ms), "kraftControllerEpoch": -1}
     )
+
+
+def decode_controller(data: bytes) -> int:
+    """Return the broker that `/controller` names."""
+    return int(json.loads(data)["brokerid"])
+
+
+def encode_reassignments(targets: Mapping[TopicPartition, Sequence[int]]) -> bytes:
+    """Return the payload of `/admin/reassign_partitions`."""
+    rows = [
+        {"topic": where.topic, "partition": where.partition, "replicas": list(replicas)}
+        for where, replicas in targets.items()
+    ]
+    return _dump({"version": 1, "partitions": rows})
+
+
+def decode_reassignments(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return the replicas that each partition shall have."""
+    return {
+        TopicPartition(str(row["topic"]), int(row["partition"])): tuple(
+            int(broker) for broker in row["replicas"]
+        )
+        for row in json.loads(data)["partitions"]
+    }
+
+
+def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
+    """Return the payload of `/admin/preferred_replica_election`, and of an ISR change notification."""
+    rows = [{"topic": where.topic, "partition": where.partition} for where in partitions]
+    return _dump({"version": 1, "partitions": rows})
+
+
+def decode_partitions(data: bytes) -> list[TopicPartition]:
+    """Return the partitions that the payload of `encode_partitions` names."""
+    rows = json.loads(data)["partitions"]
+    return [TopicPartition(str(row["topic"]), int(row["partition"])) for row in rows]
+
+
+def encode_config_change(entity_path: str) -> bytes:
+    """Return the payload that tells brokers of changed settings; `entity_path` is `topics/foo`, ...."""
+    return _dump({"version": 2, "entity_path": entity_path})
+
+
+def decode_config_change(data: bytes) -> str:
+    """Return the entity path of versions 1 and 2 of the payload."""
+    fields = json.loads(data)
+    if fields["version"] == 1:
+        return f"{fields['entity_type']}/{fields['entity_name']}"
+    return str(fields["entity_path"])
+
+
+def encode_log_dir_event(broker: int) -> bytes:
+    """Return the payload by which a broker says that one of its log directories failed."""
+    return _dump({"version": 1, "broker": broker, "event": 1})
+
+
+def decode_log_dir_event(data: bytes) -> int:
+    """Return the broker that says so."""
+    return int(json.loads(data)["broker"])
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:

@@ -1,7 +1,7 @@
 """What must hold in every run, one class for each promise.
 
-An invariant sees the events of a run one by one and raises `Violation` at the first that breaks its promise. It
-knows nothing of brokers: only what users can see.
+An invariant sees the events of a run one by one and raises `Violation` at the first that breaks its promise. Most
+know nothing of brokers, only what users can see; those of clusters also know what replicas hold and who wrote what.
 """
 
 from __future__ import annotations
@@ -9,18 +9,33 @@ from __future__ import annotations
 from kavka.testing.simulation.faults import Durability, FaultModel
 from kavka.testing.simulation.invariants.acknowledged import AcknowledgedRecordsSurvive
 from kavka.testing.simulation.invariants.contiguous import OffsetsHaveNoGaps
+from kavka.testing.simulation.invariants.controlling import (
+    OneControllerPerEpoch,
+    StatesGoForward,
+)
 from kavka.testing.simulation.invariants.duplicates import IdempotentProducersNeverDuplicate
 from kavka.testing.simulation.invariants.groups import (
     CommittedOffsetsStay,
     CommittedRecordsWereProcessed,
+    CommittedRecordsWereProcessedOrDeleted,
     OneOwnerPerPartition,
 )
 from kavka.testing.simulation.invariants.history import RecordsNeverChange
 from kavka.testing.simulation.invariants.invariant import Invariant, Violation
 from kavka.testing.simulation.invariants.order import RecordsKeepTheirOrder
+from kavka.testing.simulation.invariants.replication import (
+    CommittedLogsAreEqual,
+    EndOfPartitionNeverGoesBack,
+    InSyncReplicasHaveWhatIsCommitted,
+    LeadersWatermarkOnlyGrows,
+    OneLeaderPerEpoch,
+)
 from kavka.testing.simulation.invariants.watermark import HighWatermarkOnlyGrows
 
-__all__ = ["Invariant", "Violation", "for_model"]
+__all__ = ["Invariant", "Violation", "for_cluster", "for_model"]
+
+_POWER_MODEL = "power"
+"""Where a replica in sync may have lost its end, and nobody knows before its broker has registered anew."""
 
 _ALWAYS: tuple[type[Invariant], ...] = (
     OffsetsHaveNoGaps,
@@ -42,4 +57,27 @@ def for_model(model: FaultModel) -> list[Invariant]:
     kinds = _ALWAYS
     if model.durability is Durability.EVERYTHING_ACKNOWLEDGED:
         kinds += _IF_NOTHING_IS_LOST
+    return [kind() for kind in kinds]
+
+
+_IN_CLUSTERS: tuple[type[Invariant], ...] = (
+    OffsetsHaveNoGaps,
+    RecordsKeepTheirOrder,
+    OneOwnerPerPartition,
+    CommittedRecordsWereProcessedOrDeleted,
+    *_IF_NOTHING_IS_LOST,
+    OneLeaderPerEpoch,
+    OneControllerPerEpoch,
+    StatesGoForward,
+    LeadersWatermarkOnlyGrows,
+    CommittedLogsAreEqual,
+    EndOfPartitionNeverGoesBack,
+)
+
+
+def for_cluster(model: FaultModel) -> list[Invariant]:
+    """Return new invariants for a cluster; all its models promise that everything acknowledged is left."""
+    kinds = _IN_CLUSTERS
+    if model.name != _POWER_MODEL:
+        kinds += (InSyncReplicasHaveWhatIsCommitted,)
     return [kind() for kind in kinds]

@@ -8,32 +8,39 @@ from kavka.testing.simulation.invariants.invariant import Invariant, Violation
 
 
 class HighWatermarkOnlyGrows(Invariant):
-    """No reader is told a lower high watermark than before, or gets a record above it."""
+    """No reader is told a lower high watermark than before by a leader, or gets a record above it.
+
+    A leader that has just been elected may know a lower one than the leader before, until its followers have fetched
+    once: it gives no records above it, and refuses to name the end of its log (KIP-207).
+    """
 
     says = "the high watermark never goes back for a reader"
 
     def __init__(self) -> None:
         """Know of no reader."""
-        self._seen: dict[tuple[str, TopicPartition], int] = {}
+        self._seen: dict[tuple[str, TopicPartition], tuple[int, int]] = {}  # epoch, watermark
+        self._most: dict[tuple[str, TopicPartition], int] = {}
 
     def observe(self, event: Event) -> None:
         """Follow the watermark of each reader."""
         match event:
-            case WatermarkSeen(reader, partition, high_watermark):
-                before = self._seen.get((reader, partition), 0)
-                if high_watermark < before:
+            case WatermarkSeen(reader, partition, high_watermark, leader_epoch):
+                key = (reader, partition)
+                epoch, before = self._seen.get(key, (leader_epoch, 0))
+                if epoch == leader_epoch and high_watermark < before:
                     raise Violation(
                         f"{reader} saw the high watermark of {partition} go from {before} to {high_watermark}"
                     )
-                self._seen[reader, partition] = high_watermark
+                self._seen[key] = (leader_epoch, high_watermark)
+                self._most[key] = max(high_watermark, self._most.get(key, 0))
             case Read(reader, partition, offset, _):
-                high_watermark = self._seen.get((reader, partition), offset + 1)
+                _, high_watermark = self._seen.get((reader, partition), (-1, offset + 1))
                 if offset >= high_watermark:
                     raise Violation(
                         f"{reader} read {partition} offset {offset} above the high watermark {high_watermark}"
                     )
             case Audited(partition, _, high_watermark, _):
-                for (reader, seen_partition), seen in self._seen.items():
+                for (reader, seen_partition), seen in self._most.items():
                     if seen_partition == partition and high_watermark < seen:
                         raise Violation(
                             f"{partition} ends at {high_watermark}, but {reader} was told {seen}"

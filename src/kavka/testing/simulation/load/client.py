@@ -8,10 +8,8 @@ from abc import ABC, abstractmethod
 from kavka.testing.simulation.chance import stream
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.host import SimHost
-from kavka.testing.simulation.scenario import BROKER, PORT, Scenario
+from kavka.testing.simulation.scenario import Scenario
 from kavka.testing.simulation.world import World
-
-SERVERS = f"{BROKER}:{PORT}"
 
 
 class ClientNode(ABC):

@@ -11,7 +11,7 @@ from kavka.ids import TopicPartition
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.events import Assigned, Committed, CommittedSeen, Processed
 from kavka.testing.simulation.host import SimHost
-from kavka.testing.simulation.load.client import SERVERS, ClientNode
+from kavka.testing.simulation.load.client import ClientNode
 from kavka.testing.simulation.scenario import Scenario
 from kavka.testing.simulation.world import World
 
@@ -33,7 +33,7 @@ class MemberNode(ClientNode):
         consumer = Consumer(
             {
                 **self.scenario.consumer,
-                "bootstrap.servers": SERVERS,
+                "bootstrap.servers": self.scenario.servers,
                 "group.id": GROUP,
                 "client.id": self.who,
             },

@@ -11,7 +11,7 @@ from kavka.ids import TopicPartition
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.events import Acknowledged, Refused, Sent
 from kavka.testing.simulation.host import SimHost
-from kavka.testing.simulation.load.client import SERVERS, ClientNode
+from kavka.testing.simulation.load.client import ClientNode
 from kavka.testing.simulation.scenario import Scenario
 from kavka.testing.simulation.world import World
 
@@ -27,7 +27,11 @@ class ProducerNode(ClientNode):
     async def work(self, host: SimHost) -> None:
         """Send what is left."""
         producer = Producer(
-            {**self.scenario.producer, "bootstrap.servers": SERVERS, "client.id": self.who},
+            {
+                **self.scenario.producer,
+                "bootstrap.servers": self.scenario.servers,
+                "client.id": self.who,
+            },
             network=host.network,
             clock=host.clock,
             chance=host.chance,

@@ -39,7 +39,7 @@ FETCH_VERSION = 12  # the last one with topic names
 EARLIEST, LATEST = -2, -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fetched:
     """A partition's part of an answer."""
 
@@ -47,6 +47,8 @@ class Fetched:
     high_watermark: int
     log_start_offset: int
     records: list[tuple[int, bytes]]
+    leader_epoch: int = -1
+    """In which the leader answered, where there can be several."""
 
 
 class RawReader:
@@ -66,6 +68,10 @@ class RawReader:
                 )
             except OSError:
                 await asyncio.sleep(0.3)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.peer.close()
 
     async def offset(self, partition: TopicPartition, timestamp: int) -> int | None:
         """Return the earliest or the latest offset; None while the broker cannot tell."""
@@ -107,7 +113,7 @@ class RawReader:
         answer = await self.peer.send(request, version=FETCH_VERSION, timeout_ms=max_wait_ms + 3000)
         assert isinstance(answer, FetchResponse)
         return {
-            TopicPartition(topic.topic, part.partition_index): _fetched(
+            TopicPartition(topic.topic, part.partition_index): fetched_part(
                 part, positions[TopicPartition(topic.topic, part.partition_index)]
             )
             for topic in answer.responses
@@ -115,7 +121,8 @@ class RawReader:
         }
 
 
-def _fetched(part: FetchResponsePartition, position: int) -> Fetched:
+def fetched_part(part: FetchResponsePartition, position: int) -> Fetched:
+    """Return an answer's part, from `position` on. Raise Violation for bytes that are no sound batches."""
     records: list[tuple[int, bytes]] = []
     buffer = part.records if isinstance(part.records, memoryview) else memoryview(b"")
     for header in walk_complete(buffer):
@@ -145,14 +152,18 @@ class ReaderNode(ClientNode):
         for partition in positions:
             self.checker.observe(Sought(self.who, partition))
         while not self.quits.is_set():
-            reader = await RawReader.connect(host, self.who)
+            reader = await self.connect(host)
             try:
                 while not self.quits.is_set():
                     await self._step(reader, positions)
             except OSError:
                 await asyncio.sleep(0.1)
             finally:
-                reader.peer.close()
+                reader.close()
+
+    async def connect(self, host: SimHost) -> RawReader:
+        """Reach the broker."""
+        return await RawReader.connect(host, self.who)
 
     async def _step(self, reader: RawReader, positions: dict[TopicPartition, int]) -> None:
         fetched = await reader.fetch(positions, max_bytes=self._max_bytes)
@@ -163,7 +174,9 @@ class ReaderNode(ClientNode):
                     self.checker.observe(Sought(self.who, partition))
                     positions[partition] = start
             elif part.error is ErrorCode.NONE:
-                self.checker.observe(WatermarkSeen(self.who, partition, part.high_watermark))
+                self.checker.observe(
+                    WatermarkSeen(self.who, partition, part.high_watermark, part.leader_epoch)
+                )
                 for offset, value in part.records:
                     self.checker.observe(Read(self.who, partition, offset, value))
                     positions[partition] = offset + 1
@@ -184,7 +197,7 @@ class AuditorNode(ClientNode):
         """Audit all partitions; start over when the connection is lost."""
         left = list(self.scenario.partitions)
         while left:
-            reader = await RawReader.connect(host, self.who)
+            reader = await self.connect(host)
             try:
                 while left:
                     audited = await self._audit(reader, left[0])
@@ -195,7 +208,11 @@ class AuditorNode(ClientNode):
             except OSError:
                 await asyncio.sleep(0.1)
             finally:
-                reader.peer.close()
+                reader.close()
+
+    async def connect(self, host: SimHost) -> RawReader:
+        """Reach the broker."""
+        return await RawReader.connect(host, self.who)
 
     async def _audit(self, reader: RawReader, partition: TopicPartition) -> Audited:
         start = await self._offset(reader, partition, EARLIEST)

@@ -1,0 +1,168 @@
+"""Measure three brokers of each in turns: `make bench-cluster`, or `QUICK=1`, `ROUNDS=3`, `ONLY='acks=all'`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from apache.perf_tools import PerfTools
+from apache.report import Line, Samples, as_json, table
+from apache.results import tell, write_results
+
+from cluster.drive import Driver, Sample
+from cluster.trio import Trio, run_trio
+from cluster.workloads import LINKEDIN, WORKLOADS, Replication, Workload
+from kavka_compat.apache import ApacheKafka
+from kavka_compat.zookeeper import run_ensemble
+
+_MIB = 1 << 20
+_SIDES = ("apache", "kavka")
+_LATENCIES = (
+    "end-to-end latency, acks=all, median (Kafka's tool, whole ms)",
+    "end-to-end latency, acks=all, 99th percentile (Kafka's tool, whole ms)",
+    "end-to-end latency, acks=all, median (librdkafka)",
+    "end-to-end latency, acks=all, 99th percentile (librdkafka)",
+)
+
+
+def main() -> None:
+    """Run everything and print the tables."""
+    options = _options()
+    rounds = options.rounds or (1 if options.quick else 5)
+    chosen = [w for w in WORKLOADS if re.search(options.only, w.name)]
+    with tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=options.directory) as directory:
+        lines = measure(Path(directory), chosen, rounds, options.quick)
+    between = _between(lines)
+    print(f"\n{table(lines, 'Apache Kafka 3.9')}\n")
+    if between:
+        print(f"{_between_table(between)}\n")
+    measured = {"lines": as_json(lines), "between": between}
+    path = write_results("cluster", rounds, options.quick, measured)
+    print(f"{rounds} rounds after warm-up, medians; all samples: {path}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the records, one round")
+    parser.add_argument("--rounds", type=int, help="measured rounds (default 5, quick 1)")
+    parser.add_argument("--only", default="", help="workloads whose name matches this expression")
+    parser.add_argument(
+        "--directory", help="where all keep their logs (default: the temporary directory)"
+    )
+    return parser.parse_args()
+
+
+def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -> list[Line]:
+    """Start both clusters, drive them in turns, and return the lines of the table."""
+    kafka = ApacheKafka("3.9")
+    with ExitStack() as stack:
+        zookeeper = stack.enter_context(run_ensemble(directory)).connect
+        trios: dict[str, Trio] = {}
+        for side, release in (("apache", kafka), ("kavka", None)):
+            trios[side] = stack.enter_context(run_trio(directory, zookeeper, release))
+            tell(f"three brokers of {side} serve")
+        lines = _idle(trios, seconds=5 if quick else 30)
+        driver = Driver(PerfTools(kafka))
+        for workload in chosen:
+            lines += _workload(driver, trios, workload, rounds, quick)
+        lines += _latency(driver, trios, rounds, quick)
+        loaded = {side: [trios[side].peak_resident_bytes() / _MIB] for side in _SIDES}
+        lines.append(Line("memory of three brokers, largest", "MiB", loaded, goal=1 / 6))
+    return lines
+
+
+def _idle(trios: dict[str, Trio], seconds: float) -> list[Line]:
+    tell(f"idle for {seconds:g} s")
+    time.sleep(2)
+    before = {side: trios[side].cpu_seconds() for side in _SIDES}
+    time.sleep(seconds)
+    used = {side: [(trios[side].cpu_seconds() - before[side]) / seconds * 100] for side in _SIDES}
+    memory = {side: [trios[side].resident_bytes() / _MIB] for side in _SIDES}
+    return [
+        Line("idle CPU of three brokers", "% of a core", used, goal=0.5),
+        Line("memory of three brokers, idle", "MiB", memory, goal=1 / 6),
+    ]
+
+
+def _workload(
+    driver: Driver, trios: dict[str, Trio], workload: Workload, rounds: int, quick: bool
+) -> list[Line]:
+    records = workload.records // (10 if quick else 1)
+    samples: dict[str, list[Sample]] = {side: [] for side in _SIDES}
+    for number in range(rounds + 1):
+        # who goes first alternates, so that a machine that slows down harms both
+        for side in _SIDES if number % 2 else reversed(_SIDES):
+            sample = driver.run(trios[side], workload, records)
+            kind = f"round {number}" if number else "warm-up"
+            tell(f"{workload.name}, {side}, {kind}: {sample.records_per_second:,.0f}/s")
+            if number:
+                samples[side].append(sample)
+    return _lines(workload, samples)
+
+
+def _lines(workload: Workload, samples: dict[str, list[Sample]]) -> list[Line]:
+    speed = {side: [s.records_per_second for s in samples[side]] for side in _SIDES}
+    cpu = {side: [s.cpu_seconds_per_million for s in samples[side]] for side in _SIDES}
+    is_synchronous = workload.producers and workload.replication is Replication.SYNCHRONOUS
+    goal = 1.5 if is_synchronous else 1.0
+    lines = [Line(workload.name, "records/s", speed, goal=goal, more_is_better=True)]
+    if workload.producers and workload.consumers:
+        read: Samples = {
+            side: [s.consumed_per_second or 0.0 for s in samples[side]] for side in _SIDES
+        }
+        name = f"{workload.name}: read"
+        lines.append(Line(name, "records/s", read, goal=1.0, more_is_better=True))
+    return [*lines, Line(f"broker CPU, {workload.name}", "s per million", cpu, goal=0.5)]
+
+
+def _latency(driver: Driver, trios: dict[str, Trio], rounds: int, quick: bool) -> list[Line]:
+    records = 1000 if quick else 5000
+    found: dict[str, Samples] = {}
+    for number in range(rounds):
+        for side in _SIDES if number % 2 else reversed(_SIDES):
+            values = driver.latency_ms(trios[side], records)
+            for name, value in zip(_LATENCIES, values, strict=True):
+                found.setdefault(name, {s: [] for s in _SIDES})[side].append(value)
+            tell(f"end to end, {side}: {values[2]:.2f} ms median, {values[3]:.2f} ms 99th")
+    return [Line(name, "ms", pair, goal=1.0) for name, pair in found.items()]
+
+
+# -- ratios between lines
+
+
+def _between(lines: Sequence[Line]) -> list[dict[str, object]]:
+    """Return each of LinkedIn's ratios whose two lines were measured, with those of both sides."""
+    medians = {
+        line.name: {side: statistics.median(line.samples[side]) for side in _SIDES}
+        for line in lines
+    }
+    return [
+        {
+            "name": f"{more.name} ÷ {less.name}",
+            "linkedin": linkedin,
+            **{side: medians[more.name][side] / medians[less.name][side] for side in _SIDES},
+        }
+        for more, less, linkedin in LINKEDIN
+        if more.name in medians and less.name in medians
+    ]
+
+
+def _between_table(between: Sequence[dict[str, object]]) -> str:
+    rows = ["| one line ÷ another | LinkedIn 2014 | Apache Kafka 3.9 | kavka | goal |"]
+    rows.append("|---|--:|--:|--:|---|")
+    for row in between:
+        bound, kavka = float(str(row["linkedin"])), float(str(row["kavka"]))
+        verdict = f"{'reached' if kavka >= bound else 'MISSED'} (≥ {bound:.3g})"
+        apache = float(str(row["apache"]))
+        rows.append(f"| {row['name']} | {bound:.2f} | {apache:.2f} | {kavka:.2f} | {verdict} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""AddPartitionsToTxn: partitions take part in a transaction, or are looked for in it (KIP-98, KIP-890).
+
+Producers ask for one transaction, below version 4. Brokers ask for several: leaders that verify what they append.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.broker.metadata import INTERNAL_TOPICS
+from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTransaction,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResponsePartition,
+    AddPartitionsToTxnResponseTopic,
+    AddPartitionsToTxnResponseTransaction,
+)
+
+_FIRST_WITH_PRODUCER_FENCED = 2
+_FIRST_BATCHED = 4
+_FIRST_WITH_TRANSACTION_ABORTABLE = 5
+
+_Codes = dict[TopicPartition, ErrorCode]
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    """Ask the shard of each transactional id."""
+    if context.version < _FIRST_BATCHED:
+        transaction = AddPartitionsToTxnRequestTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            verify_only=False,
+            topics=request.v3_and_below_topics,
+        )
+        codes = await _ask(broker, context.version, transaction)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(codes))
+    answers = await asyncio.gather(
+        *(_ask(broker, context.version, transaction) for transaction in request.transactions)
+    )
+    return AddPartitionsToTxnResponse(
+        error_code=ErrorCode.NONE,
+        results_by_transaction=[
+            AddPartitionsToTxnResponseTransaction(
+                transactional_id=transaction.transactional_id, topic_results=_topics(codes)
+            )
+            for transaction, codes in zip(request.transactions, answers, strict=True)
+        ],
+    )
+
+
+async def _ask(
+    broker: Broker, version: int, transaction: AddPartitionsToTxnRequestTransaction
+) -> _Codes:
+    """Return what became of each partition; where one is not known, none is added."""
+    partitions = tuple(
+        dict.fromkeys(
+            TopicPartition(topic.name, partition)
+            for topic in transaction.topics
+            for partition in topic.partitions
+        )
+    )
+    refused = _refused(broker, version, partitions)
+    if refused:
+        unasked = ErrorCode.OPERATION_NOT_ATTEMPTED
+        return {where: refused.get(where, unasked) for where in partitions}
+    verb = _verify if transaction.verify_only else _add
+    codes = await verb(broker, transaction, partitions)
+    return {where: _spoken(code, version) for where, code in codes.items()}
+
+
+def _refused(broker: Broker, version: int, partitions: tuple[TopicPartition, ...]) -> _Codes:
+    """Return the partitions that can take no part: unknown ones, and to clients those that only brokers write."""
+    refused: _Codes = {}
+    for where in partitions:
+        if version < _FIRST_BATCHED and where.topic in INTERNAL_TOPICS:
+            refused[where] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif broker.metadata.partition(where) is None:
+            refused[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refused
+
+
+async def _add(
+    broker: Broker,
+    transaction: AddPartitionsToTxnRequestTransaction,
+    partitions: tuple[TopicPartition, ...],
+) -> _Codes:
+    reply: AddPartitionsReply | ErrorCode = await broker.transactions.ask(
+        transaction.transactional_id,
+        lambda token: AddPartitions(
+            token,
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            partitions,
+        ),
+    )
+    code = reply if isinstance(reply, ErrorCode) else reply.error_code
+    return dict.fromkeys(partitions, code)
+
+
+async def _verify(
+    broker: Broker,
+    transaction: AddPartitionsToTxnRequestTransaction,
+    partitions: tuple[TopicPartition, ...],
+) -> _Codes:
+    reply: VerifyReply | ErrorCode = await broker.transactions.ask(
+        transaction.transactional_id,
+        lambda token: Verify(
+            token,
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            partitions,
+        ),
+    )
+    if isinstance(reply, ErrorCode):
+        return dict.fromkeys(partitions, reply)
+    return dict(reply.partitions)
+
+
+def _spoken(code: ErrorCode, version: int) -> ErrorCode:
+    """Return the code that this version has for it."""
+    if code is ErrorCode.PRODUCER_FENCED and version < _FIRST_WITH_PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_WITH_TRANSACTION_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
+def _topics(codes: _Codes) -> list[AddPartitionsToTxnResponseTopic]:
+    topics: dict[str, AddPartitionsToTxnResponseTopic] = {}
+    for where, code in codes.items():
+        topic = topics.get(where.topic)
+        if topic is None:
+            topic = topics[where.topic] = AddPartitionsToTxnResponseTopic(name=where.topic)
+        topic.results_by_partition.append(
+            AddPartitionsToTxnResponsePartition(
+                partition_index=where.partition, partition_error_code=code
+            )
+        )
+    return list(topics.values())

@@ -1,0 +1,18 @@
+"""AllocateProducerIds: the controller gives a broker ids for its producers (KIP-730)."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.control.requests import allocate_producer_ids
+from kavka.broker.dispatch import RequestContext
+from kavka.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: AllocateProducerIdsRequest
+) -> AllocateProducerIdsResponse:
+    """Give the next block."""
+    return await allocate_producer_ids(broker, request)

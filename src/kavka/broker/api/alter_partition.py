@@ -1,0 +1,15 @@
+"""AlterPartition: leaders propose in-sync sets to the controller."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.control.requests import alter_partition
+from kavka.broker.dispatch import RequestContext
+from kavka.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: AlterPartitionRequest
+) -> AlterPartitionResponse:
+    """Judge each proposal by itself."""
+    return await alter_partition(broker, request, context.version)

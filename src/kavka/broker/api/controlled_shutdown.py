@@ -1,0 +1,18 @@
+"""ControlledShutdown: a broker that wants to stop hands over what it leads."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.control.requests import controlled_shutdown
+from kavka.broker.dispatch import RequestContext
+from kavka.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: ControlledShutdownRequest
+) -> ControlledShutdownResponse:
+    """Answer with the partitions that nobody else can lead."""
+    return await controlled_shutdown(broker, request)

@@ -1,0 +1,39 @@
+"""DescribeTransactions: the state of transactional ids that this broker coordinates (KIP-664)."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.core.transaction.events import DescribedTransaction
+from kavka.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    DescribeTransactionsResponseTopic,
+    DescribeTransactionsResponseTransactionState,
+)
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    """Describe each, once; who coordinates it not is told so for that one."""
+    names = dict.fromkeys(request.transactional_ids)
+    states = [_show(broker.transactions.describe(name)) for name in names]
+    return DescribeTransactionsResponse(transaction_states=states)
+
+
+def _show(described: DescribedTransaction) -> DescribeTransactionsResponseTransactionState:
+    topics: dict[str, DescribeTransactionsResponseTopic] = {}
+    for name, partition in described.partitions:
+        topic = topics.setdefault(name, DescribeTransactionsResponseTopic(topic=name))
+        topic.partitions.append(partition)
+    return DescribeTransactionsResponseTransactionState(
+        error_code=described.error_code,
+        transactional_id=described.transactional_id,
+        transaction_state=described.state,
+        transaction_timeout_ms=described.timeout_ms,
+        transaction_start_time_ms=described.start_ms,
+        producer_id=described.producer_id,
+        producer_epoch=described.producer_epoch,
+        topics=list(topics.values()),
+    )

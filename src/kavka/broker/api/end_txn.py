@@ -1,0 +1,29 @@
+"""EndTxn: a transaction is committed or aborted (KIP-98)."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.core.transaction.events import End, EndReply
+from kavka.errors import ErrorCode
+from kavka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+_FIRST_WITH_PRODUCER_FENCED = 2
+
+
+async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+    """Ask the transactional id's shard; the answer comes when the outcome is stored, before markers are written."""
+    reply: EndReply | ErrorCode = await broker.transactions.ask(
+        request.transactional_id,
+        lambda token: End(
+            token,
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            request.committed,
+        ),
+    )
+    code = reply if isinstance(reply, ErrorCode) else reply.error_code
+    if code is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_WITH_PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return EndTxnResponse(error_code=code)

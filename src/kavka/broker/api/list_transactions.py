@@ -1,0 +1,34 @@
+"""ListTransactions: the transactional ids that this broker coordinates (KIP-664, KIP-994)."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.core.transaction.describe import STATE_NAMES
+from kavka.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    ListTransactionsResponseTransactionState,
+)
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse:
+    """List those that pass all filters; a filter that names no state lets nothing pass, and is told."""
+    wanted = dict.fromkeys(request.state_filters)
+    code, listed = broker.transactions.list(
+        wanted, frozenset(request.producer_id_filters), request.duration_filter
+    )
+    return ListTransactionsResponse(
+        error_code=code,
+        unknown_state_filters=[name for name in wanted if name not in STATE_NAMES],
+        transaction_states=[
+            ListTransactionsResponseTransactionState(
+                transactional_id=one.transactional_id,
+                producer_id=one.producer_id,
+                transaction_state=one.state,
+            )
+            for one in listed
+        ],
+    )

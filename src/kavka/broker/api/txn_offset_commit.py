@@ -1,0 +1,127 @@
+"""TxnOffsetCommit: where a group has read to, if the producer's transaction commits (KIP-98, KIP-447)."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.broker.groups import OFFSETS_TOPIC
+from kavka.core.group.events import CommitOffsetsInTransaction, OffsetToCommit
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+_FIRST_THAT_BEARS_LOADING = 2
+_FIRST_WITH_TRANSACTION_ABORTABLE = 4
+_UNVERIFIED = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+"""What keeps the transaction's coordinator from agreeing: the group's is the right one, so ask it again."""
+
+_Codes = dict[tuple[str, int], ErrorCode]
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    """Commit what is asked for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION."""
+    codes: _Codes = {}
+    wanted: list[OffsetToCommit] = []
+    for topic in request.topics:
+        for asked in topic.partitions:
+            where = TopicPartition(topic.name, asked.partition_index)
+            if broker.metadata.partition(where) is None:
+                codes[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            wanted.append(
+                OffsetToCommit(
+                    topic.name,
+                    asked.partition_index,
+                    asked.committed_offset,
+                    asked.committed_leader_epoch,
+                    asked.committed_metadata or "",
+                )
+            )
+    if wanted:
+        codes.update(await _commit(broker, context.version, request, tuple(wanted)))
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=asked.partition_index,
+                        error_code=codes[topic.name, asked.partition_index],
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+async def _commit(
+    broker: Broker,
+    version: int,
+    request: TxnOffsetCommitRequest,
+    wanted: tuple[OffsetToCommit, ...],
+) -> _Codes:
+    code = await _verify(broker, request)
+    if code is ErrorCode.NONE:
+        # In the turn in which it was verified: no marker can come in between.
+        reply = await broker.groups.ask(
+            request.group_id,
+            lambda token: CommitOffsetsInTransaction(
+                token,
+                request.group_id,
+                request.producer_id,
+                request.producer_epoch,
+                request.generation_id,
+                request.member_id,
+                request.group_instance_id,
+                wanted,
+            ),
+        )
+        if not isinstance(reply, ErrorCode):
+            return {(t, p): _spoken(code, version) for t, p, code in reply.partitions}
+        code = reply
+    return {(offset.topic, offset.partition): _spoken(code, version) for offset in wanted}
+
+
+async def _verify(broker: Broker, request: TxnOffsetCommitRequest) -> ErrorCode:
+    """Return NONE when the transaction takes part in the group's partition of the offsets topic."""
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    shard = broker.groups.shard_of(request.group_id)
+    if isinstance(shard, ErrorCode):
+        return shard
+    if shard.machine.is_loading:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    where = broker.groups.partition_of(request.group_id)
+    assert where is not None, f"{OFFSETS_TOPIC} has shards"
+    replica = broker.replicas.find(where)
+    if isinstance(replica, ErrorCode):
+        return ErrorCode.NOT_COORDINATOR
+    code = await broker.verifier.verify(
+        replica, request.transactional_id, request.producer_id, request.producer_epoch
+    )
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code in _UNVERIFIED else code
+
+
+def _spoken(code: ErrorCode, version: int) -> ErrorCode:
+    """Return the code that this version has for it."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_WITH_TRANSACTION_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_THAT_BEARS_LOADING:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE  # KAFKA-7296: it would end the producer
+    return code

@@ -1,0 +1,70 @@
+"""What a watch told of, read and made an event; nothing when the controller wrote it itself."""
+
+from __future__ import annotations
+
+from kavka.broker.control.watching import Changed, Source, Watching
+from kavka.core.controller.events import (
+    BrokersChanged,
+    DeletionsMarked,
+    Event,
+    LogDirFailed,
+    PartitionsRead,
+    PreferredElectionRead,
+    ReassignmentNodeRead,
+    TopicsChanged,
+)
+from kavka.core.controller.state import ClusterState
+
+
+async def read_change(watching: Watching, state: ClusterState, what: Changed) -> Event | None:
+    """Read a source that changed, and watch it again."""
+    match what.source:
+        case Source.BROKERS:
+            return BrokersChanged(await watching.brokers())
+        case Source.TOPICS:
+            return await _topics(watching, state)
+        case Source.TOPIC:
+            return await _topic(watching, state, what.name)
+        case Source.DELETIONS:
+            marks = await watching.deletions()
+            fresh = [name for name in marks if name not in state.deletions]
+            return DeletionsMarked(fresh) if fresh else None
+        case Source.REASSIGNMENTS:
+            moves = await watching.reassignments()
+            if dict(moves or {}) == state.reassignment_node:
+                return None
+            return ReassignmentNodeRead(moves)
+        case Source.PREFERRED_ELECTION:
+            elections = await watching.preferred_elections()
+            return None if elections is None else PreferredElectionRead(elections)
+        case Source.LOG_DIRS:
+            brokers = await watching.failed_log_dirs()
+            return LogDirFailed(brokers) if brokers else None
+        case Source.ISR_CHANGES:
+            changed = await watching.changed_isrs()
+            return PartitionsRead(await watching.states(changed)) if changed else None
+
+
+async def _topics(watching: Watching, state: ClusterState) -> Event | None:
+    names = await watching.topic_names()
+    fresh = [name for name in names if name not in state.topics]
+    for name in names:
+        if not watching.watches_topic(name) and name in state.topics:
+            version = await watching.topic_version(name)
+            if version is not None and version != state.topics[name].version:
+                fresh.append(name)
+    removed: list[str] = []
+    if len(state.topics) + len(fresh) != len(names):
+        removed = sorted(set(state.topics) - set(names))
+    if not fresh and not removed:
+        return None
+    return TopicsChanged(await watching.topics(fresh), removed)
+
+
+async def _topic(watching: Watching, state: ClusterState, name: str) -> Event | None:
+    """Look at one topic's assignment."""
+    known = state.topics.get(name)
+    version = await watching.topic_version(name)
+    if known is None or version is None or version == known.version:
+        return None
+    return TopicsChanged(await watching.topics([name]))

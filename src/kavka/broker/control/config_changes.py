@@ -1,0 +1,108 @@
+"""Changes of settings that other brokers tell of: each broker reads what was changed, and obeys.
+
+`/config/changes/config_change_NNNNNNNNNN` names an entity; its settings are in its own znode. Notifications are removed
+after a quarter of an hour. Source: Kafka's `ZkConfigManager`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from kavka.core.znodes import Event
+from kavka.registry.interface import RegistryRefused
+from kavka.wire.stored import znodes
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+_KEPT_MS = 15 * 60_000
+_RETRY_S = 0.5
+
+
+class ConfigChanges:
+    """Follows the notifications."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Follow nothing before `start`."""
+        self._broker = broker
+        self._seen = ""
+        self._look = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Follow from now on: what was changed before is to be read after this. Raise ConnectionError."""
+        names = await self._broker.registry.children(znodes.CONFIG_CHANGES, self._told)
+        self._seen = names[-1] if names else ""
+        self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    async def stop(self) -> None:
+        """Follow no longer."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def session_renewed(self) -> None:
+        """Learn that the watch is gone, and perhaps changes were missed."""
+        self._look.set()
+
+    def _told(self, _event: Event) -> None:
+        self._look.set()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._look.wait()
+            self._look.clear()
+            try:
+                await self._read()
+            except ConnectionError as error:
+                log.warning("changes of settings not read reason=%s", error)
+                await asyncio.sleep(_RETRY_S)
+                self._look.set()
+            except Exception:
+                # A fault of ours in one change must not end the following: no other would be obeyed.
+                log.exception("changes of settings not read")
+                await asyncio.sleep(_RETRY_S)
+                self._look.set()
+
+    async def _read(self) -> None:
+        registry = self._broker.registry
+        for name in await registry.children(znodes.CONFIG_CHANGES, self._told):
+            path = f"{znodes.CONFIG_CHANGES}/{name}"
+            try:
+                data, stat = await registry.get(path)
+                if name > self._seen:
+                    await self._obey(data, path)
+                    self._seen = name
+                if self._broker.clock.now_ms() - stat.ctime_ms > _KEPT_MS:
+                    await registry.delete(path)
+            except RegistryRefused:
+                continue  # another broker has removed it
+
+    async def _obey(self, data: bytes, path: str) -> None:
+        try:
+            kind, _slash, node = znodes.decode_config_change(data).partition("/")
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("znode not understood path=%s reason=%r", path, error)
+            return
+        own = str(self._broker.broker_id)
+        if kind not in ("topics", "brokers"):
+            return  # users, clients, addresses: their settings are not obeyed in this release
+        overrides = await self._overrides(f"/config/{kind}/{node}")
+        name = znodes.entity_name(node)
+        if kind == "topics":
+            self._broker.topics.topic_configured(name, overrides)
+        elif name in (own, znodes.DEFAULT_ENTITY):
+            is_default = name == znodes.DEFAULT_ENTITY
+            self._broker.topics.broker_configured(overrides, default=is_default)
+
+    async def _overrides(self, path: str) -> dict[str, str]:
+        try:
+            data, _stat = await self._broker.registry.get(path)
+        except RegistryRefused:
+            return {}
+        return znodes.decode_config(data)

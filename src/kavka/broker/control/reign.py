@@ -1,0 +1,378 @@
+"""One election's rule: events one at a time, each decided, written, applied and told before the next.
+
+What cannot be written because somebody else wrote is read and decided anew. When the registry fails in the middle of
+a write, requests fail with it, and the reign loads everything again as soon as the registry answers, if it is still in
+office.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kavka.broker.control.changes import read_change
+from kavka.broker.control.channels import Channels
+from kavka.broker.control.watching import Changed, Watching
+from kavka.broker.control.writing import Deposed, Overtaken, Writer
+from kavka.core.controller.events import (
+    DeletionsMarked,
+    Elected,
+    Event,
+    PartitionsRead,
+    Snapshot,
+    TopicsChanged,
+)
+from kavka.core.controller.machine import ControllerMachine
+from kavka.core.controller.orders import Tell
+from kavka.core.controller.records import Record, topic_of
+from kavka.core.controller.replies import (
+    Reply,
+)
+from kavka.core.controller.settings import ControllerSettings
+from kavka.core.controller.step import ControllerDecision
+from kavka.core.machine import Answer, Token
+from kavka.ids import TopicPartition
+from kavka.wire.stored import znodes
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+_MOST_TRIES = 20
+_RETRY_S = 0.1
+
+
+class NotController(Exception):
+    """This broker does not rule, or rules no longer."""
+
+
+class Reign:
+    """Rules from one election to its end. `ended` is told when it is over before `stop`."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: ControllerSettings,
+        epoch: int,
+        epoch_version: int,
+        ended: Callable[[], None],
+    ) -> None:
+        """Know nothing before `begin`."""
+        self._broker = broker
+        self._settings = settings
+        self.epoch = epoch
+        self._epoch_version = epoch_version
+        self._ended = ended
+        self._writer = Writer(broker.registry, epoch_version)
+        self._watching = Watching(broker.registry, self._changed, self._writer.delete)
+        self._events: deque[Event | Changed] = deque()
+        self._is_dirty: dict[Changed, None] = {}
+        self._wake = asyncio.Event()
+        self._answers: dict[Token, asyncio.Future[Any]] = {}
+        self._next_token = 0
+        self._until_shown: list[tuple[str | None, asyncio.Future[None]]] = []
+        self._channels = Channels(broker, self.tell)
+        self._counts = broker.controller.counts
+        self._task: asyncio.Task[None] | None = None
+        self._is_cut = False
+        self.machine = ControllerMachine(epoch, Snapshot(), settings)
+
+    # -- life
+
+    async def begin(self, bounced: Collection[int] = ()) -> None:
+        """Load the registry, elect, and go on in the background. Raise ConnectionError, or Deposed."""
+        await self._watching.failed_log_dirs()
+        await self._watching.changed_isrs()
+        snapshot = await self._snapshot()
+        self.machine = ControllerMachine(self.epoch, snapshot, self._settings)
+        await self._handle(Elected(frozenset(bounced), self._returned(snapshot)))
+        while self._is_due():
+            await self._tick()
+        self._task = asyncio.get_running_loop().create_task(self._rule())
+
+    async def _snapshot(self) -> Snapshot:
+        watching = self._watching
+        brokers = await watching.brokers()
+        topics = await watching.topics(await watching.topic_names())
+        deletions = await watching.deletions()
+        moves = await watching.reassignments()
+        return Snapshot(brokers, topics, deletions, moves, await watching.preferred_elections())
+
+    def _returned(self, snapshot: Snapshot) -> dict[int, frozenset[TopicPartition]]:
+        """Return, by broker, the partitions whose state counts it as in sync and is older than its registration.
+
+        It died, or lost its session, and came back while no controller looked: what it has of them now may be less
+        than it was. A state that is newer was written with that known, so another controller must not move it again.
+        This broker knows of itself whether it stopped cleanly.
+        """
+        written_at = self._watching.written_at
+        own = int(self._broker.broker_id) if self._broker.replicas.was_clean else -1
+        epochs = {live.broker_id: live.epoch for live in snapshot.brokers if live.broker_id != own}
+        returned: dict[int, set[TopicPartition]] = {}
+        for topic, read in snapshot.topics.items():
+            for partition, (state, _version) in read.states.items():
+                where = TopicPartition(topic, partition)
+                for broker in state.in_sync_replicas:
+                    if epochs.get(broker, -1) > written_at[where]:
+                        returned.setdefault(broker, set()).add(where)
+        written_at.clear()
+        if returned:
+            counts = {broker: len(partitions) for broker, partitions in sorted(returned.items())}
+            log.info("brokers came back unseen partitions_by_broker=%s", counts)
+        return {broker: frozenset(partitions) for broker, partitions in returned.items()}
+
+    async def stop(self) -> None:
+        """Rule no longer; who waits for an answer is told that another controller will give it."""
+        self._watching.stop()
+        task, self._task = self._task, None
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        answers, self._answers = self._answers, {}
+        for future in answers.values():
+            if not future.done():
+                future.set_exception(NotController("another controller was elected"))
+        self._tell_shown(is_over=True)
+        await self._channels.stop()
+
+    # -- hearing
+
+    def tell(self, event: Event) -> None:
+        """Have an event handled when its turn comes."""
+        self._events.append(event)
+        self._wake.set()
+
+    @property
+    def waiting_events(self) -> int:
+        """How many events wait for their turn."""
+        return len(self._events)
+
+    async def ask(self, make: Callable[[Token], Event]) -> Any:
+        """Have the event that `make` builds around a new token handled; return the reply.
+
+        Raise NotController when the reign ends first, ConnectionError when the registry does not take it.
+        """
+        if self._is_cut:
+            raise ConnectionError("the registry does not answer")
+        token = self._next_token
+        self._next_token += 1
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._answers[token] = future
+        self.tell(make(token))
+        try:
+            return await future
+        finally:
+            self._answers.pop(token, None)
+
+    async def flushed(self) -> None:
+        """Wait until the controller's own broker has been told everything that it is to be told now."""
+        await self._channels.flushed(self._broker.broker_id)
+
+    async def shown(self, topic: str | None) -> None:
+        """Wait until the own broker shows the new partitions of a topic, or, with None, of all: they are led then."""
+        if not self._is_shown(topic):
+            shown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._until_shown.append((topic, shown))
+            await shown
+        await self.flushed()
+
+    def _is_shown(self, topic: str | None) -> bool:
+        unshown = self.machine.outbox.unshown
+        return not (unshown if topic is None else unshown.holds_topic(topic))
+
+    def _tell_shown(self, *, is_over: bool = False) -> None:
+        waiting, self._until_shown = self._until_shown, []
+        for topic, shown in waiting:
+            if shown.done():
+                continue
+            if is_over or self._is_shown(topic):
+                shown.set_result(None)
+            else:
+                self._until_shown.append((topic, shown))
+
+    def _changed(self, what: Changed) -> None:
+        """Read a source again, once, however often it changes until then."""
+        if what not in self._is_dirty:
+            self._is_dirty[what] = None
+            self._events.append(what)
+            self._wake.set()
+
+    # -- ruling
+
+    async def _rule(self) -> None:
+        try:
+            while True:
+                try:
+                    await self._next()
+                except ConnectionError as error:
+                    log.warning("the registry does not answer reason=%s", error)
+                    await self._recover()
+        except Deposed:
+            log.info("controller deposed broker=%d epoch=%d", self._broker.broker_id, self.epoch)
+            self._tell_shown(is_over=True)
+            self._ended()
+
+    async def _next(self) -> None:
+        """Do one thing, waiting for it if need be."""
+        if self._events:
+            await self._take(self._events.popleft())
+        elif self._is_due():
+            await self._take(None)
+        else:
+            await self._until_something()
+
+    async def _take(self, item: Event | Changed | None) -> None:
+        """Take one thing to its end: an event, a source to be read, or what is due."""
+        try:
+            if item is None:
+                await self._tick()
+                return
+            event = await self._read(item) if isinstance(item, Changed) else item
+            if event is not None:
+                await self._handle(event)
+        except (ConnectionError, Deposed):
+            raise
+        except Exception:
+            # A fault of ours in one event must not take the controller, and then the next one, away from all others.
+            log.exception("controller failed in an event=%s", item)
+            self._give_up(item, "the controller failed")
+            await asyncio.sleep(_RETRY_S)
+
+    def _now_ms(self) -> int:
+        return self._broker.clock.tick_ms()
+
+    def _is_due(self) -> bool:
+        deadline = self.machine.deadline_ms()
+        return deadline is not None and deadline <= self._now_ms()
+
+    async def _until_something(self) -> None:
+        self._wake.clear()
+        deadline = self.machine.deadline_ms()
+        if deadline is None:
+            await self._wake.wait()
+            return
+        try:
+            async with asyncio.timeout(max(0, deadline - self._now_ms()) / 1000):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _handle(self, event: Event) -> None:
+        started_ms = self._now_ms()
+        for _attempt in range(_MOST_TRIES):
+            if await self._commit(self.machine.handle(event, self._now_ms())):
+                self._counts.handled(event, self._now_ms() - started_ms)
+                return
+        log.error("event given up, the registry always changes event=%s", type(event).__name__)
+        self._give_up(event, "the registry always changes")
+
+    async def _tick(self) -> None:
+        await self._commit(self.machine.tick(self._now_ms()))
+
+    async def _commit(self, decision: ControllerDecision) -> bool:
+        """Write, apply and tell; false when the event has to be handled again."""
+        try:
+            await self._writer.write(decision.records, self._apply, self._look_after)
+        except Overtaken as overtaken:
+            log.info("decided anew reason=%s", overtaken)
+            self.machine.overtaken(decision, overtaken.applied)
+            await self._reread(decision.records[overtaken.applied :])
+            return False
+        except ConnectionError as error:
+            for effect in decision.effects:
+                if isinstance(effect, Answer):
+                    self._fail(effect.token, error)
+            raise
+        for effect in decision.effects:
+            if isinstance(effect, Tell):
+                self.machine.outbox.add(effect)
+            else:
+                self._answer(effect.token, effect.reply)
+        self._look_after()
+        return True
+
+    def _apply(self, record: Record) -> None:
+        self._counts.written(record, self.machine.state)
+        self.machine.apply(record)
+
+    def _look_after(self) -> None:
+        self._channels.look_after(self.machine)
+        if self._until_shown:
+            self._tell_shown()
+
+    def _answer(self, token: Token, reply: Reply) -> None:
+        future = self._answers.get(token)
+        if future is not None and not future.done():
+            future.set_result(reply)
+
+    def _fail(self, token: Token, error: ConnectionError) -> None:
+        future = self._answers.get(token)
+        if future is not None and not future.done():
+            future.set_exception(ConnectionError(str(error)))
+
+    def _give_up(self, item: object, reason: str) -> None:
+        """Tell whoever asked for an event that no answer will come."""
+        token = getattr(item, "token", None)
+        if token is not None:
+            self._fail(token, ConnectionError(reason))
+
+    async def _reread(self, records: Sequence[Record]) -> None:
+        """Tell the machine what is in the registry where a write met something else."""
+        concerned = dict.fromkeys(topic_of(record) for record in records)
+        names = [name for name in concerned if name is not None]
+        topics = await self._watching.topics(names)
+        removed = [name for name in names if name not in topics]
+        states = {
+            TopicPartition(name, partition): read.states.get(partition)
+            for name, read in topics.items()
+            for partition in read.node.assignment
+        }
+        moves = await self._watching.reassignments()
+        for event in (
+            PartitionsRead(states),
+            TopicsChanged(topics, removed),
+            DeletionsMarked(await self._watching.deletions()),
+        ):
+            # What it decides now it decides again: only what brokers are to be told is kept.
+            for effect in self.machine.handle(event, self._now_ms()).effects:
+                if isinstance(effect, Tell):
+                    self.machine.outbox.add(effect)
+        self.machine.state.reassignment_node = dict(moves or {})
+
+    async def _recover(self) -> None:
+        """Load everything again when the registry answers; what was lost on the way shows there. Raise Deposed."""
+        self._is_cut = True
+        for token in list(self._answers):
+            self._fail(token, ConnectionError("the registry does not answer"))
+        while True:
+            await asyncio.sleep(_RETRY_S)
+            try:
+                await self._still_in_office()
+                before = self.machine
+                snapshot = await self._snapshot()
+                self.machine = ControllerMachine(self.epoch, snapshot, self._settings)
+                self.machine.state.take_over(before.state)
+                self.machine.outbox.unshown = before.outbox.unshown
+                self._channels.drop()
+                self._is_cut = False
+                await self._handle(Elected(returned=self._returned(snapshot)))
+                return
+            except ConnectionError:
+                self._is_cut = True
+
+    async def _still_in_office(self) -> None:
+        registry = self._broker.registry
+        epoch = await registry.stat(znodes.CONTROLLER_EPOCH)
+        office = await registry.stat(znodes.CONTROLLER)
+        if epoch is None or epoch.version != self._epoch_version:
+            raise Deposed("another controller was elected")
+        if office is None or office.ephemeral_owner != registry.session_id:
+            raise Deposed("the session is over")
+
+    async def _read(self, what: Changed) -> Event | None:
+        self._is_dirty.pop(what, None)
+        return await read_change(self._watching, self.machine.state, what)

@@ -1,0 +1,119 @@
+"""What the coordinators of groups and of transactions have in common: an internal topic, one shard for each of its
+partitions that this broker leads, and ids that belong to a partition by their hash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from kavka.broker.metadata import MetadataCache
+from kavka.broker.replica import Replica
+from kavka.broker.shard_shell import ShardShell
+from kavka.core.controller.topics import NewTopic, TopicRefusal
+from kavka.core.group.coordination import partition_for
+from kavka.errors import ErrorCode
+from kavka.ids import BrokerId, TopicPartition
+
+log = logging.getLogger(__name__)
+
+_TURNS_TO_ANSWER = 2
+"""Of the loop, from a reply to the answer on the wire: the handler ends in one, the connection hears in the next."""
+
+S = TypeVar("S", bound=ShardShell[Any, Any, Any])
+
+
+class Coordinators(Generic[S]):
+    """Finds the shard of an id."""
+
+    topic_name: str
+    """The internal topic; each kind of coordinators has its own."""
+
+    def __init__(
+        self, metadata: MetadataCache, create_topic: Callable[[NewTopic], Awaitable[object]]
+    ) -> None:
+        """Coordinate nothing yet; `lead` is told of each partition. `create_topic` may return a TopicRefusal."""
+        self._metadata = metadata
+        self._create_topic = create_topic
+        self._shards: dict[int, S] = {}
+
+    @abstractmethod
+    def internal_topic(self) -> NewTopic:
+        """Return the topic as it is created on first use."""
+
+    @abstractmethod
+    def _make_shard(self, replica: Replica) -> S:
+        """Return the shard of a partition; it is started next."""
+
+    # -- the topic
+
+    def partition_of(self, name: str) -> TopicPartition | None:
+        """Return the partition of the internal topic to which an id belongs; None before there is one."""
+        topic = self._metadata.topics.get(self.topic_name)
+        if topic is None:
+            return None
+        return TopicPartition(self.topic_name, partition_for(name, len(topic.partitions)))
+
+    async def leader_of(self, name: str) -> BrokerId | ErrorCode:
+        """Return the coordinator of an id, creating the topic when there is none yet."""
+        if self.topic_name not in self._metadata.topics:
+            outcome = await self._create_topic(self.internal_topic())
+            if (
+                isinstance(outcome, TopicRefusal)
+                and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS
+            ):
+                what = "internal topic not created topic=%s reason=%s"
+                log.warning(what, self.topic_name, outcome.message)
+        return self.known_leader_of(name)
+
+    def known_leader_of(self, name: str) -> BrokerId | ErrorCode:
+        """Return the coordinator of an id as it is known now."""
+        where = self.partition_of(name)
+        news = None if where is None else self._metadata.partition(where)
+        if news is None or news.leader not in self._metadata.brokers:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return news.leader
+
+    # -- leadership
+
+    def lead(self, replica: Replica) -> None:
+        """Coordinate the ids of a partition from now on."""
+        partition = replica.where.partition
+        self.resign(partition)
+        shard = self._make_shard(replica)
+        self._shards[partition] = shard
+        shard.start()
+
+    def resign(self, partition: int) -> None:
+        """Coordinate the ids of a partition no longer; who waits is told NOT_COORDINATOR."""
+        shard = self._shards.pop(partition, None)
+        if shard is not None:
+            shard.stop()
+
+    def committed(self, where: TopicPartition) -> None:
+        """Learn that the high watermark of a partition of the topic moved: decisions may be committed."""
+        shard = self._shards.get(where.partition)
+        if shard is not None:
+            shard.commit_ready()
+
+    async def stop(self) -> None:
+        """Stop all shards; whoever waited for one has its answer when this returns."""
+        for partition in list(self._shards):
+            self.resign(partition)
+        for _ in range(_TURNS_TO_ANSWER):
+            await asyncio.sleep(0)
+
+    # -- shards
+
+    def shard_of(self, name: str) -> S | ErrorCode:
+        """Return the shard of an id, or the error to answer."""
+        where = self.partition_of(name)
+        shard = None if where is None else self._shards.get(where.partition)
+        return ErrorCode.NOT_COORDINATOR if shard is None else shard
+
+    def shards(self) -> Iterator[S]:
+        """Go over the shards, in the order of their partitions."""
+        return iter([shard for _partition, shard in sorted(self._shards.items())])

@@ -1,0 +1,66 @@
+"""Which topics the registry knew when the broker started: it decides about the logs that the start finds.
+
+    registry      log's topic                       the log
+    new           any                               is adopted: see `Controller.start`
+    not new       known, same topic id or none      is hosted
+    not new       known, another topic id           is set aside: the topic was deleted and created again
+    not new       unknown                           is set aside: the topic was deleted
+
+Both happen while the log's directory is offline. A registry is new until its first controller is elected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+from kavka.core.znodes import ZnodeError
+from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from kavka.registry.interface import Registry, RegistryRefused
+from kavka.wire.stored import znodes
+
+NOT_TOPICS = frozenset({"__cluster_metadata"})
+"""Logs that look like a topic's in a directory of a KRaft broker; they are left alone."""
+
+
+class KnownTopics:
+    """The topics of a registry by name, with their ids."""
+
+    def __init__(self, ids: Mapping[str, TopicId] | None) -> None:
+        """None stands for a new registry."""
+        self._ids = ids
+
+    @property
+    def names(self) -> Collection[str]:
+        """What they are called."""
+        return self._ids or ()
+
+    @classmethod
+    async def read(cls, registry: Registry) -> KnownTopics:
+        """Ask the registry. Raise ConnectionError without it."""
+        if await registry.stat(znodes.CONTROLLER_EPOCH) is None:
+            return cls(None)
+        names = await registry.children(znodes.TOPICS)
+        ids = await asyncio.gather(*(_topic_id(registry, name) for name in names))
+        pairs = zip(names, ids, strict=True)
+        return cls({name: topic_id for name, topic_id in pairs if topic_id is not None})
+
+    def is_stray(self, where: TopicPartition, topic_id: TopicId | None) -> bool:
+        """Tell whether a log with this topic id belongs to no topic."""
+        if self._ids is None or where.topic in NOT_TOPICS:
+            return False
+        known = self._ids.get(where.topic)
+        if known is None:
+            return True
+        return NO_TOPIC_ID not in (known, topic_id or NO_TOPIC_ID) and topic_id != known
+
+
+async def _topic_id(registry: Registry, name: str) -> TopicId | None:
+    """Return the id of a topic, None when it has gone meanwhile."""
+    try:
+        data, _stat = await registry.get(znodes.topic_path(name))
+    except RegistryRefused as refused:
+        if refused.error is not ZnodeError.NO_NODE:
+            raise
+        return None
+    return znodes.TopicNode.decode(data).topic_id

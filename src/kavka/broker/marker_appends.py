@@ -1,0 +1,97 @@
+"""The ends of transactions, written by the leaders of the partitions that took part (WriteTxnMarkers).
+
+A marker is answered when it is on all replicas in sync. In a partition of `__consumer_offsets` it also decides about
+the offsets that were committed in the transaction: the group coordinator has done so when the marker is answered.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kavka.broker.acknowledgement import Append, replicated, written
+from kavka.broker.replica import AppendOutcome
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.wire.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestMarker,
+    WriteTxnMarkersResponse,
+    WriteTxnMarkersResponseMarker,
+    WriteTxnMarkersResponsePartition,
+    WriteTxnMarkersResponseTopic,
+)
+from kavka.wire.records.control import ControlType, EndMarker
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+_Row = WriteTxnMarkersResponsePartition
+
+
+async def write_markers(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    """Append every marker to its partitions, all in this turn of the loop, and wait for the replicas."""
+    waiting: list[tuple[_Row, Append]] = []
+    markers = []
+    for marker in request.markers:
+        topics = []
+        for topic in marker.topics:
+            rows = []
+            for index in topic.partition_indexes:
+                row = _Row(partition_index=index)
+                append = _append(broker, TopicPartition(topic.name, index), marker)
+                if isinstance(append, ErrorCode):
+                    row.error_code = append
+                else:
+                    waiting.append((row, append))
+                rows.append(row)
+            topics.append(WriteTxnMarkersResponseTopic(name=topic.name, partitions=rows))
+        markers.append(WriteTxnMarkersResponseMarker(producer_id=marker.producer_id, topics=topics))
+    await _acknowledge(broker, waiting)
+    return WriteTxnMarkersResponse(markers=markers)
+
+
+def _append(
+    broker: Broker, where: TopicPartition, marker: WriteTxnMarkersRequestMarker
+) -> Append | ErrorCode:
+    replica = broker.replicas.find(where)
+    if isinstance(replica, ErrorCode):
+        return replica
+    committed = marker.transaction_result
+    kind = ControlType.COMMIT if committed else ControlType.ABORT
+    end = EndMarker(kind, marker.coordinator_epoch)
+    outcome = replica.append_marker(marker.producer_id, marker.producer_epoch, end)
+    if outcome.error is not ErrorCode.NONE:
+        _tell_refusal(where, marker, outcome)
+        return outcome.error
+    broker.groups.marker_appended(
+        where, marker.producer_id, committed=committed, end_offset=outcome.end_offset
+    )
+    return replica, outcome
+
+
+def _tell_refusal(
+    where: TopicPartition, marker: WriteTxnMarkersRequestMarker, outcome: AppendOutcome
+) -> None:
+    what = "marker refused partition=%s producer=%d epoch=%d coordinator_epoch=%d error=%s"
+    epochs = (marker.producer_epoch, marker.coordinator_epoch)
+    log.info(what, where, marker.producer_id, *epochs, outcome.error.name)
+
+
+async def _acknowledge(broker: Broker, waiting: list[tuple[_Row, Append]]) -> None:
+    """Put into the rows what became of their markers."""
+    codes = await written([append for _row, append in waiting])
+    there = []
+    for (row, append), code in zip(waiting, codes, strict=True):
+        if code is ErrorCode.NONE:
+            there.append((row, append))
+        else:
+            row.error_code = code
+    if there:
+        timeout_ms = broker.config.integer("request.timeout.ms")
+        appends = [append for _row, append in there]
+        codes = await replicated(broker.produce_purgatory, appends, timeout_ms)
+        for (row, _append), code in zip(there, codes, strict=True):
+            row.error_code = code

@@ -1,0 +1,523 @@
+"""Markers on their way from the coordinators of transactions to the leaders of the partitions that took part.
+
+    SendMarkers -> waiting, by partition -> WriteTxnMarkers to the partition's leader -> MarkersWritten
+                        ^                                   |
+                        '------ after a pause, for ever ----'   not written: no leader, too few replicas, no answer
+
+A partition has at most one request in flight: a marker that came twice, and late, would end the transaction after it.
+Several requests go to one broker at a time, each on a connection of its own because answers come in order; one that is
+not answered soon leaves its place to another. A partition that could not take its marker is tried in a request of its
+own from then on, so it delays nobody else; it has it as soon as it can be written, wherever its leader is then. Only a
+deleted topic and the end of the coordinator's leadership end the trying: its successor finds in `__transaction_state`
+what is to be sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from kavka.broker.metadata import NO_LEADER
+from kavka.core.transaction.events import MarkersWritten, SendMarkers
+from kavka.core.znodes import ZnodeError
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import BrokerId, TopicPartition
+from kavka.net.peer import Peer
+from kavka.registry.interface import RegistryRefused
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestMarker,
+    WriteTxnMarkersRequestTopic,
+    WriteTxnMarkersResponse,
+)
+from kavka.wire.stored import znodes
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_MS: Final = 20
+_LONGEST_PAUSE_MS: Final = 500
+_LANES: Final = 4
+"""Requests to one broker for partitions that take their markers, and as many for those that did not."""
+_LATE_MS: Final = 500
+_MOST_LATE: Final = 32
+"""Requests to one broker that are late and do not count as lanes."""
+_MOST_MARKERS: Final = 500
+"""Of one request, which has more only when a single partition waits for more."""
+_CONNECT_MS: Final = 10_000
+
+_Outcome = dict[tuple[int, TopicPartition], ErrorCode]
+"""By producer id and partition."""
+
+_NOT_ANSWERED: Final = ErrorCode.NETWORK_EXCEPTION
+# Written, or nothing is left there that this marker could end.
+_WRITTEN: Final = (
+    ErrorCode.NONE,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+)
+
+
+class Sender(Protocol):
+    """The coordinator of some transactional ids, as long as it leads their partition."""
+
+    @property
+    def coordinator_epoch(self) -> int:
+        """Return the leader epoch by which it decides."""
+        ...
+
+    def tell(self, event: MarkersWritten) -> None:
+        """Learn that markers are written."""
+        ...
+
+
+class _Marker(NamedTuple):
+    """What a partition has yet to get."""
+
+    sender: Sender
+    effect: SendMarkers
+
+
+class _Waiting:
+    """A partition that has yet to get markers; in one of the states ready, in flight, pausing."""
+
+    __slots__ = ("in_flight", "is_suspect", "leader", "markers", "pause_ms", "timer", "where")
+
+    def __init__(self, where: TopicPartition) -> None:
+        self.where = where
+        self.markers: dict[int, _Marker] = {}  # by producer id, which has one transaction at a time
+        self.leader = NO_LEADER  # to whom it is assigned
+        self.in_flight: _Request | None = None
+        self.timer: asyncio.TimerHandle | None = None  # while pausing
+        self.pause_ms = 0
+        self.is_suspect = False
+
+
+class _Request:
+    """One WriteTxnMarkers: which markers of which partitions it brings."""
+
+    __slots__ = ("brings", "is_late", "is_suspect")
+
+    def __init__(self, some: list[_Waiting], *, is_suspect: bool) -> None:
+        self.is_suspect = is_suspect
+        self.is_late = False
+        self.brings = [(waiting, dict(waiting.markers)) for waiting in some]
+        for waiting in some:
+            waiting.in_flight = self
+
+    def _wanted(self) -> Iterator[tuple[TopicPartition, _Marker]]:
+        """Go over the markers that nobody has withdrawn since the request was taken."""
+        for waiting, markers in self.brings:
+            if waiting.in_flight is self:
+                for producer_id, marker in markers.items():
+                    if waiting.markers.get(producer_id) is marker:
+                        yield waiting.where, marker
+
+    def message(self) -> WriteTxnMarkersRequest | None:
+        """Return the request, one entry for each transaction; None when all its markers are withdrawn.
+
+        Whoever asks must send it before anything else happens: a marker that was withdrawn, and leaves all the same,
+        would end the transaction after it.
+        """
+        entries: dict[int, WriteTxnMarkersRequestMarker] = {}
+        topics: dict[tuple[int, str], WriteTxnMarkersRequestTopic] = {}
+        for where, (sender, effect) in self._wanted():
+            producer_id = effect.producer_id
+            entry = entries.get(producer_id)
+            if entry is None:
+                entry = entries[producer_id] = WriteTxnMarkersRequestMarker(
+                    producer_id=producer_id,
+                    producer_epoch=effect.producer_epoch,
+                    transaction_result=effect.committed,
+                    coordinator_epoch=sender.coordinator_epoch,
+                )
+            topic = topics.get((producer_id, where.topic))
+            if topic is None:
+                topic = WriteTxnMarkersRequestTopic(name=where.topic)
+                topics[producer_id, where.topic] = topic
+                entry.topics.append(topic)
+            topic.partition_indexes.append(where.partition)
+        if not entries:
+            return None
+        return WriteTxnMarkersRequest(markers=list(entries.values()))
+
+
+class Markers:
+    """All markers that this broker's coordinators have to send."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        write_here: Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
+    ) -> None:
+        """Send nothing yet; `write_here` writes to the partitions that this broker leads."""
+        self._broker = broker
+        self._write_here = write_here
+        self._waiting: dict[TopicPartition, _Waiting] = {}
+        self._destinations: dict[BrokerId, _Destination] = {}
+        # A dict, not a set: the order in which they are cancelled can be seen.
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def __len__(self) -> int:
+        """Return how many partitions wait for a marker."""
+        return len(self._waiting)
+
+    # -- from coordinators
+
+    def send(self, sender: Sender, effect: SendMarkers) -> None:
+        """Bring markers to partitions; `sender` is told of each when it is written."""
+        for where in effect.partitions:
+            waiting = self._waiting.get(where)
+            if waiting is None:
+                waiting = self._waiting[where] = _Waiting(where)
+            waiting.markers[effect.producer_id] = _Marker(sender, effect)
+            if waiting.in_flight is None and waiting.timer is None:
+                self._assign(waiting)
+        self._pump()
+
+    def forget(self, sender: Sender) -> None:
+        """Send nothing more for a coordinator that leads no longer."""
+        for waiting in list(self._waiting.values()):
+            for producer_id, marker in list(waiting.markers.items()):
+                if marker.sender is sender:
+                    del waiting.markers[producer_id]
+            self._drop_if_done(waiting)
+
+    def metadata_changed(self) -> None:
+        """Learn that partitions may have other leaders: nobody waits for a former one."""
+        if not self._waiting:
+            return
+        for waiting in list(self._waiting.values()):
+            news = self._broker.metadata.partition(waiting.where)
+            if news is not None and news.leader not in (NO_LEADER, waiting.leader):
+                self._withdraw(waiting)
+                waiting.is_suspect, waiting.pause_ms = False, 0
+                self._assign(waiting)
+        live = self._broker.metadata.brokers
+        for broker_id, destination in list(self._destinations.items()):
+            if broker_id not in live:
+                destination.abort()
+        self._pump()
+
+    async def stop(self) -> None:
+        """Send nothing any more."""
+        for waiting in self._waiting.values():
+            if waiting.timer is not None:
+                waiting.timer.cancel()
+        self._waiting.clear()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for destination in self._destinations.values():
+            destination.abort()
+        self._destinations.clear()
+
+    # -- states of a partition
+
+    def _assign(self, waiting: _Waiting) -> None:
+        """Make a partition ready for its leader; without one it pauses."""
+        news = self._broker.metadata.partition(waiting.where)
+        leader = NO_LEADER if news is None else news.leader
+        if leader not in self._broker.metadata.brokers:
+            waiting.leader = NO_LEADER
+            self._pause(waiting)
+            if news is None:
+                self._spawn(self._bury_if_deleted(waiting))
+            return
+        waiting.leader = leader
+        destination = self._destinations.get(leader)
+        if destination is None:
+            destination = self._destinations[leader] = _Destination(self._broker, leader)
+        destination.ready(is_suspect=waiting.is_suspect)[waiting.where] = waiting
+
+    def _withdraw(self, waiting: _Waiting) -> None:
+        """Take a partition back from wherever it is; an answer that is still to come is not for it any more."""
+        destination = self._destinations.get(waiting.leader)
+        if destination is not None:
+            for is_suspect in (False, True):
+                destination.ready(is_suspect=is_suspect).pop(waiting.where, None)
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+            waiting.timer = None
+        waiting.in_flight = None
+
+    def _pause(self, waiting: _Waiting) -> None:
+        waiting.pause_ms = min(max(2 * waiting.pause_ms, _FIRST_PAUSE_MS), _LONGEST_PAUSE_MS)
+        loop = asyncio.get_running_loop()
+        waiting.timer = loop.call_later(waiting.pause_ms / 1000, self._paused, waiting)
+
+    def _paused(self, waiting: _Waiting) -> None:
+        waiting.timer = None
+        self._assign(waiting)
+        self._pump()
+
+    def _drop_if_done(self, waiting: _Waiting) -> bool:
+        if waiting.markers:
+            return False
+        self._withdraw(waiting)
+        if self._waiting.get(waiting.where) is waiting:
+            del self._waiting[waiting.where]
+        return True
+
+    async def _bury_if_deleted(self, waiting: _Waiting) -> None:
+        """Need no marker in a partition that is deleted; the registry knows, this broker's metadata may be behind."""
+        try:
+            exists = await self._is_registered(waiting.where)
+        except (ConnectionError, RegistryRefused, ValueError, KeyError) as error:
+            log.info("deletion not known partition=%s reason=%s", waiting.where, error)
+            return
+        is_known = self._broker.metadata.partition(waiting.where) is not None
+        if not exists and not is_known and self._waiting.get(waiting.where) is waiting:
+            log.info("marker not needed partition=%s reason=deleted", waiting.where)
+            markers, waiting.markers = waiting.markers, {}
+            self._drop_if_done(waiting)
+            _tell((waiting.where, marker) for marker in markers.values())
+
+    async def _is_registered(self, where: TopicPartition) -> bool:
+        """Tell whether the registry has a partition; a topic that was made again may have fewer than before."""
+        try:
+            data, _stat = await self._broker.registry.get(znodes.topic_path(where.topic))
+        except RegistryRefused as refused:
+            if refused.error is not ZnodeError.NO_NODE:
+                raise
+            return False
+        return where.partition in znodes.TopicNode.decode(data).assignment
+
+    # -- sending
+
+    def _pump(self) -> None:
+        """Send what is ready, as far as there are lanes."""
+        for destination in self._destinations.values():
+            while (taken := destination.take()) is not None:
+                lane, request = taken
+                self._spawn(self._deliver(destination, lane, request))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    async def _deliver(self, destination: _Destination, lane: _Lane, request: _Request) -> None:
+        outcome: _Outcome = {}
+        timer = asyncio.get_running_loop().call_later(
+            _LATE_MS / 1000, self._late, destination, request
+        )
+        try:
+            outcome = await self._ask(destination, lane, request)
+        except TimeoutError as error:
+            # One of them keeps the others waiting; who it is shows when each is sent alone.
+            log.info("markers not written broker=%d reason=%s", destination.broker_id, error)
+            for waiting, _markers in request.brings:
+                waiting.is_suspect = waiting.is_suspect or waiting.in_flight is request
+        except (OSError, KafkaError, CorruptFrame) as error:
+            log.info("markers not written broker=%d reason=%s", destination.broker_id, error)
+        except Exception:
+            # A fault of ours must not end the trying: the transactions would hang for ever.
+            log.exception("markers not written broker=%d", destination.broker_id)
+        finally:
+            timer.cancel()
+            destination.release(lane, request)
+        self._take_outcome(request, outcome)
+        self._pump()
+
+    async def _ask(self, destination: _Destination, lane: _Lane, request: _Request) -> _Outcome:
+        """Send what is still wanted when there is a connection, and return what became of it."""
+        if destination.broker_id == self._broker.broker_id:
+            message = request.message()
+            return {} if message is None else _codes(await self._write_here(message))
+        peer = await lane.connected()
+        message = request.message()
+        if message is None:
+            return {}
+        return _codes(await peer.post(message, timeout_ms=lane.timeout_ms))
+
+    def _late(self, destination: _Destination, request: _Request) -> None:
+        """Let others go before a request that is not answered."""
+        destination.note_late(request)
+        self._pump()
+
+    def _take_outcome(self, request: _Request, outcome: _Outcome) -> None:
+        """Tell what is written; the rest is sent again. Who is in flight elsewhere by now waits for that answer."""
+        written: list[tuple[TopicPartition, _Marker]] = []
+        for waiting, markers in request.brings:
+            if waiting.in_flight is not request:
+                continue
+            waiting.in_flight = None
+            codes: list[ErrorCode] = []
+            for producer_id, marker in markers.items():
+                if waiting.markers.get(producer_id) is not marker:
+                    continue  # its coordinator has resigned
+                code = outcome.get((producer_id, waiting.where), _NOT_ANSWERED)
+                if code in _WRITTEN:
+                    written.append((waiting.where, marker))
+                    del waiting.markers[producer_id]
+                if code is not ErrorCode.NONE:
+                    codes.append(code)
+                    what = "marker refused partition=%s producer=%d error=%s"
+                    log.info(what, waiting.where, producer_id, code.name)
+            self._answered(waiting, codes)
+        _tell(written)
+
+    def _answered(self, waiting: _Waiting, codes: list[ErrorCode]) -> None:
+        """Go on with a partition after an answer, or after it was clear that there will be none."""
+        if any(code not in (*_WRITTEN, _NOT_ANSWERED) for code in codes):
+            waiting.is_suspect = True
+        elif not codes:
+            waiting.is_suspect, waiting.pause_ms = False, 0
+        if self._drop_if_done(waiting):
+            return
+        if all(code in _WRITTEN for code in codes):
+            self._assign(waiting)  # more came meanwhile
+        else:
+            self._pause(waiting)
+
+
+def _tell(written: Iterable[tuple[TopicPartition, _Marker]]) -> None:
+    """Tell coordinators which partitions have their marker, once for each transaction."""
+    done: dict[int, tuple[_Marker, list[TopicPartition]]] = {}
+    for where, marker in written:
+        done.setdefault(marker.effect.producer_id, (marker, []))[1].append(where)
+    for (sender, effect), partitions in done.values():
+        event = MarkersWritten(
+            effect.transactional_id,
+            effect.producer_id,
+            effect.producer_epoch,
+            tuple(sorted(partitions)),
+        )
+        try:
+            sender.tell(event)
+        except Exception:
+            # A fault of ours in one coordinator must not keep others from what is theirs.
+            log.exception("markers not told id=%s", effect.transactional_id)
+
+
+class _Lane:
+    """One connection to a broker, with one request at a time."""
+
+    def __init__(self, broker: Broker, broker_id: BrokerId) -> None:
+        self._broker = broker
+        self._broker_id = broker_id
+        self._peer: Peer | None = None
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long an answer is waited for."""
+        return 2 * self._broker.config.integer("request.timeout.ms")
+
+    async def connected(self) -> Peer:
+        """Return an open connection, a new one if need be. Raise OSError, KafkaError, CorruptFrame."""
+        broker = self._broker
+        if self._peer is None or self._peer.is_closed:
+            live = broker.metadata.brokers.get(self._broker_id)
+            endpoint = None if live is None else live.endpoint(broker.config.inter_broker_listener)
+            if endpoint is None:
+                raise ConnectionError(f"broker {self._broker_id} is not known to be alive")
+            self._peer = await Peer.connect(
+                broker.host.network,
+                endpoint.host,
+                endpoint.port,
+                client_id=f"{broker.broker_id}-markers",
+                timeout_ms=min(_CONNECT_MS, self.timeout_ms),
+            )
+        return self._peer
+
+    def abort(self) -> None:
+        """Close the connection at once; who waits for an answer has a ConnectionError."""
+        if self._peer is not None:
+            self._peer.abort()
+            self._peer = None
+
+
+class _Destination:
+    """One broker: what is ready to be sent to it, and the lanes there."""
+
+    def __init__(self, broker: Broker, broker_id: BrokerId) -> None:
+        self.broker_id = broker_id
+        self._broker = broker
+        # Each twice: for partitions that take their markers, and for suspects.
+        self._ready: tuple[dict[TopicPartition, _Waiting], dict[TopicPartition, _Waiting]] = (
+            {},
+            {},
+        )
+        self._in_time = [0, 0]  # requests that are not late
+        self._late = 0
+        self._lanes: dict[_Lane, None] = {}
+        self._free: list[_Lane] = []
+
+    def ready(self, *, is_suspect: bool) -> dict[TopicPartition, _Waiting]:
+        """Return the partitions that wait for a lane."""
+        return self._ready[is_suspect]
+
+    def take(self) -> tuple[_Lane, _Request] | None:
+        """Take the next request and a lane for it: what is ready in one, up to a bound, each suspect in its own."""
+        for is_suspect in (False, True):
+            ready = self._ready[is_suspect]
+            if ready and self._in_time[is_suspect] < _LANES:
+                self._in_time[is_suspect] += 1
+                some = _take_one(ready) if is_suspect else _take_some(ready)
+                return self._lane(), _Request(some, is_suspect=is_suspect)
+        return None
+
+    def _lane(self) -> _Lane:
+        if self._free:
+            return self._free.pop()
+        lane = _Lane(self._broker, self.broker_id)
+        self._lanes[lane] = None
+        return lane
+
+    def note_late(self, request: _Request) -> None:
+        """Count a request no longer among those that others wait for."""
+        if self._late < _MOST_LATE:
+            self._late += 1
+            self._in_time[request.is_suspect] -= 1
+            request.is_late = True
+
+    def release(self, lane: _Lane, request: _Request) -> None:
+        """Let another request use a lane."""
+        if request.is_late:
+            self._late -= 1
+        else:
+            self._in_time[request.is_suspect] -= 1
+        if len(self._free) < 2 * _LANES:
+            self._free.append(lane)
+        else:
+            lane.abort()
+            del self._lanes[lane]
+
+    def abort(self) -> None:
+        """Close all connections."""
+        for lane in self._lanes:
+            lane.abort()
+
+
+def _take_one(ready: dict[TopicPartition, _Waiting]) -> list[_Waiting]:
+    return [ready.pop(next(iter(ready)))]
+
+
+def _take_some(ready: dict[TopicPartition, _Waiting]) -> list[_Waiting]:
+    """Take the partitions that wait longest, as many as one request has room for, but at least one."""
+    some = _take_one(ready)
+    count = len(some[0].markers)
+    while ready:
+        count += len(next(iter(ready.values())).markers)
+        if count > _MOST_MARKERS:
+            break
+        some += _take_one(ready)
+    return some
+
+
+def _codes(response: WriteTxnMarkersResponse) -> _Outcome:
+    return {
+        (marker.producer_id, TopicPartition(topic.name, row.partition_index)): ErrorCode.of(
+            row.error_code
+        )
+        for marker in response.markers
+        for topic in marker.topics
+        for row in topic.partitions
+    }

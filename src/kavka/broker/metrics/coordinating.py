@@ -1,0 +1,25 @@
+"""The group coordinator: Kafka's GroupMetadataManager."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kavka.broker.broker import Broker
+from kavka.core.group.group import GroupState
+from kavka.metrics.families import Family, gauge
+
+_GROUPS = "kafka_coordinator_group_groupmetadatamanager_"
+
+
+def families(broker: Broker) -> Iterator[Family]:
+    """Yield the families, over the groups that this broker coordinates."""
+    _error, groups = broker.groups.list((), ())
+    states = Counter(group.state for group in groups)
+    yield gauge(f"{_GROUPS}numgroups", "Groups that this broker coordinates.", len(groups))
+    for state in GroupState:
+        name = f"{_GROUPS}numgroups{state.value.lower()}"
+        yield gauge(name, f"Groups in the state {state.value}.", states[state.value])
+    offsets = sum(shard.machine.offset_count for shard in broker.groups.shards())
+    help = "Offsets that groups have committed here."
+    yield gauge(f"{_GROUPS}numoffsets", help, offsets)

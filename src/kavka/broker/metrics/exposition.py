@@ -1,0 +1,117 @@
+"""The page on a port of its own: `GET /metrics` over HTTP/1.1, nothing else.
+
+It has no access control: whoever reaches the port reads the names of topics. So it listens on loopback unless
+`kavka.metrics.host` says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from kavka.broker.metrics.page import page
+from kavka.broker.metrics.scrape import Scrape
+from kavka.doors import Listener
+from kavka.metrics.process import loop_cpu_seconds
+from kavka.metrics.timings import Timings
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+_MOST_CONNECTIONS = 16
+_WINDOW_MS = 10_000
+_WINDOWS_OF_TIMINGS = 6
+
+
+class Exposition:
+    """Serves the page from `start` to `stop`."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Serve nothing yet."""
+        self._broker = broker
+        self._listener: Listener | None = None
+        self._scrapes: dict[Scrape, None] = {}
+        self._writing: asyncio.Task[bytes] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._windows = 0
+        self._idle = 1.0
+        self._cpu_s = loop_cpu_seconds()
+        self._looked_ms = broker.clock.tick_ms()
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen. Raise OSError when the address is taken."""
+        self._listener = await self._broker.host.network.listen(host, port, self._accept)
+        self._set_timer()
+        log.info("metrics served url=http://%s:%d/metrics", host, self.port)
+
+    @property
+    def port(self) -> int:
+        """Where it listens, also when 0 was asked for."""
+        assert self._listener is not None
+        return self._listener.port
+
+    async def stop(self) -> None:
+        """Close everything."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._listener is not None:
+            self._listener.close()
+        for scrape in list(self._scrapes):
+            scrape.abort()
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
+
+    async def page(self) -> bytes:
+        """Return the page; who asks while it is written gets the same one."""
+        if self._writing is None or self._writing.done():
+            loop = asyncio.get_running_loop()
+            self._writing = loop.create_task(page(self._broker, self._idle))
+        return await asyncio.shield(self._writing)
+
+    # -- connections
+
+    def _accept(self) -> Scrape:
+        return Scrape(self.page, self._opened, self._closed)
+
+    def _opened(self, scrape: Scrape) -> bool:
+        if len(self._scrapes) >= _MOST_CONNECTIONS:
+            log.warning("metrics connection refused reason=too many")
+            return False
+        self._scrapes[scrape] = None
+        return True
+
+    def _closed(self, scrape: Scrape) -> None:
+        self._scrapes.pop(scrape, None)
+
+    # -- time
+
+    def _set_timer(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_WINDOW_MS / 1000, self._window_over)
+
+    def _window_over(self) -> None:
+        """See how busy the loop was, close connections that said nothing, and let timings grow old."""
+        cpu_s, now_ms = loop_cpu_seconds(), self._broker.clock.tick_ms()
+        took_ms = max(1, now_ms - self._looked_ms)
+        self._idle = min(1.0, max(0.0, 1 - (cpu_s - self._cpu_s) * 1000 / took_ms))
+        self._cpu_s, self._looked_ms = cpu_s, now_ms
+        for scrape in list(self._scrapes):
+            scrape.window_over()
+        self._windows += 1
+        if self._windows % _WINDOWS_OF_TIMINGS == 0:
+            for timings in self._timings():
+                timings.turn_over()
+        self._set_timer()
+
+    def _timings(self) -> list[Timings]:
+        broker = self._broker
+        found = [directory.flushes for directory in broker.replicas.store.directories]
+        found += broker.controller.counts.events.values()
+        for traffic in broker.dispatcher.traffic().values():
+            found += traffic.timings()
+        return found

@@ -1,0 +1,121 @@
+"""Requests and connections: Kafka's RequestMetrics, RequestChannel, SocketServer, purgatories and fetch sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kavka.broker.broker import Broker
+from kavka.broker.traffic import RequestTraffic
+from kavka.errors import ErrorCode
+from kavka.metrics.families import Family, Sample, counter, gauge, labelled, summarized, summary
+from kavka.wire.apis import ApiKey
+
+_REQUESTS = "kafka_network_requestmetrics_"
+_SOCKETS = "kafka_server_socket_server_metrics_"
+_PURGATORY = "kafka_server_delayedoperationpurgatory_"
+_SESSIONS = "kafka_server_fetchsessioncache_"
+
+
+def request_name(key: ApiKey) -> str:
+    """Return what Kafka calls an API: `Produce`, `OffsetForLeaderEpoch`."""
+    return "".join(word.capitalize() for word in key.name.split("_"))
+
+
+def families(broker: Broker) -> Iterator[Family]:
+    """Yield the families."""
+    traffic = {request_name(k): t for k, t in sorted(broker.dispatcher.traffic().items())}
+    yield from _of_requests(traffic)
+    yield from _of_connections(broker)
+    yield from _of_waiting(broker)
+
+
+def _of_requests(traffic: dict[str, RequestTraffic]) -> Iterator[Family]:
+    help = "Requests that came, by API and version."
+    yield counter(f"{_REQUESTS}requests_total", help, _requests(traffic))
+    help = "Errors in answers, by API: one answer may hold several, of partitions."
+    yield counter(f"{_REQUESTS}errors_total", help, _errors(traffic))
+    help = "From a request's arrival to its answer, in ms."
+    yield summary(f"{_REQUESTS}totaltimems", help, _times(traffic, "total"))
+    help = "What of that the broker worked without a pause, in ms."
+    yield summary(f"{_REQUESTS}localtimems", help, _times(traffic, "local"))
+    help = "What of that was waited, for replicas, records, the disk or the group, in ms."
+    yield summary(f"{_REQUESTS}remotetimems", help, _times(traffic, "remote"))
+
+
+def _requests(traffic: dict[str, RequestTraffic]) -> Iterator[Sample]:
+    for name, each in traffic.items():
+        for version, count in enumerate(each.versions):
+            if count:
+                yield labelled(request=name, version=version), count
+
+
+def _errors(traffic: dict[str, RequestTraffic]) -> Iterator[Sample]:
+    for name, each in traffic.items():
+        for code, count in sorted(each.errors.items()):
+            yield labelled(request=name, error=ErrorCode.of(code).name), count
+
+
+def _times(traffic: dict[str, RequestTraffic], part: str) -> Iterator[Sample]:
+    for name, each in traffic.items():
+        late = getattr(each, part)
+        timings = [] if late is None else [late]
+        if part == "remote":
+            yield from summarized(timings, each.at_once, request=name)
+        else:
+            yield from summarized([each.at_once, *timings], request=name)
+
+
+def _of_connections(broker: Broker) -> Iterator[Family]:
+    connections = list(broker.dispatcher.connections)
+    counts = broker.dispatcher.connection_counts
+    names = [endpoint.name for endpoint in broker.config.listeners]
+    labels = {name: labelled(listener=name) for name in names}
+    present = dict.fromkeys(names, 0)
+    sent = {name: counts[name].bytes_sent if name in counts else 0 for name in names}
+    received = {name: counts[name].bytes_received if name in counts else 0 for name in names}
+    for connection in connections:
+        present[connection.listener_name] += 1
+        sent[connection.listener_name] += connection.bytes_sent
+        received[connection.listener_name] += connection.bytes_received
+    yield gauge(f"{_SOCKETS}connection_count", "Open connections.", _by(labels, present))
+    opened = {name: counts[name].opened if name in counts else 0 for name in names}
+    closed = {name: counts[name].closed if name in counts else 0 for name in names}
+    help = "Connections that were accepted."
+    yield counter(f"{_SOCKETS}connection_creation_total", help, _by(labels, opened))
+    help = "Connections that are closed."
+    yield counter(f"{_SOCKETS}connection_close_total", help, _by(labels, closed))
+    help = "Bytes that were sent to clients."
+    yield counter(f"{_SOCKETS}outgoing_byte_total", help, _by(labels, sent))
+    help = "Bytes that came from clients."
+    yield counter(f"{_SOCKETS}incoming_byte_total", help, _by(labels, received))
+    waiting = sum(connection.waiting_frames for connection in connections)
+    name = "kafka_network_requestchannel_requestqueuesize"
+    yield gauge(name, "Requests that came and are not looked at yet.", waiting)
+    unanswered = sum(connection.requests_in_work for connection in connections)
+    name = "kavka_network_requests_in_work"
+    yield gauge(name, "Requests without an answer, those that wait included.", unanswered)
+
+
+def _by(labels: dict[str, str], values: dict[str, int]) -> list[Sample]:
+    return [(labels[name], value) for name, value in values.items()]
+
+
+def _of_waiting(broker: Broker) -> Iterator[Family]:
+    waiting = [
+        (labelled(delayedOperation=name), len(purgatory))
+        for name, purgatory in (
+            ("Produce", broker.produce_purgatory),
+            ("Fetch", broker.fetch_purgatory),
+        )
+    ]
+    help = "Requests that wait: for replicas, or for records."
+    yield gauge(f"{_PURGATORY}purgatorysize", help, waiting)
+    yield gauge(f"{_PURGATORY}numdelayedoperations", help, waiting)
+    sessions = broker.fetch_sessions
+    name = f"{_SESSIONS}numincrementalfetchsessions"
+    yield gauge(name, "Fetch sessions of consumers.", len(sessions))
+    name = f"{_SESSIONS}numincrementalfetchpartitionscached"
+    yield gauge(name, "Partitions of these sessions.", sessions.partition_count)
+    name = f"{_SESSIONS}incrementalfetchsessionevictions_total"
+    help = "Sessions that had to make room for others."
+    yield counter(name, help, sessions.evictions)

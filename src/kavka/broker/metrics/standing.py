@@ -1,0 +1,50 @@
+"""The broker's standing: its state, its session with the registry, how busy its loop is, its release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kavka import __version__
+from kavka.broker.broker import Broker
+from kavka.metrics.families import Family, counter, gauge, labelled
+from kavka.registry.zookeeper import ZooKeeperRegistry
+
+_LISTENER = "kafka_server_sessionexpirelistener_"
+
+
+def families(broker: Broker, idle: float) -> Iterator[Family]:
+    """Yield the families; `idle` is the share of its time that the loop had nothing to do."""
+    help = "1 while it starts, 3 when it serves, 6 when it is about to stop."
+    yield gauge("kafka_server_kafkaserver_brokerstate", help, int(broker.state))
+    help = "The release of kavka, the broker and the cluster; always 1."
+    labels = labelled(
+        version=__version__, broker=broker.broker_id, cluster=broker.metadata.cluster_id
+    )
+    yield gauge("kavka_build_info", help, [(labels, 1)])
+    help = "Share of the last seconds in which the broker's thread had nothing to do."
+    for name in (
+        "kafka_network_socketserver_networkprocessoravgidle_percent",
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+    ):
+        yield gauge(name, help, idle)
+    yield from _of_session(broker)
+
+
+def _of_session(broker: Broker) -> Iterator[Family]:
+    registry = broker.registry
+    remote = registry if isinstance(registry, ZooKeeperRegistry) else None
+    connects, disconnects, expires = (
+        (1, 0, 0) if remote is None else (remote.connects, remote.disconnects, remote.expirations)
+    )
+    name = f"{_LISTENER}zookeepersyncconnects_total"
+    yield counter(name, "Connections to the registry.", connects)
+    name = f"{_LISTENER}zookeeperdisconnects_total"
+    yield counter(name, "Connections to the registry that broke.", disconnects)
+    name = f"{_LISTENER}zookeeperexpires_total"
+    yield counter(name, "Sessions with the registry that ended.", expires)
+    help = "1 while the registry answers."
+    connected = remote is None or remote.is_connected
+    yield gauge("kavka_registry_connected", help, int(connected))
+    registered = broker.registration is not None and broker.registration.epoch >= 0
+    help = "1 while this broker is registered: else others take its leaderships."
+    yield gauge("kavka_broker_registered", help, int(registered))

@@ -1,0 +1,352 @@
+"""What a controller tells this broker: lead, follow, stop, and who is alive.
+
+    LeaderAndIsr    partition by partition, only in newer leader epochs
+    StopReplica     perhaps with the log
+    UpdateMetadata  all live brokers, and the states of some partitions
+
+Orders are carried out one after another. An older controller is refused (STALE_CONTROLLER_EPOCH), and so are orders to
+a former life of this broker (STALE_BROKER_EPOCH): a broker epoch is the czxid of its registration. The metadata cache
+is written here and nowhere else once a controller speaks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kavka.broker.config import Endpoint
+from kavka.broker.metadata import LiveBroker, PartitionNews, TopicNews
+from kavka.core.controller.topics import bad_name
+from kavka.core.partition import PartitionState
+from kavka.errors import ErrorCode
+from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kavka.registry.interface import RegistryRefused
+from kavka.wire.messages.leader_and_isr import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrRequestPartition,
+    LeaderAndIsrResponse,
+    LeaderAndIsrResponsePartition,
+    LeaderAndIsrResponseTopic,
+)
+from kavka.wire.messages.stop_replica import (
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaResponsePartition,
+)
+from kavka.wire.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataRequestBroker,
+    UpdateMetadataRequestPartition,
+    UpdateMetadataResponse,
+)
+from kavka.wire.stored import znodes
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+LEADER_DURING_DELETE: Final = BrokerId(-2)
+_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_FIRST_LEADER_AND_ISR_BY_ID = 5
+_AT_ONCE = 64
+_UNKNOWN = PartitionNews(BrokerId(-1), -1, (), (), -1)
+_MOST_PARTITIONS: Final = 1_000_000
+"""Of one topic: what is known of a topic has a place for every partition below the largest that was named."""
+
+
+class _Order(NamedTuple):
+    """One partition of a LeaderAndIsr."""
+
+    where: TopicPartition
+    state: PartitionState
+    is_new: bool
+
+
+class Orders:
+    """Carries out what controllers order."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Know no controller yet."""
+        self._broker = broker
+        self._turn = asyncio.Lock()
+        self.controller_epoch = -1
+        """The newest that was heard of."""
+        self.broker_epoch = -1
+        """Of this broker's registration; whoever registers it sets this. -1 accepts every order."""
+
+    # -- who may order
+
+    def _refusal(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> ErrorCode:
+        """Judge the epochs of an order. The controller may know a newer registration than this broker does."""
+        if 0 <= broker_epoch < self.broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        if controller_epoch < self.controller_epoch:
+            log.warning(
+                "order of an old controller refused controller=%d epoch=%d newest=%d",
+                controller_id,
+                controller_epoch,
+                self.controller_epoch,
+            )
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        self.controller_epoch = controller_epoch
+        return ErrorCode.NONE
+
+    # -- LeaderAndIsr
+
+    async def leader_and_isr(
+        self, request: LeaderAndIsrRequest, version: int = 7
+    ) -> LeaderAndIsrResponse:
+        """Lead and follow as ordered. The request may be incomplete, whatever its type says: nothing is deleted."""
+        async with self._turn:
+            error = self._refusal(
+                request.controller_id, request.controller_epoch, request.broker_epoch
+            )
+            if error is not ErrorCode.NONE:
+                return LeaderAndIsrResponse(error_code=error)
+            orders = list(_orders(request))
+            await self._learn_settings(order.where.topic for order in orders)
+            own = self._broker.broker_id
+            # Leaders first: who follows needs them.
+            orders.sort(key=lambda order: order.state.leader != own)
+            outcomes = await self._obey_all(orders)
+            return _leader_and_isr_response(orders, outcomes, version)
+
+    async def _obey_all(self, orders: list[_Order]) -> list[ErrorCode]:
+        """Obey some at a time: new logs are made together."""
+        outcomes: list[ErrorCode] = []
+        for at in range(0, len(orders), _AT_ONCE):
+            some = orders[at : at + _AT_ONCE]
+            if any(order.is_new for order in some):
+                outcomes += await asyncio.gather(*map(self._obey, some))
+            else:
+                outcomes += [await self._obey(order) for order in some]
+                await asyncio.sleep(0)
+        return outcomes
+
+    async def _obey(self, order: _Order) -> ErrorCode:
+        if order.where.partition < 0 or bad_name(order.where.topic) is not None:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION  # its directory could be anywhere
+        if self._broker.broker_id not in order.state.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        try:
+            code = await self._broker.replicas.obey(order.where, order.state, is_new=order.is_new)
+        except OSError as error:
+            log.error("order met a failed disk partition=%s reason=%s", order.where, error)
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+        except Exception:
+            # A fault in one partition must not keep all others from being led.
+            log.exception("order failed partition=%s", order.where)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if code not in (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH):
+            log.warning("order not carried out partition=%s error=%s", order.where, code.name)
+        return code
+
+    async def _learn_settings(self, topics: Iterable[str]) -> None:
+        """Read what topics override that this broker has not heard of."""
+        configs, registry = self._broker.configs, self._broker.registry
+        unknown = [topic for topic in dict.fromkeys(topics) if not configs.knows(topic)]
+        for topic in unknown:
+            overrides: dict[str, str] = {}
+            try:
+                data, _stat = await registry.get(znodes.config_path("topics", topic))
+                overrides = znodes.decode_config(data)
+            except RegistryRefused:
+                pass  # a topic without settings of its own
+            configs.put_topic(topic, overrides)
+
+    # -- StopReplica
+
+    async def stop_replica(
+        self, request: StopReplicaRequest, version: int = 4
+    ) -> StopReplicaResponse:
+        """Stop replicas, and delete them if so."""
+        async with self._turn:
+            error = self._refusal(
+                request.controller_id, request.controller_epoch, request.broker_epoch
+            )
+            if error is not ErrorCode.NONE:
+                return StopReplicaResponse(error_code=error)
+            answers = []
+            for where, epoch, delete in _stops(request, version):
+                code = await self._broker.replicas.stop(where, epoch, delete=delete)
+                answers.append(
+                    StopReplicaResponsePartition(
+                        topic_name=where.topic, partition_index=where.partition, error_code=code
+                    )
+                )
+            return StopReplicaResponse(partition_errors=answers)
+
+    # -- UpdateMetadata
+
+    async def update_metadata(
+        self, request: UpdateMetadataRequest, version: int = 8
+    ) -> UpdateMetadataResponse:
+        """Show clients the live brokers as they are now, and what has changed about topics."""
+        async with self._turn:
+            error = self._refusal(
+                request.controller_id, request.controller_epoch, request.broker_epoch
+            )
+            if error is not ErrorCode.NONE:
+                return UpdateMetadataResponse(error_code=error)
+            changes = _changes(request)
+            if not all(map(_is_sensible, changes.values())):
+                log.warning("metadata refused controller=%d reason=index", request.controller_id)
+                return UpdateMetadataResponse(error_code=ErrorCode.INVALID_REQUEST)
+            await self._learn_settings(
+                topic
+                for topic, (_topic_id, states) in changes.items()
+                if any(state.leader != LEADER_DURING_DELETE for state in states)
+            )
+            metadata = self._broker.metadata
+            metadata.controller_id = BrokerId(request.controller_id)
+            metadata.brokers = {
+                BrokerId(live.id): self._live_broker(live, version) for live in request.live_brokers
+            }
+            gone = [
+                topic
+                for topic, (topic_id, states) in changes.items()
+                if self._put_topic(topic, topic_id, states)
+            ]
+            if gone:
+                self._broker.groups.topics_deleted(tuple(gone))
+            metadata.changed()
+            self._broker.replicas.brokers_changed()
+            self._broker.transactions.markers.metadata_changed()
+            return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+    def _live_broker(self, live: UpdateMetadataRequestBroker, version: int) -> LiveBroker:
+        endpoints = tuple(
+            Endpoint(
+                endpoint.listener if version >= 3 else _protocol(endpoint.security_protocol),
+                endpoint.host,
+                endpoint.port,
+                _protocol(endpoint.security_protocol),
+            )
+            for endpoint in live.endpoints
+        )
+        if version == 0:
+            endpoints = (Endpoint("PLAINTEXT", live.v0_host, live.v0_port, "PLAINTEXT"),)
+        epoch = self.broker_epoch if live.id == self._broker.broker_id else -1
+        return LiveBroker(BrokerId(live.id), endpoints, live.rack, epoch)
+
+    def _put_topic(
+        self, name: str, topic_id: TopicId, states: list[UpdateMetadataRequestPartition]
+    ) -> bool:
+        """Change one topic; tell whether the topic that was known by this name is gone."""
+        metadata = self._broker.metadata
+        known = metadata.topics.get(name)
+        is_other = known is not None and NO_TOPIC_ID not in (known.topic_id, topic_id)
+        is_replaced = is_other and known is not None and known.topic_id != topic_id
+        if is_replaced:
+            metadata.remove_topic(name)
+            known = None
+        partitions = list(known.partitions) if known is not None else []
+        for state in states:
+            missing = state.partition_index + 1 - len(partitions)
+            partitions += [_UNKNOWN] * missing
+            partitions[state.partition_index] = PartitionNews(
+                BrokerId(state.leader),
+                state.leader_epoch,
+                tuple(map(BrokerId, state.replicas)),
+                tuple(map(BrokerId, state.isr)),
+                state.zk_version,
+                tuple(map(BrokerId, state.offline_replicas)),
+            )
+        if all(news.leader == LEADER_DURING_DELETE for news in partitions):
+            metadata.remove_topic(name)
+            self._broker.configs.put_topic(name, None)
+            return known is not None
+        if topic_id == NO_TOPIC_ID and known is not None:
+            topic_id = known.topic_id
+        metadata.put_topic(TopicNews(name, topic_id, tuple(partitions)))
+        return is_replaced
+
+
+def _protocol(number: int) -> str:
+    known = 0 <= number < len(_SECURITY_PROTOCOLS)
+    return _SECURITY_PROTOCOLS[number] if known else f"UNKNOWN_{number}"
+
+
+def _orders(request: LeaderAndIsrRequest) -> Iterator[_Order]:
+    for ungrouped in request.ungrouped_partition_states:
+        yield _order(ungrouped.topic_name, NO_TOPIC_ID, ungrouped)
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield _order(topic.topic_name, TopicId(bytes(topic.topic_id)), state)
+
+
+def _order(topic: str, topic_id: TopicId, state: LeaderAndIsrRequestPartition) -> _Order:
+    return _Order(
+        TopicPartition(topic, state.partition_index),
+        PartitionState(
+            BrokerId(state.leader),
+            LeaderEpoch(state.leader_epoch),
+            state.partition_epoch,
+            tuple(map(BrokerId, state.isr)),
+            tuple(map(BrokerId, state.replicas)),
+            tuple(map(BrokerId, state.adding_replicas)),
+            tuple(map(BrokerId, state.removing_replicas)),
+            state.controller_epoch,
+            topic_id,
+        ),
+        state.is_new,
+    )
+
+
+def _leader_and_isr_response(
+    orders: list[_Order], outcomes: list[ErrorCode], version: int
+) -> LeaderAndIsrResponse:
+    by_topic: dict[TopicId, list[LeaderAndIsrResponsePartition]] = {}
+    for order, code in zip(orders, outcomes, strict=True):
+        answer = LeaderAndIsrResponsePartition(
+            topic_name=order.where.topic if version < _FIRST_LEADER_AND_ISR_BY_ID else "",
+            partition_index=order.where.partition,
+            error_code=code,
+        )
+        by_topic.setdefault(order.state.topic_id, []).append(answer)
+    if version < _FIRST_LEADER_AND_ISR_BY_ID:
+        flat = [answer for answers in by_topic.values() for answer in answers]
+        return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=flat)
+    return LeaderAndIsrResponse(
+        error_code=ErrorCode.NONE,
+        topics=[
+            LeaderAndIsrResponseTopic(topic_id=topic_id, partition_errors=answers)
+            for topic_id, answers in by_topic.items()
+        ],
+    )
+
+
+def _stops(request: StopReplicaRequest, version: int) -> Iterator[tuple[TopicPartition, int, bool]]:
+    """Go over what is to be stopped, in any version's form: partition, leader epoch, whether to delete."""
+    if version >= 3:
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                where = TopicPartition(topic.topic_name, state.partition_index)
+                yield where, state.leader_epoch, state.delete_partition
+        return
+    for ungrouped in request.ungrouped_partitions:
+        where = TopicPartition(ungrouped.topic_name, ungrouped.partition_index)
+        yield where, -1, request.delete_partitions
+    for grouped in request.topics:
+        for index in grouped.partition_indexes:
+            yield TopicPartition(grouped.name, index), -1, request.delete_partitions
+
+
+def _changes(
+    request: UpdateMetadataRequest,
+) -> dict[str, tuple[TopicId, list[UpdateMetadataRequestPartition]]]:
+    """Return the states by topic, in any version's form."""
+    changes: dict[str, tuple[TopicId, list[UpdateMetadataRequestPartition]]] = {}
+    for state in request.ungrouped_partition_states:
+        changes.setdefault(state.topic_name, (NO_TOPIC_ID, []))[1].append(state)
+    for topic in request.topic_states:
+        topic_id = TopicId(bytes(topic.topic_id))
+        changes.setdefault(topic.topic_name, (topic_id, []))[1].extend(topic.partition_states)
+    return changes
+
+
+def _is_sensible(change: tuple[TopicId, list[UpdateMetadataRequestPartition]]) -> bool:
+    return all(0 <= state.partition_index < _MOST_PARTITIONS for state in change[1])

@@ -1,0 +1,36 @@
+"""Which registry a broker uses: ZooKeeper's (or what serves its protocol) when it is told of one, else its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kavka.broker.config import BrokerConfig
+from kavka.doors import Host
+from kavka.registry.embedded import EmbeddedRegistry
+from kavka.registry.interface import Registry
+
+
+async def open_registry(
+    config: BrokerConfig, host: Host, directory: str, failed: Callable[[OSError], None]
+) -> Registry:
+    """Begin a session.
+
+    The broker's own registry lives in `directory`; `failed` is told when its journal cannot be written. Raise
+    ConnectionError when no ZooKeeper answers, ValueError when `zookeeper.connect` cannot be read, CorruptRegistry.
+    """
+    connect = config.optional("zookeeper.connect")
+    if connect is None:
+        embedded = await EmbeddedRegistry.open(host.disk, directory, host.clock, host.chance)
+        embedded.on_failure = failed
+        return embedded
+    from kavka.registry.zookeeper import ZooKeeperRegistry  # a lone broker starts without it
+
+    session_ms = config.integer("zookeeper.session.timeout.ms")
+    connection_ms = config.values["zookeeper.connection.timeout.ms"]
+    return await ZooKeeperRegistry.open(
+        host.network,
+        host.chance,
+        connect,
+        session_timeout_ms=session_ms,
+        connection_timeout_ms=connection_ms if isinstance(connection_ms, int) else session_ms,
+    )

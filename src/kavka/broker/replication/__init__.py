@@ -1,0 +1,1 @@
+"""Replication: fetching from leaders, serving followers, and the in-sync set."""

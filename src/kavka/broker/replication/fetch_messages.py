@@ -1,0 +1,79 @@
+"""The Fetch of a follower, as it is said on the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kavka.core.fetch_session import FetchPartition, PartitionKey
+from kavka.core.follower import SessionRequest
+from kavka.wire.messages.fetch import (
+    FetchRequest,
+    FetchRequestForgottenTopic,
+    FetchRequestPartition,
+    FetchRequestReplicaState,
+    FetchRequestTopic,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.replication.fetchers import Fetchers
+
+FIRST_WITH_LAST_EPOCH: Final = 12
+FIRST_BY_TOPIC_ID: Final = 13
+_FIRST_WITH_REPLICA_STATE: Final = 15
+
+
+def fetch_request(owner: Fetchers, built: SessionRequest, version: int) -> FetchRequest:
+    """Say what the session has to say, with the broker's settings."""
+    request = FetchRequest(
+        max_wait_ms=owner.wait_ms,
+        min_bytes=owner.min_bytes,
+        max_bytes=owner.max_response_bytes,
+        session_id=built.session_id,
+        session_epoch=built.session_epoch,
+        topics=_topics(built.partitions),
+        forgotten_topics_data=_forgotten(built.forgotten),
+    )
+    if version >= _FIRST_WITH_REPLICA_STATE:
+        request.replica_state = FetchRequestReplicaState(
+            replica_id=owner.broker_id, replica_epoch=owner.broker_epoch()
+        )
+    else:
+        request.replica_id = owner.broker_id
+    return request
+
+
+def _topics(partitions: dict[PartitionKey, FetchPartition]) -> list[FetchRequestTopic]:
+    topics: dict[str | bytes, FetchRequestTopic] = {}
+    for (name, index), asked in partitions.items():
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = (
+                FetchRequestTopic(topic=name)
+                if isinstance(name, str)
+                else FetchRequestTopic(topic_id=name)
+            )
+        topic.partitions.append(
+            FetchRequestPartition(
+                partition=index,
+                current_leader_epoch=asked.current_leader_epoch,
+                fetch_offset=asked.fetch_offset,
+                last_fetched_epoch=asked.last_fetched_epoch,
+                log_start_offset=asked.log_start_offset,
+                partition_max_bytes=asked.max_bytes,
+            )
+        )
+    return list(topics.values())
+
+
+def _forgotten(keys: list[PartitionKey]) -> list[FetchRequestForgottenTopic]:
+    topics: dict[str | bytes, FetchRequestForgottenTopic] = {}
+    for name, index in keys:
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = (
+                FetchRequestForgottenTopic(topic=name)
+                if isinstance(name, str)
+                else FetchRequestForgottenTopic(topic_id=name)
+            )
+        topic.partitions.append(index)
+    return list(topics.values())

@@ -1,0 +1,162 @@
+"""Moves of replicas between the log directories of this broker (KIP-113, AlterReplicaLogDirs).
+
+    copying     the future log is appended to from the log itself, as a follower's
+    swapping    both end at the same offset: nothing is appended until the copy is the log
+
+The log goes on meanwhile: it is appended to, cut (then the copy is aligned), and loses its beginning. A move that was
+interrupted goes on at the next start. During the swap, some milliseconds, producers are told NOT_LEADER_OR_FOLLOWER
+and come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from kavka.broker.replica import Replica
+from kavka.broker.replication.throttle import Throttle
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import TopicPartition
+from kavka.storage.failures import CorruptFile, OffsetOutOfRange
+from kavka.storage.log import Log
+from kavka.wire.records.corrupt import CorruptBatch
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+_CHUNK_BYTES: Final = 1 << 20
+_MOST_LAST_CHUNKS: Final = 4
+_PAUSE_MS: Final = 100
+_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+
+class Moves:
+    """The moves that are under way, a task each."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Move nothing yet."""
+        self._broker = broker
+        self._throttle = Throttle(broker.clock, lambda: broker.configs.broker_integer(_RATE))
+        self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
+
+    async def move(self, replica: Replica, path: str) -> ErrorCode:
+        """Begin to move a replica into the directory `path`; a move to another one ends, one to there goes on."""
+        store, where = self._broker.replicas.store, replica.where
+        if replica.log.directory.path == path:
+            # Where it is: whatever was under way is called off.
+            await self._end(where)
+            await store.abandon_future(where)
+            return ErrorCode.NONE
+        future = store.future(where)
+        if future is not None and future.directory.path != path:
+            await self._end(where)
+        try:
+            async with replica.turn:
+                await store.create_future(where, path)
+        except KafkaError as error:
+            return error.code
+        except OSError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        self.resume(replica)
+        return ErrorCode.NONE
+
+    def resume(self, replica: Replica) -> None:
+        """Go on with the move of a replica that has a future log."""
+        if replica.where not in self._tasks:
+            task = asyncio.get_running_loop().create_task(self._run(replica))
+            self._tasks[replica.where] = task
+            task.add_done_callback(lambda _done: self._tasks.pop(replica.where, None))
+
+    async def forget(self, where: TopicPartition) -> None:
+        """Stop a move because the replica goes."""
+        await self._end(where)
+
+    async def stop(self) -> None:
+        """Stop all moves; the next start goes on with them."""
+        self._throttle.close()
+        for where in list(self._tasks):
+            await self._end(where)
+
+    async def _end(self, where: TopicPartition) -> None:
+        task = self._tasks.pop(where, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    # -- one move
+
+    async def _run(self, replica: Replica) -> None:
+        where, store = replica.where, self._broker.replicas.store
+        try:
+            future = store.future(where)
+            if future is not None:
+                await store.align_future(where)
+            while future is not None and not await self._step(replica, future):
+                future = store.future(where)
+        except (OSError, CorruptFile, CorruptBatch, KafkaError) as error:
+            log.error("move of a replica failed partition=%s reason=%s", where, error)
+
+    async def _step(self, replica: Replica, future: Log) -> bool:
+        """Copy one piece, or swap; true when the move is done."""
+        if self._throttle.is_exceeded:
+            await asyncio.sleep(_PAUSE_MS / 1000)
+            return False
+        cuts = replica.cuts
+        try:
+            data = await self._read(replica.log, future.log_end_offset)
+        except OffsetOutOfRange:
+            data = None
+        async with replica.turn:
+            if data is None or cuts != replica.cuts:
+                await self._broker.replicas.store.align_future(replica.where)
+                return False
+            if data:
+                appended = future.append_fetched(data)
+                if appended is not None and appended.written is not None:
+                    await appended.written
+                self._throttle.note(len(data))
+                return False
+        await future.flush()  # most of what the swap must flush, while the log still takes records
+        return await self._swap(replica, future)
+
+    async def _read(self, current: Log, offset: int) -> bytes:
+        """Read whole batches of the log from `offset` on; nothing at its end."""
+        read = current.read(offset, _CHUNK_BYTES, current.written_offset)
+        if not read.is_cached:
+            read = await read.load(self._broker.host.disk)
+        if read.range is None:
+            return b""
+        try:
+            return read.range.file.read_at(read.range.length, read.range.position)
+        finally:
+            read.range.release()
+
+    async def _copy_rest(self, current: Log, future: Log) -> bool:
+        """Copy what came since the last piece, if it is little: nobody can append meanwhile."""
+        for _ in range(_MOST_LAST_CHUNKS):
+            if future.log_end_offset == current.log_end_offset:
+                return True
+            data = await self._read(current, future.log_end_offset)
+            appended = future.append_fetched(data)
+            if appended is not None and appended.written is not None:
+                await appended.written
+        return future.log_end_offset == current.log_end_offset
+
+    async def _swap(self, replica: Replica, future: Log) -> bool:
+        async with replica.turn:
+            replica.is_frozen = True
+            try:
+                current = replica.log
+                await current.directory.writes.drained()
+                replica.note_written()
+                if not await self._copy_rest(current, future):
+                    return False
+                future.config = current.config
+                replica.log = await self._broker.replicas.store.swap_future(replica.where)
+            finally:
+                replica.is_frozen = False
+            replica.touch_watchers()
+            return True

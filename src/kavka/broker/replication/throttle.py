@@ -1,0 +1,106 @@
+"""Throttles of replication (KIP-73): a rate over the last eleven seconds, and the replicas that it is for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from kavka.broker.replica import Watcher
+from kavka.doors import Clock
+from kavka.ids import BrokerId, TopicPartition
+from kavka.settings.declaration import LONG_MAX, Value
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+_SAMPLE_MS: Final = 1000
+_SAMPLES: Final = 11
+_LOOK_AGAIN_MS: Final = 100
+
+
+class Throttle:
+    """Bytes per second of one side."""
+
+    def __init__(self, clock: Clock, rate: Callable[[], int]) -> None:
+        """`rate` is asked each time: it may change."""
+        self._clock = clock
+        self._rate = rate
+        # (beginning of the sample, bytes), oldest first.
+        self._samples: deque[tuple[int, int]] = deque()
+        self._waiting: dict[Watcher, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit at all."""
+        return self._rate() < LONG_MAX
+
+    def note(self, size: int) -> None:
+        """Count bytes."""
+        now_ms = self._clock.tick_ms()
+        if self._samples and now_ms - self._samples[-1][0] < _SAMPLE_MS:
+            begin_ms, counted = self._samples.pop()
+            self._samples.append((begin_ms, counted + size))
+        else:
+            self._samples.append((now_ms, size))
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether more was sent than the rate allows, over the samples that there are, at least one second."""
+        if not self._samples:
+            return False
+        rate = self._rate()
+        now_ms = self._clock.tick_ms()
+        while self._samples and now_ms - self._samples[0][0] >= _SAMPLES * _SAMPLE_MS:
+            self._samples.popleft()
+        total = sum(counted for _begin_ms, counted in self._samples)
+        # As Kafka's SimpleRate: the time since the first sample, and never less than one whole sample.
+        elapsed_ms = max(now_ms - self._samples[0][0], _SAMPLE_MS) if self._samples else _SAMPLE_MS
+        return total * 1000 > rate * elapsed_ms
+
+    def when_free(self, watcher: Watcher) -> None:
+        """Touch a watcher when the rate is not exceeded any more."""
+        self._waiting[watcher] = None
+        if self._timer is None:
+            self._look_later()
+
+    def _look_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_LOOK_AGAIN_MS / 1000, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self.is_exceeded:
+            self._look_later()
+            return
+        waiting, self._waiting = self._waiting, {}
+        for watcher in waiting:
+            watcher.touch()
+
+    def close(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class Throttled:
+    """Which replicas a topic's setting names: pairs of partition and broker, or all by `*`."""
+
+    def __init__(self, broker: Broker, setting: str) -> None:
+        """Read `setting` of each topic as it is now."""
+        self._broker = broker
+        self._setting = setting
+        self._known: dict[str, tuple[Mapping[str, Value], frozenset[str]]] = {}
+
+    def holds(self, where: TopicPartition, replica: BrokerId) -> bool:
+        """Tell whether a replica is named."""
+        values = self._broker.configs.topic(where.topic)
+        known = self._known.get(where.topic)
+        if known is None or known[0] is not values:
+            named = values[self._setting]
+            assert isinstance(named, list)
+            known = self._known[where.topic] = (values, frozenset(named))
+        return "*" in known[1] or f"{where.partition}:{replica}" in known[1]

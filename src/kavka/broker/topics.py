@@ -1,0 +1,316 @@
+"""Topics and settings as clients change them, on any broker.
+
+create, grow, delete     the controller only: checked, placed, and asked of its machine
+create by use            any broker: the controller finds the znodes (as Kafka 3.9 does with ZooKeeper)
+settings                 any broker: the znode, and a notification that all brokers obey
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kavka.broker.configs import ConfigRefused, check_topic_overrides
+from kavka.broker.control.reign import NotController
+from kavka.broker.control.writing import multi_over_settings
+from kavka.broker.metadata import INTERNAL_TOPICS
+from kavka.core.controller.events import (
+    Event,
+    TopicCreationAsked,
+    TopicDeletionAsked,
+    TopicGrowthAsked,
+    TopicToCreate,
+    UncleanEnabled,
+)
+from kavka.core.controller.placement import place_replicas
+from kavka.core.controller.records import TopicCreated, operations_of
+from kavka.core.controller.replies import (
+    TopicReply,
+    Verdict,
+)
+from kavka.core.controller.state import Assignment
+from kavka.core.controller.topics import (
+    NewTopic,
+    Shape,
+    TopicRefusal,
+    check_growth,
+    check_new_topic,
+)
+from kavka.core.machine import Token
+from kavka.core.znodes import Create, Operation, SetData, ZnodeError
+from kavka.errors import ErrorCode
+from kavka.ids import NO_TOPIC_ID, TopicId
+from kavka.registry.interface import RegistryRefused
+from kavka.wire.stored import znodes
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+_NOT_CONTROLLER = TopicRefusal(ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER.message)
+# By the number of partitions ids are assigned to them. Kafka allows this, and its brokers go by the number that they
+# saw at their start: after the next restart, groups have lost their offsets, and a transaction has two coordinators.
+_FIXED = (
+    "The number of partitions of '{}' cannot be changed: "
+    "groups and transactional ids would move away from what is stored of them."
+)
+_LONGEST_S = 30 * 24 * 3600
+
+
+class CreatedTopic(NamedTuple):
+    """The outcome of a creation: the topic as it is, or would be."""
+
+    topic_id: TopicId
+    partitions: int
+    replication_factor: int
+
+
+class Topics:
+    """Changes topics and dynamic settings."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Change what this broker, its registry and its controller know."""
+        self._broker = broker
+        self._settings_turn = asyncio.Lock()
+
+    # -- creation
+
+    async def create(
+        self, topic: NewTopic, *, validate_only: bool, timeout_ms: int | None = None
+    ) -> CreatedTopic | TopicRefusal:
+        """Create a topic as controller, or say why not. Raise ConnectionError."""
+        controller = self._broker.controller
+        if not controller.is_active:
+            return _NOT_CONTROLLER
+        state = controller.state
+        racks = {b: state.brokers[b].rack for b in state.live}
+        checked = self._checked(topic, state.topics, state.live)
+        if isinstance(checked, TopicRefusal):
+            return checked
+        shape, overrides = checked
+        if validate_only:
+            return CreatedTopic(NO_TOPIC_ID, shape.partitions, shape.replication_factor)
+        wanted = TopicToCreate(
+            topic.name,
+            TopicId(self._broker.chance.random_bytes(16)),
+            {p: tuple(r) for p, r in self._assignment(shape, racks).items()},
+            overrides,
+        )
+        verdict = await self._ask(
+            topic.name, lambda token: TopicCreationAsked(token, wanted), timeout_ms
+        )
+        if verdict.code is not ErrorCode.NONE:
+            return TopicRefusal(verdict.code, verdict.message or verdict.code.message)
+        log.info("topic created topic=%s partitions=%d", topic.name, shape.partitions)
+        return CreatedTopic(wanted.topic_id, shape.partitions, shape.replication_factor)
+
+    async def create_by_use(self, topic: NewTopic) -> CreatedTopic | TopicRefusal:
+        """Create a topic because somebody uses it, on any broker; who leads it is known a little later."""
+        if self._broker.controller.is_active:
+            return await self.create(topic, validate_only=False)
+        live = self._broker.metadata.brokers
+        racks = {int(broker): live[broker].rack for broker in sorted(live)}
+        checked = self._checked(topic, self._broker.metadata.topics, sorted(racks))
+        if isinstance(checked, TopicRefusal):
+            return checked
+        shape, overrides = checked
+        topic_id = TopicId(self._broker.chance.random_bytes(16))
+        assignment = self._assignment(shape, racks)
+        record = TopicCreated(
+            topic.name,
+            topic_id,
+            {p: Assignment(tuple(replicas)) for p, replicas in assignment.items()},
+            overrides,
+        )
+        try:
+            await multi_over_settings(self._broker.registry, operations_of(record))
+        except RegistryRefused as refused:
+            if refused.error is not ZnodeError.NODE_EXISTS:
+                raise
+            message = f"Topic '{topic.name}' already exists."
+            return TopicRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, message)
+        return CreatedTopic(topic_id, shape.partitions, shape.replication_factor)
+
+    def _checked(
+        self, topic: NewTopic, existing: Mapping[str, object], brokers: Sequence[int]
+    ) -> tuple[Shape, dict[str, str]] | TopicRefusal:
+        configs = self._broker.configs
+        shape = check_new_topic(
+            topic,
+            existing.keys(),
+            brokers,
+            configs.broker_integer("num.partitions"),
+            configs.broker_integer("default.replication.factor"),
+        )
+        if isinstance(shape, TopicRefusal):
+            return shape
+        try:
+            return shape, check_topic_overrides(topic.config)
+        except ConfigRefused as refused:
+            return TopicRefusal(refused.code, str(refused))
+
+    def _assignment(
+        self, shape: Shape, racks: Mapping[int, str | None], *, first_partition: int = 0
+    ) -> Mapping[int, Sequence[int]]:
+        """Return the replicas that were given, or place them: spread over racks if every broker has one."""
+        if shape.assignment:
+            return shape.assignment
+        brokers = sorted(racks)
+        named = {broker: rack for broker, rack in racks.items() if rack is not None}
+        chance = self._broker.chance
+        placed = place_replicas(
+            brokers,
+            shape.partitions,
+            shape.replication_factor,
+            start=int(chance.random() * len(brokers)),
+            shift=int(chance.random() * len(brokers)),
+            first_partition=first_partition,
+            racks=named if len(named) == len(brokers) else None,
+        )
+        return {first_partition + index: replicas for index, replicas in enumerate(placed)}
+
+    # -- growth and deletion
+
+    async def grow(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None,
+        *,
+        validate_only: bool,
+        timeout_ms: int | None = None,
+    ) -> TopicRefusal | None:
+        """Add partitions, as controller, until there are `count`."""
+        controller = self._broker.controller
+        if not controller.is_active:
+            return _NOT_CONTROLLER
+        state = controller.state
+        topic = state.topics.get(name)
+        if topic is None or name in state.deletions:
+            message = f"The topic '{name}' does not exist."
+            return TopicRefusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        if name in INTERNAL_TOPICS:
+            return TopicRefusal(ErrorCode.INVALID_REQUEST, _FIXED.format(name))
+        present = {p: list(a.replicas) for p, a in topic.assignments.items()}
+        shape = check_growth(name, present, count, assignments, state.live)
+        if isinstance(shape, TopicRefusal) or validate_only:
+            return shape if isinstance(shape, TopicRefusal) else None
+        racks = {b: state.brokers[b].rack for b in state.live}
+        placed = self._assignment(shape, racks, first_partition=len(present))
+        added = {p: tuple(replicas) for p, replicas in placed.items()}
+        verdict = await self._ask(
+            name, lambda token: TopicGrowthAsked(token, name, added), timeout_ms
+        )
+        if verdict.code is not ErrorCode.NONE:
+            return TopicRefusal(verdict.code, verdict.message or verdict.code.message)
+        log.info("partitions added topic=%s partitions=%d", name, count)
+        return None
+
+    async def delete(
+        self, name: str, topic_id: TopicId, timeout_ms: int | None = None
+    ) -> TopicRefusal | None:
+        """Delete a topic as controller; a refusal when there is none of that name and id, which may be a successor's.
+
+        It is gone when this returns, unless a broker that is away has yet to delete its replicas.
+        """
+        if not self._broker.controller.is_active:
+            return _NOT_CONTROLLER
+        verdict = await self._ask(
+            name, lambda token: TopicDeletionAsked(token, name, topic_id), timeout_ms
+        )
+        if verdict.code is not ErrorCode.NONE:
+            return TopicRefusal(verdict.code, verdict.message or verdict.code.message)
+        log.info("topic deleted topic=%s", name)
+        return None
+
+    async def _ask(
+        self, topic: str, make: Callable[[Token], Event], timeout_ms: int | None
+    ) -> Verdict:
+        """Ask the machine about a topic, and wait until this broker shows what came of it."""
+        controller = self._broker.controller
+        timeout_s = _LONGEST_S if timeout_ms is None else max(0, timeout_ms) / 1000
+        try:
+            async with asyncio.timeout(timeout_s):
+                reply: TopicReply = await controller.ask(make)
+                if reply.verdict.code is ErrorCode.NONE:
+                    await controller.shown(topic)
+        except TimeoutError:
+            return Verdict(ErrorCode.REQUEST_TIMED_OUT)
+        except NotController:
+            return Verdict(ErrorCode.NOT_CONTROLLER)
+        return reply.verdict
+
+    # -- settings
+
+    async def configure_topic(self, name: str, make: Callable[[], Mapping[str, str]]) -> None:
+        """Store the overrides that `make` gives a topic, and obey them; `make` sees the newest that are stored."""
+        path = znodes.config_path("topics", name)
+        async with self._settings_turn:
+            overrides = await self._store(
+                path,
+                f"topics/{path.rsplit('/', 1)[1]}",
+                lambda stored: self._broker.configs.put_topic(name, stored),
+                make,
+            )
+            self.topic_configured(name, overrides)
+
+    async def configure_broker(
+        self, make: Callable[[], Mapping[str, str]], *, default: bool
+    ) -> None:
+        """Store the dynamic overrides that `make` gives this broker, or all, and obey them; `make` as above."""
+        entity = znodes.DEFAULT_ENTITY if default else str(self._broker.broker_id)
+        async with self._settings_turn:
+            overrides = await self._store(
+                znodes.config_path("brokers", entity),
+                f"brokers/{entity}",
+                lambda stored: self._broker.configs.put_broker(stored, default=default),
+                make,
+            )
+            self.broker_configured(overrides, default=default)
+
+    def topic_configured(self, name: str, overrides: Mapping[str, str]) -> None:
+        """Obey what a topic overrides."""
+        self._broker.configs.put_topic(name, overrides)
+        self._broker.replicas.reconfigure(name)
+        if self._broker.configs.topic(name)["unclean.leader.election.enable"] is True:
+            self._broker.controller.tell(UncleanEnabled(name))
+
+    def broker_configured(self, overrides: Mapping[str, str], *, default: bool) -> None:
+        """Obey what this broker overrides, or all."""
+        self._broker.configs.put_broker(overrides, default=default)
+        for topic in list(self._broker.metadata.topics):
+            self._broker.replicas.reconfigure(topic)
+        if self._broker.configs.broker_values()["unclean.leader.election.enable"] is True:
+            self._broker.controller.tell(UncleanEnabled(None))
+
+    async def _store(
+        self,
+        path: str,
+        entity: str,
+        read: Callable[[dict[str, str]], object],
+        make: Callable[[], Mapping[str, str]],
+    ) -> Mapping[str, str]:
+        """Replace what is stored, unless another broker does so meanwhile: then with what is stored then."""
+        registry = self._broker.registry
+        while True:
+            write: list[Operation]
+            if await registry.stat(path) is None:
+                overrides = make()
+                write = [Create(path, znodes.encode_config(overrides))]
+            else:
+                data, stat = await registry.get(path)
+                read(znodes.decode_config(data))
+                overrides = make()
+                write = [SetData(path, znodes.encode_config(overrides), stat.version)]
+            change = znodes.encode_config_change(entity)
+            write.append(Create(znodes.CONFIG_CHANGE, change, sequence=True))
+            try:
+                await registry.multi(write)
+            except RegistryRefused as refused:
+                if refused.error in (ZnodeError.BAD_VERSION, ZnodeError.NODE_EXISTS):
+                    continue
+                raise
+            return overrides

@@ -1,0 +1,136 @@
+"""One shard of the transaction coordinator: drives the machine over its partition of `__transaction_state`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, ClassVar
+
+from kavka.broker.markers import Markers
+from kavka.broker.replica import Replica
+from kavka.broker.shard_shell import ShardShell
+from kavka.core.machine import Answer
+from kavka.core.transaction.events import (
+    Effect,
+    Event,
+    NeedProducerId,
+    ProducerIdGiven,
+    ProducerIdRefused,
+    SendMarkers,
+    TransactionDecision,
+)
+from kavka.core.transaction.records import TransactionRecord
+from kavka.core.transaction.settings import TransactionSettings
+from kavka.core.transaction.shard import TransactionShard
+from kavka.core.transaction.stored import from_bytes, to_bytes
+from kavka.errors import ErrorCode
+from kavka.registry.interface import RegistryRefused
+from kavka.wire.records.compression import Compression
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+
+class TransactionShell(ShardShell[Event, TransactionRecord, Effect]):
+    """The shell of one `TransactionShard`."""
+
+    # Before damage there may be a Prepare... whose end, and whose id's next transaction, lie behind it. Its markers,
+    # sent again, would end that transaction early, and perhaps otherwise than its producer is told.
+    _serves_damaged: ClassVar[bool] = False
+
+    def __init__(
+        self, broker: Broker, replica: Replica, settings: TransactionSettings, markers: Markers
+    ) -> None:
+        """Load nothing before `start`."""
+        self.machine = TransactionShard(settings)
+        timeout_ms = broker.config.integer("request.timeout.ms")
+        super().__init__(
+            replica, self.machine, Compression.NONE, timeout_ms, broker.clock, broker.host.disk
+        )
+        self._broker = broker
+        self._markers = markers
+        self._coordinator_epoch = replica.partition.leader_epoch
+        self._awaits_commit = False
+        # A dict, not a set: the order in which they are cancelled can be seen.
+        self._asking: dict[asyncio.Task[None], None] = {}
+
+    @property
+    def coordinator_epoch(self) -> int:
+        """The leader epoch of this leadership, which fences markers of former coordinators.
+
+        It stays when that of the partition moves on, since this shell may be a former coordinator by then.
+        """
+        return self._coordinator_epoch
+
+    def now_ms(self) -> int:
+        """Return the time by which transactions are as old as they are."""
+        return self._now_ms()
+
+    def stop(self) -> None:
+        """Answer NOT_COORDINATOR to all who wait, send no marker any more, and forget everything."""
+        super().stop()
+        self._markers.forget(self)
+        for task in list(self._asking):
+            task.cancel()
+
+    # -- what a shard of transactions does in its own way
+
+    def _loaded(self) -> None:
+        """Serve when all that was read is committed.
+
+        An outcome that another leader might not have must not be told to anybody; least of all to partitions.
+        """
+        self._awaits_commit = (
+            self._replica.partition.high_watermark < self._replica.log.log_end_offset
+        )
+        if not self._awaits_commit:
+            super()._loaded()
+
+    def commit_ready(self) -> None:
+        """Do what the high watermark has passed; when it has passed all that was loaded, begin to serve."""
+        if self._awaits_commit:
+            self._loaded()
+        super().commit_ready()
+
+    def _from_bytes(self, key: bytes, value: bytes | None) -> TransactionRecord | None:
+        return from_bytes(key, value)
+
+    def _to_bytes(self, record: TransactionRecord) -> tuple[bytes, bytes | None]:
+        return to_bytes(record)
+
+    def _overdue(self, decision: TransactionDecision) -> None:
+        """Let clients ask again. The decision stands until the log has the last word, so they are told to wait.
+
+        Taking it back, as a group's is, could give a transaction two outcomes: the record is in the log already.
+        """
+        for effect in decision.effects:
+            if isinstance(effect, Answer):
+                self._settle(effect.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case SendMarkers():
+                self._markers.send(self, effect)
+            case NeedProducerId():
+                work = self._ask_for_producer_id(effect.transactional_id)
+                task = asyncio.get_running_loop().create_task(work)
+                self._asking[task] = None
+                task.add_done_callback(self._asking.pop)
+            case Answer():
+                raise AssertionError("answers are settled before")
+
+    async def _ask_for_producer_id(self, transactional_id: str) -> None:
+        try:
+            producer_id = await self._broker.producer_ids.next()
+        except (ConnectionError, RegistryRefused):
+            # What Kafka 3.9 answers while it has no block of ids.
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            self.tell(ProducerIdRefused(transactional_id, error))
+        except Exception:
+            # A fault of ours: untold, the transactional id would wait for ever.
+            log.exception("no producer id id=%s", transactional_id)
+            self.tell(ProducerIdRefused(transactional_id, ErrorCode.UNKNOWN_SERVER_ERROR))
+        else:
+            self.tell(ProducerIdGiven(transactional_id, producer_id))

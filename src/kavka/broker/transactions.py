@@ -1,0 +1,100 @@
+"""The transaction coordinators of this broker: one shard for each partition of `__transaction_state` that it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Any, Final
+
+from kavka.broker.coordinators import Coordinators
+from kavka.broker.markers import Markers
+from kavka.broker.replica import Replica
+from kavka.broker.transaction_shell import TransactionShell
+from kavka.core.controller.topics import NewTopic
+from kavka.core.machine import Token
+from kavka.core.transaction.events import DescribedTransaction, Event, ListedTransaction
+from kavka.core.transaction.settings import TransactionSettings
+from kavka.errors import ErrorCode
+from kavka.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+
+
+class TransactionCoordinators(Coordinators[TransactionShell]):
+    """Finds the shard of a transactional id, and asks it."""
+
+    topic_name = TRANSACTIONS_TOPIC
+
+    def __init__(
+        self,
+        broker: Broker,
+        write_here: Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
+    ) -> None:
+        """Coordinate nothing yet; `write_here` writes markers to the partitions that this broker leads."""
+        super().__init__(broker.metadata, broker.topics.create_by_use)
+        self._broker = broker
+        self.markers = Markers(broker, write_here)
+        integer = broker.config.integer
+        self._settings = TransactionSettings(
+            max_timeout_ms=integer("transaction.max.timeout.ms"),
+            expiration_ms=integer("transactional.id.expiration.ms"),
+            abort_timed_out_interval_ms=integer(
+                "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+            ),
+            remove_expired_interval_ms=integer(
+                "transaction.remove.expired.transaction.cleanup.interval.ms"
+            ),
+        )
+
+    def internal_topic(self) -> NewTopic:
+        """Return the topic as it is created on first use."""
+        integer = self._broker.config.integer
+        brokers = max(1, len(self._metadata.brokers))
+        factor = min(integer("transaction.state.log.replication.factor"), brokers)
+        settings: dict[str, str | None] = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(min(integer("transaction.state.log.min.isr"), factor)),
+            "segment.bytes": str(integer("transaction.state.log.segment.bytes")),
+            "unclean.leader.election.enable": "false",
+        }
+        partitions = integer("transaction.state.log.num.partitions")
+        return NewTopic(TRANSACTIONS_TOPIC, partitions, factor, {}, settings)
+
+    def _make_shard(self, replica: Replica) -> TransactionShell:
+        return TransactionShell(self._broker, replica, self._settings, self.markers)
+
+    async def stop(self) -> None:
+        """Stop all shards, and send no marker any more."""
+        await super().stop()
+        await self.markers.stop()
+
+    # -- asking
+
+    async def ask(self, transactional_id: str, make: Callable[[Token], Event]) -> Any:
+        """Tell the shard of a transactional id an event; return its reply, or the error to answer."""
+        shard = self.shard_of(transactional_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        return await shard.ask(make)
+
+    def describe(self, transactional_id: str) -> DescribedTransaction:
+        """Return a transactional id as it is now."""
+        shard = self.shard_of(transactional_id)
+        if isinstance(shard, ErrorCode):
+            return DescribedTransaction(shard, transactional_id)
+        return shard.machine.describe(transactional_id)
+
+    def list(
+        self, states: Collection[str], producer_ids: Collection[int], longer_than_ms: int
+    ) -> tuple[ErrorCode, list[ListedTransaction]]:
+        """Return the transactional ids of all shards that pass the filters; nothing while some shard is loading."""
+        found: list[ListedTransaction] = []
+        for shard in self.shards():
+            some = shard.machine.list(shard.now_ms(), states, producer_ids, longer_than_ms)
+            if isinstance(some, ErrorCode):
+                return some, []
+            found += some
+        return ErrorCode.NONE, found

@@ -1,0 +1,459 @@
+"""Partition leaders ask coordinators before the first batch of a transaction is appended (KIP-890, part 1).
+
+    Produce --> transaction open here? --yes--------------------------------------------> appended
+                       '--no--> waits --> AddPartitionsToTxn (verify_only) --> takes part? --'
+                                              to its coordinator                 '--no--> refused
+
+So a batch that comes late, after its transaction has ended, cannot open one that nobody would end. Batches of one
+producer and partition are appended in the order in which they came, whichever of them waits. What leaders here want to
+know of one coordinator's transactions goes in one request; one is in flight to each broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kavka.broker.replica import UNVERIFIED, AppendOutcome, Replica
+from kavka.broker.traffic import note_refused_produce
+from kavka.core.producer_state import Verification
+from kavka.core.transaction.events import Verify, VerifyReply
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import BrokerId, TopicPartition
+from kavka.net.peer import Peer
+from kavka.wire.apis import ApiKey
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTopic,
+    AddPartitionsToTxnRequestTransaction,
+    AddPartitionsToTxnResponse,
+)
+from kavka.wire.records.header import BatchHeader
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+_CONNECT_MS: Final = 10_000
+_FIRST_BATCHED: Final = 4
+_MOST_QUESTIONS: Final = 1000
+_FIRST_WITH_TRANSACTION_ABORTABLE: Final = 11
+_UNANSWERED: Final = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+"""It may be otherwise soon; not all producers know to try again after these, but after NOT_ENOUGH_REPLICAS they do."""
+_FINAL: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+"""Nothing of this producer and epoch will ever be appended."""
+_LONG_AGO_MS: Final = -sys.maxsize
+
+
+class _Question(NamedTuple):
+    """Whether a partition takes part in a producer's transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    where: TopicPartition
+
+
+class _Waiting(NamedTuple):
+    """A batch that is appended, or refused, when the coordinator has answered."""
+
+    records: memoryview
+    acks: int
+    version: int
+    future: asyncio.Future[AppendOutcome]
+
+
+class Verifier:
+    """Verifies what clients produce, and commit, in transactions."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Ask nobody yet."""
+        self._broker = broker
+        self._waiting: dict[Verification, list[_Waiting]] = {}
+        self._coordinators: dict[BrokerId, _Coordinator] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._news: asyncio.Future[None] | None = None
+
+    async def stop(self) -> None:
+        """Ask nobody any more; who waits is refused."""
+        for coordinator in self._coordinators.values():
+            coordinator.stop()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- batches
+
+    def append(
+        self,
+        replica: Replica,
+        transactional_id: str,
+        header: BatchHeader | None,
+        waiting: tuple[memoryview, int, int],
+    ) -> AppendOutcome | asyncio.Future[AppendOutcome]:
+        """Append a batch of a producer with transactional id at once, or later.
+
+        `header` is None when it cannot be read; `waiting` are records, acks and the request's version.
+        """
+        if header is None or not header.is_transactional or not self._is_enabled():
+            return _append(replica, waiting, UNVERIFIED)
+        producers = replica.log.producers
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if producers.has_open_transaction(producer_id, epoch):
+            return _append(replica, waiting, UNVERIFIED)
+        verification = producers.begin_verification(
+            producer_id, epoch, header.base_sequence, self._broker.clock.now_ms()
+        )
+        future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
+        queue = self._waiting.get(verification)
+        if queue is None:
+            queue = self._waiting[verification] = []
+            question = _Question(transactional_id, producer_id, epoch, replica.where)
+            self._spawn(self._verify_batches(replica, verification, question))
+        queue.append(_Waiting(*waiting, future))
+        return future
+
+    async def _verify_batches(
+        self, replica: Replica, verification: Verification, question: _Question
+    ) -> None:
+        """Ask, then append, or refuse, all that has come meanwhile."""
+        producers = replica.log.producers
+        code = ErrorCode.NETWORK_EXCEPTION
+        try:
+            code = await self._ask(question)
+            _forget_if_final(verification, code)
+            if code is ErrorCode.NONE and replica.log.producers is not producers:
+                code = ErrorCode.NETWORK_EXCEPTION  # the log moved, and knows of no verification
+        finally:
+            for waiting in self._waiting.pop(verification):
+                outcome = self._decide(replica, verification, waiting, code)
+                if not waiting.future.done():
+                    waiting.future.set_result(outcome)
+
+    def _decide(
+        self, replica: Replica, verification: Verification, waiting: _Waiting, code: ErrorCode
+    ) -> AppendOutcome:
+        """Append or refuse a batch. It does not raise: those that wait behind it need an outcome, too."""
+        records, acks, version, _future = waiting
+        try:
+            if code is not ErrorCode.NONE:
+                outcome = _refusal(code, version)
+            elif self._broker.replicas.find(replica.where) is not replica:
+                # Deleted, or gone to another broker meanwhile: its files are closed.
+                outcome = AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            else:
+                return _append(replica, (records, acks, version), verification)
+        except Exception:
+            log.exception("verified batch not appended partition=%s", replica.where)
+            outcome = AppendOutcome(ErrorCode.UNKNOWN_SERVER_ERROR)
+        note_refused_produce(replica.traffic, outcome.error, len(records))
+        return outcome
+
+    # -- offsets
+
+    async def verify(
+        self, replica: Replica, transactional_id: str, producer_id: int, producer_epoch: int
+    ) -> ErrorCode:
+        """Return NONE when something of the transaction may be appended in this very turn of the loop."""
+        producers = replica.log.producers
+        if not self._is_enabled() or producers.has_open_transaction(producer_id, producer_epoch):
+            return ErrorCode.NONE
+        now_ms = self._broker.clock.now_ms()
+        verification = producers.begin_verification(producer_id, producer_epoch, -1, now_ms)
+        question = _Question(transactional_id, producer_id, producer_epoch, replica.where)
+        code = await self._ask(question)
+        _forget_if_final(verification, code)
+        if code is not ErrorCode.NONE:
+            return code
+        if replica.log.producers is not producers:
+            # The log moved to another directory: the one that is appended to knows of no verification.
+            return ErrorCode.NETWORK_EXCEPTION
+        if producers.has_open_transaction(producer_id, producer_epoch):
+            return ErrorCode.NONE
+        is_valid = producers.is_valid(producer_id, verification)
+        return ErrorCode.NONE if is_valid else ErrorCode.INVALID_TXN_STATE
+
+    # -- coordinators
+
+    def _is_enabled(self) -> bool:
+        values = self._broker.configs.broker_values()
+        return values["transaction.partition.verification.enable"] is True
+
+    async def _ask(self, question: _Question) -> ErrorCode:
+        leader = self._broker.transactions.known_leader_of(question.transactional_id)
+        if isinstance(leader, ErrorCode):
+            return leader
+        if leader == self._broker.broker_id:
+            return await self._ask_here(question)
+        coordinator = self._coordinators.get(leader)
+        if coordinator is None:
+            coordinator = _Coordinator(self._broker, leader, self._spawn)
+            self._coordinators[leader] = coordinator
+        self._watch_metadata()
+        return await coordinator.ask(question)
+
+    def _watch_metadata(self) -> None:
+        if self._news is None:
+            self._news = self._broker.metadata.next_change()
+            self._news.add_done_callback(self._metadata_changed)
+
+    def _metadata_changed(self, _news: object) -> None:
+        """Wait no longer for brokers that coordinate no more; one that hangs would never say so."""
+        self._news = None
+        for broker_id, coordinator in self._coordinators.items():
+            coordinator.leave(partial(self._has_moved, broker_id))
+        if any(coordinator.is_asked for coordinator in self._coordinators.values()):
+            self._watch_metadata()
+
+    async def _ask_here(self, question: _Question) -> ErrorCode:
+        transactional_id, producer_id, producer_epoch, where = question
+        reply = await self._broker.transactions.ask(
+            transactional_id,
+            lambda token: Verify(token, transactional_id, producer_id, producer_epoch, (where,)),
+        )
+        if isinstance(reply, ErrorCode):
+            return reply
+        assert isinstance(reply, VerifyReply)
+        return reply.partitions[0][1]
+
+    def _has_moved(self, broker_id: BrokerId, question: _Question) -> bool:
+        leader = self._broker.transactions.known_leader_of(question.transactional_id)
+        return leader != broker_id
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+_Asked = list[tuple[_Question, asyncio.Future[ErrorCode]]]
+
+
+class _Coordinator:
+    """What is asked of another broker."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        broker_id: BrokerId,
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._broker = broker
+        self._broker_id = broker_id
+        self._spawn = spawn
+        self._peer: Peer | None = None
+        self._questions: _Asked = []
+        self._in_flight: _Asked = []
+        self._sending: asyncio.Task[None] | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return self._sending is not None
+
+    def ask(self, question: _Question) -> asyncio.Future[ErrorCode]:
+        """Put a question into the next request."""
+        future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self._questions.append((question, future))
+        self._begin()
+        return future
+
+    def _begin(self) -> None:
+        if self._sending is None and self._questions:
+            self._sending = self._spawn(self._send_all())
+
+    def leave(self, has_moved: Callable[[_Question], bool]) -> None:
+        """Ask this broker no longer what it cannot answer any more; one that was asked is not waited for.
+
+        Who was asked about in the same request, and did not move, has no answer either and may try again.
+        """
+        is_in_flight = _settle_moved(self._in_flight, has_moved)
+        if _settle_moved(self._questions, has_moved):
+            self._questions = [asked for asked in self._questions if not asked[1].done()]
+        if is_in_flight:
+            log.info("not verified coordinator=%d reason=moved", self._broker_id)
+            if self._sending is not None:
+                self._sending.cancel()
+                self._sending = None
+            self._abort()
+            self._begin()
+
+    def stop(self) -> None:
+        """Answer nobody any more but with NETWORK_EXCEPTION."""
+        _settle(self._questions, {}, ErrorCode.NETWORK_EXCEPTION)
+        self._questions = []
+        self._abort()
+
+    def _abort(self) -> None:
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.abort()
+
+    async def _send_all(self) -> None:
+        """Send one request after the other, as long as there are questions."""
+        try:
+            while self._questions:
+                self._in_flight, self._questions = _one_request(self._questions)
+                await self._send(self._in_flight)
+        finally:
+            if self._sending is asyncio.current_task():
+                self._sending = None
+                self._in_flight = []
+
+    async def _send(self, taken: _Asked) -> None:
+        codes: dict[tuple[str, TopicPartition], ErrorCode] = {}
+        otherwise = ErrorCode.NETWORK_EXCEPTION
+        try:
+            peer = await self._connected()
+            if peer.version_of(ApiKey.ADD_PARTITIONS_TO_TXN) < _FIRST_BATCHED:
+                otherwise = ErrorCode.NONE  # too old to be asked: as Kafka, go without
+            else:
+                response: AddPartitionsToTxnResponse = await peer.send(
+                    _message(question for question, _ in taken), timeout_ms=self._timeout_ms
+                )
+                codes = _codes(response)
+                if response.error_code:
+                    # Nothing that a client could do something about, CLUSTER_AUTHORIZATION_FAILED above all.
+                    otherwise = ErrorCode.INVALID_TXN_STATE
+                    name = ErrorCode.of(response.error_code).name
+                    log.warning("not verified coordinator=%d error=%s", self._broker_id, name)
+        except KafkaError as error:
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                otherwise = ErrorCode.NONE
+            log.info("not verified coordinator=%d reason=%s", self._broker_id, error)
+        except (OSError, CorruptFrame) as error:
+            log.info("not verified coordinator=%d reason=%s", self._broker_id, error)
+        except Exception:
+            # A fault of ours must not keep those waiting who are asked about next.
+            log.exception("not verified coordinator=%d", self._broker_id)
+        finally:
+            _settle(taken, codes, otherwise)
+
+    @property
+    def _timeout_ms(self) -> int:
+        return self._broker.config.integer("request.timeout.ms")
+
+    async def _connected(self) -> Peer:
+        if self._peer is None or self._peer.is_closed:
+            live = self._broker.metadata.brokers.get(self._broker_id)
+            listener = self._broker.config.inter_broker_listener
+            endpoint = None if live is None else live.endpoint(listener)
+            if endpoint is None:
+                raise ConnectionError(f"broker {self._broker_id} is not known to be alive")
+            self._peer = await Peer.connect(
+                self._broker.host.network,
+                endpoint.host,
+                endpoint.port,
+                client_id=f"{self._broker.broker_id}-verifier",
+                timeout_ms=min(_CONNECT_MS, self._timeout_ms),
+            )
+        return self._peer
+
+
+def _one_request(asked: _Asked) -> tuple[_Asked, _Asked]:
+    """Part what fits into one request from the rest: a transactional id is in it once, with one producer."""
+    producers: dict[str, tuple[int, int]] = {}
+    taken: _Asked = []
+    left: _Asked = []
+    for question, future in asked:
+        producer = (question.producer_id, question.producer_epoch)
+        known = producers.setdefault(question.transactional_id, producer)
+        fits = known == producer and len(taken) < _MOST_QUESTIONS
+        (taken if fits else left).append((question, future))
+    return taken, left
+
+
+def _message(questions: Iterable[_Question]) -> AddPartitionsToTxnRequest:
+    transactions: dict[str, AddPartitionsToTxnRequestTransaction] = {}
+    topics: dict[tuple[str, str], AddPartitionsToTxnRequestTopic] = {}
+    for question in dict.fromkeys(questions):
+        transactional_id, (name, partition) = question.transactional_id, question.where
+        transaction = transactions.get(transactional_id)
+        if transaction is None:
+            transaction = transactions[transactional_id] = AddPartitionsToTxnRequestTransaction(
+                transactional_id=transactional_id,
+                producer_id=question.producer_id,
+                producer_epoch=question.producer_epoch,
+                verify_only=True,
+            )
+        topic = topics.get((transactional_id, name))
+        if topic is None:
+            topic = topics[transactional_id, name] = AddPartitionsToTxnRequestTopic(name=name)
+            transaction.topics.append(topic)
+        topic.partitions.append(partition)
+    return AddPartitionsToTxnRequest(transactions=list(transactions.values()))
+
+
+def _codes(response: AddPartitionsToTxnResponse) -> dict[tuple[str, TopicPartition], ErrorCode]:
+    return {
+        (
+            transaction.transactional_id,
+            TopicPartition(topic.name, row.partition_index),
+        ): ErrorCode.of(row.partition_error_code)
+        for transaction in response.results_by_transaction
+        for topic in transaction.topic_results
+        for row in topic.results_by_partition
+    }
+
+
+def _settle(
+    asked: _Asked, codes: dict[tuple[str, TopicPartition], ErrorCode], otherwise: ErrorCode
+) -> None:
+    for question, future in asked:
+        if not future.done():
+            key = (question.transactional_id, question.where)
+            future.set_result(codes.get(key, otherwise))
+
+
+def _settle_moved(asked: _Asked, has_moved: Callable[[_Question], bool]) -> bool:
+    """Answer NOT_COORDINATOR to questions that wait and belong to another broker by now; tell whether there are any."""
+    moved = [one for one in asked if not one[1].done() and has_moved(one[0])]
+    _settle(moved, {}, ErrorCode.NOT_COORDINATOR)
+    return bool(moved)
+
+
+def _forget_if_final(verification: Verification, code: ErrorCode) -> None:
+    """Let the next sweep of expired producers drop what will never be of use, and not that of a day later."""
+    if code in _FINAL:
+        verification.started_ms = _LONG_AGO_MS
+
+
+def _append(
+    replica: Replica, batch: tuple[memoryview, int, int], verification: Verification
+) -> AppendOutcome:
+    outcome = replica.append(*batch, verification)
+    if outcome.error is not ErrorCode.NONE:
+        note_refused_produce(replica.traffic, outcome.error, len(batch[0]))
+    return outcome
+
+
+def _refusal(code: ErrorCode, version: int) -> AppendOutcome:
+    """Return what a producer is told, in the words of its version."""
+    if code in _UNANSWERED:
+        message = (
+            "Unable to verify the partition has been added to the transaction. "
+            f"Underlying error: {code.name}"
+        )
+        return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS, message=message)
+    if code is ErrorCode.PRODUCER_FENCED:
+        return AppendOutcome(ErrorCode.INVALID_PRODUCER_EPOCH)
+    is_new = version >= _FIRST_WITH_TRANSACTION_ABORTABLE
+    if code is ErrorCode.TRANSACTION_ABORTABLE and not is_new:
+        code = ErrorCode.INVALID_TXN_STATE
+    if code is ErrorCode.INVALID_TXN_STATE:
+        return AppendOutcome(code, message="Partition was not added to the transaction")
+    return AppendOutcome(code)

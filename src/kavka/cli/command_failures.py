@@ -1,0 +1,29 @@
+"""Why a command of the cluster's tools cannot be done, in the words and with the exception's name of Kafka's tools."""
+
+from __future__ import annotations
+
+from kavka.cli.java_names import spelt_together
+
+ADMIN_COMMAND_FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
+ADMIN_OPERATION = "org.apache.kafka.tools.AdminOperationException"
+ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
+
+
+class CommandFailed(Exception):
+    """The command cannot be done; carries the name of the exception in Kafka's tools and the sentence."""
+
+    def __init__(self, name: str, sentence: str) -> None:
+        """Take the name with its package."""
+        super().__init__(sentence)
+        self.name = name
+
+
+class TerseFailure(Exception):
+    """The command failed, and its sentence is all that is told of it."""
+
+
+def spelt_failure(error: Exception) -> tuple[str, str]:
+    """Return (exception, text); what a broker refused is wrapped, as Java's futures do."""
+    if isinstance(error, CommandFailed):
+        return error.name, str(error)
+    return "java.util.concurrent.ExecutionException", spelt_together(error)

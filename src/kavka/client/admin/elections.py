@@ -1,0 +1,58 @@
+"""Elections of leaders that somebody asks for (KIP-183, KIP-460)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from kavka.client.admin.router import Router, plain, refusal
+from kavka.errors import KafkaError
+from kavka.ids import TopicPartition
+from kavka.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersRequestTopic,
+    ElectLeadersResponse,
+)
+
+
+class ElectionType(IntEnum):
+    """Who may win."""
+
+    PREFERRED = 0
+    """The first of the replicas, if it is in sync."""
+    UNCLEAN = 1
+    """Any live replica where none is in sync: records may be lost."""
+
+
+async def elect_leaders(
+    router: Router,
+    election_type: ElectionType,
+    partitions: Iterable[TopicPartition] | None,
+    timeout_ms: int | None,
+) -> dict[TopicPartition, KafkaError | None]:
+    """See `Admin.elect_leaders`."""
+    topics = None
+    if partitions is not None:
+        by_topic: dict[str, list[int]] = {}
+        for at in partitions:
+            by_topic.setdefault(at.topic, []).append(at.partition)
+        topics = [
+            ElectLeadersRequestTopic(topic=name, partitions=numbers)
+            for name, numbers in by_topic.items()
+        ]
+    request = ElectLeadersRequest(
+        election_type=election_type,
+        topic_partitions=topics,
+        timeout_ms=router.timeout_ms(timeout_ms),
+    )
+    answer: ElectLeadersResponse = await router.controller(
+        plain(request), lambda answer: (answer.error_code,), timeout_ms
+    )
+    whole = refusal(answer.error_code)
+    if whole is not None:
+        raise whole
+    return {
+        TopicPartition(topic.topic, part.partition_id): refusal(part.error_code, part.error_message)
+        for topic in answer.replica_election_results
+        for part in topic.partition_result
+    }

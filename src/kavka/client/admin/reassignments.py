@@ -1,0 +1,105 @@
+"""Moves of partitions to other brokers: begun, stopped and listed (KIP-455)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kavka.client.admin.router import Router, plain, refusal
+from kavka.errors import KafkaError
+from kavka.ids import TopicPartition
+from kavka.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsRequestPartition,
+    AlterPartitionReassignmentsRequestTopic,
+    AlterPartitionReassignmentsResponse,
+)
+from kavka.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequestTopic,
+    ListPartitionReassignmentsResponse,
+)
+
+
+class Reassignment(NamedTuple):
+    """A move under way."""
+
+    replicas: tuple[int, ...]
+    """All, with those that come and those that go."""
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+async def list_reassignments(
+    router: Router, partitions: Iterable[TopicPartition] | None, timeout_ms: int | None
+) -> dict[TopicPartition, Reassignment]:
+    """See `Admin.list_partition_reassignments`."""
+    topics = None
+    if partitions is not None:
+        topics = [
+            ListPartitionReassignmentsRequestTopic(name=name, partition_indexes=numbers)
+            for name, numbers in _by_topic(partitions).items()
+        ]
+    request = ListPartitionReassignmentsRequest(
+        timeout_ms=router.timeout_ms(timeout_ms), topics=topics
+    )
+    answer: ListPartitionReassignmentsResponse = await router.controller(
+        plain(request), lambda answer: (answer.error_code,), timeout_ms
+    )
+    error = refusal(answer.error_code, answer.error_message)
+    if error is not None:
+        raise error
+    return {
+        TopicPartition(topic.name, part.partition_index): Reassignment(
+            tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)
+        )
+        for topic in answer.topics
+        for part in topic.partitions
+    }
+
+
+async def alter_reassignments(
+    router: Router,
+    targets: Mapping[TopicPartition, Sequence[int] | None],
+    timeout_ms: int | None,
+) -> dict[TopicPartition, KafkaError | None]:
+    """See `Admin.alter_partition_reassignments`."""
+    topics = [
+        AlterPartitionReassignmentsRequestTopic(
+            name=name,
+            partitions=[
+                AlterPartitionReassignmentsRequestPartition(
+                    partition_index=number, replicas=_listed(targets[TopicPartition(name, number)])
+                )
+                for number in numbers
+            ],
+        )
+        for name, numbers in _by_topic(targets).items()
+    ]
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=router.timeout_ms(timeout_ms), topics=topics
+    )
+    answer: AlterPartitionReassignmentsResponse = await router.controller(
+        plain(request), lambda answer: (answer.error_code,), timeout_ms
+    )
+    whole = refusal(answer.error_code, answer.error_message)
+    if whole is not None:
+        return dict.fromkeys(targets, whole)
+    return {
+        TopicPartition(topic.name, part.partition_index): refusal(
+            part.error_code, part.error_message
+        )
+        for topic in answer.responses
+        for part in topic.partitions
+    }
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for at in partitions:
+        found.setdefault(at.topic, []).append(at.partition)
+    return found
+
+
+def _listed(replicas: Sequence[int] | None) -> list[int] | None:
+    return None if replicas is None else list(replicas)

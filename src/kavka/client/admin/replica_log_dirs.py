@@ -1,0 +1,122 @@
+"""In which directory of a broker a replica lies, and moving it to another one (KIP-113)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kavka.client.admin.nodes import describe_log_dirs
+from kavka.client.admin.router import Router, plain, refusal
+from kavka.errors import KafkaError
+from kavka.ids import BrokerId, TopicPartition
+from kavka.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsRequestDir,
+    AlterReplicaLogDirsRequestTopic,
+    AlterReplicaLogDirsResponse,
+)
+
+
+class Replica(NamedTuple):
+    """The replica of a partition on one broker."""
+
+    topic: str
+    partition: int
+    broker_id: int
+
+    def __str__(self) -> str:
+        """Return the name that Kafka gives it, such as `t-0-1`."""
+        return f"{self.topic}-{self.partition}-{self.broker_id}"
+
+
+class ReplicaLogDirs(NamedTuple):
+    """Where a replica lies, and where it is being moved; None where there is no such directory."""
+
+    current: str | None = None
+    current_offset_lag: int = -1
+    future: str | None = None
+    future_offset_lag: int = -1
+
+
+async def describe_replica_log_dirs(
+    router: Router, replicas: Iterable[Replica], timeout_ms: int | None
+) -> dict[Replica, ReplicaLogDirs | Exception]:
+    """See `Admin.describe_replica_log_dirs`."""
+    wanted = list(replicas)
+
+    async def ask(broker_id: BrokerId) -> dict[Replica, ReplicaLogDirs]:
+        here = [replica for replica in wanted if replica.broker_id == broker_id]
+        topics: dict[str, Sequence[int]] = {
+            name: [replica.partition for replica in here if replica.topic == name]
+            for name in dict.fromkeys(replica.topic for replica in here)
+        }
+        answer = (await describe_log_dirs(router, [broker_id], topics, timeout_ms))[broker_id]
+        if isinstance(answer, Exception):
+            raise answer
+        found: dict[Replica, ReplicaLogDirs] = {}
+        for path, log_dir in answer.items():
+            for at, held in log_dir.replicas.items():
+                replica = Replica(at.topic, at.partition, broker_id)
+                known = found.get(replica, ReplicaLogDirs())
+                if held.is_future:
+                    known = known._replace(future=path, future_offset_lag=held.offset_lag)
+                else:
+                    known = known._replace(current=path, current_offset_lag=held.offset_lag)
+                found[replica] = known
+        return found
+
+    brokers = dict.fromkeys(BrokerId(replica.broker_id) for replica in wanted)
+    answers = await router.each((broker, ask(broker)) for broker in brokers)
+    outcomes: dict[Replica, ReplicaLogDirs | Exception] = {}
+    for replica in wanted:
+        answer = answers[BrokerId(replica.broker_id)]
+        outcomes[replica] = (
+            answer if isinstance(answer, Exception) else answer.get(replica, ReplicaLogDirs())
+        )
+    return outcomes
+
+
+async def alter_replica_log_dirs(
+    router: Router, targets: Mapping[Replica, str], timeout_ms: int | None
+) -> dict[Replica, Exception | None]:
+    """See `Admin.alter_replica_log_dirs`."""
+
+    async def ask(broker_id: BrokerId) -> dict[TopicPartition, KafkaError | None]:
+        request = _request({r: path for r, path in targets.items() if r.broker_id == broker_id})
+        answer: AlterReplicaLogDirsResponse = await router.broker(
+            broker_id, plain(request), lambda _: (), timeout_ms
+        )
+        return {
+            TopicPartition(topic.topic_name, part.partition_index): refusal(part.error_code)
+            for topic in answer.results
+            for part in topic.partitions
+        }
+
+    brokers = dict.fromkeys(BrokerId(replica.broker_id) for replica in targets)
+    answers = await router.each((broker, ask(broker)) for broker in brokers)
+    outcomes: dict[Replica, Exception | None] = {}
+    for replica in targets:
+        answer = answers[BrokerId(replica.broker_id)]
+        if isinstance(answer, Exception):
+            outcomes[replica] = answer
+        else:
+            outcomes[replica] = answer[TopicPartition(replica.topic, replica.partition)]
+    return outcomes
+
+
+def _request(targets: Mapping[Replica, str]) -> AlterReplicaLogDirsRequest:
+    paths: dict[str, dict[str, list[int]]] = {}
+    for replica, path in targets.items():
+        paths.setdefault(path, {}).setdefault(replica.topic, []).append(replica.partition)
+    return AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDirsRequestDir(
+                path=path,
+                topics=[
+                    AlterReplicaLogDirsRequestTopic(name=name, partitions=numbers)
+                    for name, numbers in topics.items()
+                ],
+            )
+            for path, topics in paths.items()
+        ]
+    )

@@ -1,0 +1,75 @@
+"""What a replica holds, whether it leads or follows: read as Kafka's debugging consumer, replica -2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kavka.client.admin.router import Router, refusal
+from kavka.doors import Buffer
+from kavka.errors import KafkaError
+from kavka.ids import BrokerId, TopicPartition
+from kavka.net.peer import Peer
+from kavka.wire.apis import ApiKey
+from kavka.wire.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestTopic,
+    FetchResponse,
+    FetchResponsePartition,
+)
+
+DEBUGGING_REPLICA = -2
+_LAST_WITH_NAMES = 12
+"""Later versions know topics by their ids alone."""
+
+
+class ReplicaRecords(NamedTuple):
+    """What came from one replica: whole batches and perhaps the beginning of another."""
+
+    high_watermark: int
+    records: Buffer
+
+
+async def fetch_replicas(
+    router: Router,
+    broker_id: BrokerId,
+    offsets: Mapping[TopicPartition, int],
+    max_bytes: int,
+    max_wait_ms: int,
+    timeout_ms: int | None,
+) -> dict[TopicPartition, ReplicaRecords | KafkaError]:
+    """See `Admin.fetch_replicas`."""
+    topics: dict[str, list[FetchRequestPartition]] = {}
+    for at, offset in offsets.items():
+        part = FetchRequestPartition(
+            partition=at.partition, fetch_offset=offset, partition_max_bytes=max_bytes
+        )
+        topics.setdefault(at.topic, []).append(part)
+    request = FetchRequest(
+        replica_id=DEBUGGING_REPLICA,
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        topics=[FetchRequestTopic(topic=name, partitions=parts) for name, parts in topics.items()],
+    )
+
+    def build(peer: Peer) -> tuple[FetchRequest, int]:
+        return request, peer.version_of(ApiKey.FETCH, _LAST_WITH_NAMES)
+
+    answer: FetchResponse = await router.broker(
+        broker_id, build, lambda answer: (answer.error_code,), timeout_ms
+    )
+    whole = refusal(answer.error_code)
+    if whole is not None:
+        raise whole
+    return {
+        TopicPartition(topic.topic, part.partition_index): refusal(part.error_code) or _found(part)
+        for topic in answer.responses
+        for part in topic.partitions
+    }
+
+
+def _found(part: FetchResponsePartition) -> ReplicaRecords:
+    records = part.records or b""
+    assert not hasattr(records, "file"), "decoding gives bytes"
+    return ReplicaRecords(part.high_watermark, records)

@@ -1,0 +1,272 @@
+"""Transactions: list and describe them, see who writes to partitions, end what hangs (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kavka.client.admin.router import Router, plain, refusal
+from kavka.client.cluster import CoordinatorKind
+from kavka.client.leaders import ask_until_answered
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import BrokerId, TopicPartition
+from kavka.net.peer import Peer
+from kavka.wire.apis import ApiKey
+from kavka.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersRequestTopic,
+    DescribeProducersResponse,
+    DescribeProducersResponsePartition,
+)
+from kavka.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kavka.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kavka.wire.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestMarker,
+    WriteTxnMarkersRequestTopic,
+    WriteTxnMarkersResponse,
+)
+
+_DURATION_VERSION = 1
+_SHORTEST_TIMEOUT_MS = 1
+"""Of the producer that fences another one: it begins no transaction."""
+
+
+class TransactionListing(NamedTuple):
+    """A transactional id, as its coordinator lists it."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class TransactionDescription(NamedTuple):
+    """The state of a transactional id; `start_time_ms` is None while no transaction is open."""
+
+    coordinator_id: BrokerId
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int | None
+    partitions: list[TopicPartition]
+
+
+class ProducerState(NamedTuple):
+    """What a partition remembers of a producer; None for a coordinator never heard of, and without open transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int | None
+    current_transaction_start_offset: int | None
+
+
+class HangingTransaction(NamedTuple):
+    """An open transaction of one partition, to be ended there by force."""
+
+    at: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+
+
+async def list_transactions(
+    router: Router,
+    states: Sequence[str],
+    producer_ids: Sequence[int],
+    longer_than_ms: int,
+    timeout_ms: int | None,
+) -> dict[BrokerId, list[TransactionListing]]:
+    """See `Admin.list_transactions`."""
+
+    def build(peer: Peer) -> tuple[ListTransactionsRequest, int]:
+        version = peer.version_of(ApiKey.LIST_TRANSACTIONS)
+        if longer_than_ms >= 0 and version < _DURATION_VERSION:
+            detail = f"{peer.name} is too old to filter transactions by their duration"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
+        request = ListTransactionsRequest(
+            state_filters=list(states),
+            producer_id_filters=list(producer_ids),
+            duration_filter=max(longer_than_ms, -1),
+        )
+        return request, version
+
+    await router.cluster.refresh()
+    brokers = list(router.cluster.metadata.brokers)
+    answers = await router.each(
+        (b, router.broker(b, build, lambda a: (a.error_code,), timeout_ms)) for b in brokers
+    )
+    found: dict[BrokerId, list[TransactionListing]] = {}
+    for broker_id, answer in answers.items():
+        if isinstance(answer, BaseException):
+            raise answer
+        response: ListTransactionsResponse = answer
+        refused = refusal(response.error_code)
+        if refused is not None:
+            raise refused
+        found[broker_id] = [
+            TransactionListing(t.transactional_id, t.producer_id, t.transaction_state)
+            for t in response.transaction_states
+        ]
+    return found
+
+
+async def describe_transactions(
+    router: Router, transactional_ids: Iterable[str], timeout_ms: int | None
+) -> dict[str, TransactionDescription | Exception]:
+    """See `Admin.describe_transactions`."""
+
+    async def ask(transactional_id: str) -> TransactionDescription:
+        answer: DescribeTransactionsResponse = await router.coordinator(
+            transactional_id,
+            plain(DescribeTransactionsRequest(transactional_ids=[transactional_id])),
+            lambda a: (t.error_code for t in a.transaction_states),
+            timeout_ms,
+            CoordinatorKind.TRANSACTION,
+        )
+        found = answer.transaction_states[0]
+        refused = refusal(found.error_code, None, f"transactional id {transactional_id}")
+        if refused is not None:
+            raise refused
+        return TransactionDescription(
+            await router.cluster.find_coordinator(transactional_id, CoordinatorKind.TRANSACTION),
+            found.transaction_state,
+            found.producer_id,
+            found.producer_epoch,
+            found.transaction_timeout_ms,
+            None if found.transaction_start_time_ms < 0 else found.transaction_start_time_ms,
+            [TopicPartition(topic.topic, p) for topic in found.topics for p in topic.partitions],
+        )
+
+    return await router.each((t, ask(t)) for t in dict.fromkeys(transactional_ids))
+
+
+async def describe_producers(
+    router: Router,
+    partitions: Iterable[TopicPartition],
+    broker_id: BrokerId | None,
+    timeout_ms: int | None,
+) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
+    """See `Admin.describe_producers`."""
+    wanted = [TopicPartition(*at) for at in partitions]
+
+    async def ask(
+        broker: BrokerId, group: list[TopicPartition]
+    ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
+        answer: DescribeProducersResponse = await router.broker(
+            broker, plain(_producers_request(group)), lambda a: (), timeout_ms
+        )
+        return {
+            (at := TopicPartition(topic.name, part.partition_index)): refusal(
+                part.error_code, part.error_message, str(at)
+            )
+            or _states(part)
+            for topic in answer.topics
+            for part in topic.partitions
+        }
+
+    if broker_id is not None:
+        return await ask(broker_id, wanted)
+    found = await ask_until_answered(
+        router.cluster, wanted, ask, timeout_ms=router.timeout_ms(timeout_ms)
+    )
+    for at in wanted:
+        if at not in found:
+            raise TimeoutError(f"no leader of {at} answered in time")
+    return found
+
+
+def _producers_request(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:
+    topics: dict[str, list[int]] = {}
+    for at in partitions:
+        topics.setdefault(at.topic, []).append(at.partition)
+    return DescribeProducersRequest(
+        topics=[
+            DescribeProducersRequestTopic(name=name, partition_indexes=numbers)
+            for name, numbers in topics.items()
+        ]
+    )
+
+
+def _states(part: DescribeProducersResponsePartition) -> list[ProducerState]:
+    return [
+        ProducerState(
+            p.producer_id,
+            p.producer_epoch,
+            p.last_sequence,
+            p.last_timestamp,
+            None if p.coordinator_epoch < 0 else p.coordinator_epoch,
+            None if p.current_txn_start_offset < 0 else p.current_txn_start_offset,
+        )
+        for p in part.active_producers
+    ]
+
+
+async def abort_transaction(
+    router: Router, hanging: HangingTransaction, timeout_ms: int | None
+) -> None:
+    """See `Admin.abort_transaction`."""
+    topic = WriteTxnMarkersRequestTopic(
+        name=hanging.at.topic, partition_indexes=[hanging.at.partition]
+    )
+    marker = WriteTxnMarkersRequestMarker(
+        producer_id=hanging.producer_id,
+        producer_epoch=hanging.producer_epoch,
+        transaction_result=False,
+        topics=[topic],
+        coordinator_epoch=hanging.coordinator_epoch,
+    )
+
+    async def ask(
+        broker: BrokerId, group: list[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | bool]:
+        answer: WriteTxnMarkersResponse = await router.broker(
+            broker, plain(WriteTxnMarkersRequest(markers=[marker])), lambda a: (), timeout_ms
+        )
+        return {
+            TopicPartition(topic.name, part.partition_index): refusal(
+                part.error_code, None, str(hanging.at)
+            )
+            or True
+            for written in answer.markers
+            for topic in written.topics
+            for part in topic.partitions
+        }
+
+    found = await ask_until_answered(
+        router.cluster, [hanging.at], ask, timeout_ms=router.timeout_ms(timeout_ms)
+    )
+    if hanging.at not in found:
+        raise TimeoutError(f"no leader of {hanging.at} answered in time")
+    outcome = found[hanging.at]
+    if isinstance(outcome, KafkaError):
+        raise outcome
+
+
+async def fence_producers(
+    router: Router, transactional_ids: Iterable[str], timeout_ms: int | None
+) -> dict[str, Exception | None]:
+    """See `Admin.fence_producers`."""
+
+    async def ask(transactional_id: str) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=_SHORTEST_TIMEOUT_MS
+        )
+        answer: InitProducerIdResponse = await router.coordinator(
+            transactional_id,
+            plain(request),
+            lambda a: (a.error_code,),
+            timeout_ms,
+            CoordinatorKind.TRANSACTION,
+        )
+        refused = refusal(answer.error_code, None, f"transactional id {transactional_id}")
+        if refused is not None:
+            raise refused
+
+    return await router.each((t, ask(t)) for t in dict.fromkeys(transactional_ids))

@@ -1,0 +1,214 @@
+"""Connections to brokers: at most one for each broker and channel, made when needed, with back-off and throttling."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from enum import IntEnum
+from typing import Any
+
+from kavka.client.backoff import backoff_ms
+from kavka.client.config import Config
+from kavka.client.metadata import MetadataCache
+from kavka.doors import Chance, Network
+from kavka.errors import KafkaError
+from kavka.ids import BrokerId
+from kavka.net.peer import Peer
+from kavka.wire.codec import CorruptFrame
+
+log = logging.getLogger(__name__)
+
+_CLOSE_S = 1.0
+NOT_REACHED = (OSError, KafkaError, CorruptFrame)
+"""How connecting fails: nobody answers, or in a way that is not Kafka's or too old."""
+
+
+class Channel(IntEnum):
+    """Connections to one broker that must not wait for each other: fetches and joins are answered late."""
+
+    MAIN = 0
+    FETCH = 1
+    GROUP = 2
+
+
+class Connections:
+    """All connections of one client. Addresses come from the metadata, the first one from `bootstrap.servers`."""
+
+    def __init__(
+        self, config: Config, metadata: MetadataCache, network: Network, chance: Chance
+    ) -> None:
+        """Nothing is opened before it is asked for."""
+        self._metadata = metadata
+        self._network = network
+        self._chance = chance
+        self._bootstrap = config.addresses()
+        self._bootstrap_turn = int(chance.random() * len(self._bootstrap))
+        self._client_id = config.text("client.id")
+        self._connect_timeout_ms = config.integer("socket.connection.setup.timeout.ms")
+        self._backoff_ms = config.integer("reconnect.backoff.ms")
+        self._backoff_max_ms = config.integer("reconnect.backoff.max.ms")
+        self._max_idle_ms = config.integer("connections.max.idle.ms")
+        self._peers: dict[tuple[BrokerId, Channel], Peer] = {}
+        self._connecting: dict[tuple[BrokerId, Channel], asyncio.Task[Peer]] = {}
+        self._failures: dict[BrokerId, tuple[int, float]] = {}  # in a row, loop time of next try
+        self._bootstrap_peer: Peer | None = None
+
+    async def close(self) -> None:
+        """Close every connection; requests under way fail with ConnectionError."""
+        for task in self._connecting.values():
+            task.cancel()
+        await asyncio.gather(*self._connecting.values(), return_exceptions=True)
+        peers = [*self._peers.values()]
+        if self._bootstrap_peer is not None:
+            peers.append(self._bootstrap_peer)
+        for peer in peers:
+            peer.close()
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await asyncio.gather(*(peer.wait_closed() for peer in peers))
+        except TimeoutError:  # a broker that reads no more: what is queued for it is lost anyway
+            for peer in peers:
+                peer.abort()
+        self._peers.clear()
+
+    def connected(self, broker_id: BrokerId, channel: Channel) -> Peer | None:
+        """Return an open connection to the broker if there is one."""
+        peer = self._peers.get((broker_id, channel))
+        return None if peer is None or peer.is_closed else peer
+
+    async def peer(self, broker_id: BrokerId, channel: Channel) -> Peer:
+        """Return an open connection that may be used: after the back-off if it failed lately, or was throttled.
+
+        Raise ConnectionError when the broker is unknown, OSError when it cannot be reached.
+        """
+        peer = self.connected(broker_id, channel)
+        if peer is None:
+            key = (broker_id, channel)
+            task = self._connecting.get(key)
+            if task is None:
+                task = asyncio.create_task(self._connect(broker_id, channel))
+                self._connecting[key] = task
+                task.add_done_callback(lambda done: self._on_connected(key, done))
+            peer = await asyncio.shield(task)
+        if peer.throttled_s > 0:
+            await asyncio.sleep(peer.throttled_s)
+        return peer
+
+    def _on_connected(self, key: tuple[BrokerId, Channel], task: asyncio.Task[Peer]) -> None:
+        self._connecting.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # raised to whoever waits
+
+    async def _connect(self, broker_id: BrokerId, channel: Channel) -> Peer:
+        wait_s = self._wait_s(broker_id)
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+        address = self._metadata.brokers.get(broker_id)
+        if address is None:
+            raise ConnectionError(f"broker {broker_id} is not in the metadata")
+        try:
+            peer = await self._open(address.host, address.port)
+        except NOT_REACHED as error:
+            failures = self._failures.get(broker_id, (0, 0.0))[0]
+            wait_ms = backoff_ms(
+                failures, self._backoff_ms, self._backoff_max_ms, self._chance.random()
+            )
+            again = asyncio.get_running_loop().time() + wait_ms / 1000
+            self._failures[broker_id] = (failures + 1, again)
+            log.info("connection failed broker=%s reason=%s", address, error)
+            raise
+        self._failures.pop(broker_id, None)
+        self._peers[(broker_id, channel)] = peer
+        self._leave_bootstrap()
+        return peer
+
+    def _wait_s(self, broker_id: BrokerId) -> float:
+        """Return how long the back-off of a broker that failed lasts."""
+        again = self._failures.get(broker_id, (0, 0.0))[1]
+        return max(again - asyncio.get_running_loop().time(), 0.0)
+
+    async def _open(self, host: str, port: int) -> Peer:
+        return await Peer.connect(
+            self._network,
+            host,
+            port,
+            client_id=self._client_id,
+            timeout_ms=self._connect_timeout_ms,
+        )
+
+    async def any_peer(self) -> Peer:
+        """Return the connection with the least work, or make one to any broker, those first that did not fail lately.
+
+        Raise ConnectionError when neither a known broker nor one of `bootstrap.servers` answers.
+        """
+        opened = [p for (_, c), p in self._peers.items() if c is Channel.MAIN and not p.is_closed]
+        if not opened and self._bootstrap_peer is not None and not self._bootstrap_peer.is_closed:
+            opened = [self._bootstrap_peer]
+        if opened:
+            peer = min(opened, key=lambda peer: (peer.throttled_s, peer.in_flight))
+            if peer.throttled_s > 0:
+                await asyncio.sleep(peer.throttled_s)
+            return peer
+        for broker_id in sorted(self._shuffled(list(self._metadata.brokers)), key=self._wait_s):
+            with suppress(*NOT_REACHED):  # the next may answer; the last resort says why none did
+                return await self.peer(broker_id, Channel.MAIN)
+        return await self._bootstrapped()
+
+    async def _bootstrapped(self) -> Peer:
+        """Try `bootstrap.servers` in turns, so that one that accepts and answers nothing is not asked again at once."""
+        reason: Exception | None = None
+        for _ in self._bootstrap:
+            host, port = self._bootstrap[self._bootstrap_turn]
+            self._bootstrap_turn = (self._bootstrap_turn + 1) % len(self._bootstrap)
+            try:
+                opened = await self._open(host, port)
+            except NOT_REACHED as error:
+                reason = error
+            else:
+                return self._keep_one(opened)
+        servers = ", ".join(f"{host}:{port}" for host, port in self._bootstrap)
+        raise ConnectionError(f"cannot reach any of bootstrap.servers [{servers}]: {reason}")
+
+    def _keep_one(self, opened: Peer) -> Peer:
+        """Keep one first connection: who asked at the same time may have been quicker."""
+        first = self._bootstrap_peer
+        if first is not None and not first.is_closed:
+            opened.close()
+            return first
+        self._bootstrap_peer = opened
+        return opened
+
+    @property
+    def bootstrap_count(self) -> int:
+        """How many `bootstrap.servers` there are."""
+        return len(self._bootstrap)
+
+    def _shuffled(self, items: list[Any]) -> list[Any]:
+        keyed = [(self._chance.random(), i) for i in range(len(items))]
+        return [items[i] for _, i in sorted(keyed)]
+
+    def _leave_bootstrap(self) -> None:
+        """Close the first connection once `any_peer` has another one and nothing waits for its answers."""
+        peer = self._bootstrap_peer
+        if peer is None or peer.in_flight:
+            return
+        if peer.is_closed or any(
+            c is Channel.MAIN and not p.is_closed for (_, c), p in self._peers.items()
+        ):
+            peer.close()
+            self._bootstrap_peer = None
+
+    def close_idle(self) -> None:
+        """Close what was not used for `connections.max.idle.ms`."""
+        self._leave_bootstrap()
+        if self._max_idle_ms < 0:
+            return
+        now = asyncio.get_running_loop().time()
+        for key, peer in list(self._peers.items()):
+            idle_s = now - peer.last_used
+            if peer.is_closed:
+                del self._peers[key]
+            elif peer.in_flight == 0 and idle_s * 1000 > self._max_idle_ms:
+                peer.close()
+                del self._peers[key]

@@ -1,0 +1,80 @@
+"""From a consumer's checked configuration to what its parts need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.client.config import Config, as_callable
+from kavka.client.consumer.assignors import ASSIGNORS, Assignor
+from kavka.client.consumer.batches import Deserializers
+from kavka.client.consumer.coordinator import GroupSettings
+from kavka.client.consumer.fetch_messages import FetchSettings
+from kavka.client.consumer.subscription import ResetPolicy
+from kavka.settings.declaration import InvalidSetting
+
+
+def fetch_settings(config: Config) -> FetchSettings:
+    """Return what the fetcher needs of a checked configuration."""
+    resets = {"earliest": ResetPolicy.EARLIEST, "latest": ResetPolicy.LATEST, "none": None}
+    return FetchSettings(
+        min_bytes=config.integer("fetch.min.bytes"),
+        max_bytes=config.integer("fetch.max.bytes"),
+        max_wait_ms=config.integer("fetch.max.wait.ms"),
+        max_partition_bytes=config.integer("max.partition.fetch.bytes"),
+        read_committed=config.text("isolation.level") == "read_committed",
+        check_crcs=config.flag("check.crcs"),
+        reset=resets[config.text("auto.offset.reset")],
+        rack=config.text("client.rack"),
+        request_timeout_ms=config.integer("request.timeout.ms"),
+        metadata_max_age_ms=config.integer("metadata.max.age.ms"),
+        deserializers=Deserializers(
+            as_callable(config, "key.deserializer"), as_callable(config, "value.deserializer")
+        ),
+    )
+
+
+def group_settings(config: Config, group_id: str) -> GroupSettings:
+    """Return what membership needs of a checked configuration. Raise InvalidSetting where two do not go together."""
+    session_timeout_ms = config.integer("session.timeout.ms")
+    heartbeat_interval_ms = config.integer("heartbeat.interval.ms")
+    if heartbeat_interval_ms >= session_timeout_ms:
+        reason = "It must be lower than session.timeout.ms"
+        raise InvalidSetting("heartbeat.interval.ms", heartbeat_interval_ms, reason)
+    return GroupSettings(
+        group_id=group_id,
+        instance_id=config.optional_text("group.instance.id") or None,
+        session_timeout_ms=session_timeout_ms,
+        heartbeat_interval_ms=heartbeat_interval_ms,
+        max_poll_interval_ms=config.integer("max.poll.interval.ms"),
+        assignors=_assignors(config.thing("partition.assignment.strategy")),
+        rack=config.text("client.rack") or None,
+        exclude_internal=config.flag("exclude.internal.topics"),
+    )
+
+
+_JAVA_NAMES = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+
+
+def _assignors(given: Any) -> list[Assignor]:
+    """Return assignors by name (Kafka's or Java's class), or objects of the user's own."""
+    if given is None:
+        given = ["range", "cooperative-sticky"]
+    chosen: list[Assignor] = []
+    for item in given.split(",") if isinstance(given, str) else given:
+        if not isinstance(item, str):
+            chosen.append(item)
+            continue
+        simple = item.strip().rpartition(".")[2]
+        assignor = ASSIGNORS.get(_JAVA_NAMES.get(simple, simple))
+        if assignor is None:
+            reason = f"Known assignors are {', '.join(ASSIGNORS)}"
+            raise InvalidSetting("partition.assignment.strategy", item, reason)
+        chosen.append(assignor)
+    if not chosen:
+        raise InvalidSetting("partition.assignment.strategy", given, "Give at least one assignor")
+    return chosen

@@ -1,0 +1,380 @@
+"""Takes a producer's transactions to their coordinator: the shell around `transaction`.
+
+What a transaction asks for, in this order on each line; lines may overlap:
+
+    a batch is opened -> AddPartitionsToTxn -> Produce
+    send_offsets      -> AddOffsetsToTxn -> TxnOffsetCommit (at the group's coordinator)
+    commit or abort   -> everything above is answered -> EndTxn -> (after damage) InitProducerId
+
+Each request is repeated until it is answered for good. A call waits for `max.block.ms`; what it has begun goes on in a
+task, and the same call made again waits for the same task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from kavka.client.cluster import Cluster, CoordinatorKind
+from kavka.client.coordinator import Coordinator
+from kavka.client.group_metadata import GroupMetadata
+from kavka.client.producer.asking import Ask, Asking
+from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
+from kavka.client.producer.sequences import Sequences
+from kavka.client.producer.transaction import State, Transaction, aborted
+from kavka.client.producer.transaction_errors import (
+    AbortableError,
+    FatalError,
+    Stage,
+    as_abortable,
+    is_forgotten,
+)
+from kavka.client.producer.transaction_requests import (
+    MEMBERS_VERSION,
+    NEWEST_ADD_PARTITIONS,
+    NEWEST_COMMIT_OFFSETS,
+    NEWEST_END,
+    Identity,
+    Offsets,
+    code_of_answer,
+    codes_of_offsets,
+    codes_of_partitions,
+)
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import ProducerEpoch, ProducerId, TopicPartition
+from kavka.net.peer import Peer
+from kavka.wire.apis import ApiKey
+from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+log = logging.getLogger(__name__)
+
+_BUMP_VERSION = 3
+"""InitProducerId before it cannot raise an epoch that it is told (KIP-360)."""
+
+
+class TransactionSettings(NamedTuple):
+    """What transactions need of the configuration."""
+
+    transactional_id: str
+    timeout_ms: int
+    max_block_ms: int
+    retry_backoff_ms: int
+
+
+class Records(NamedTuple):
+    """What the rest of the producer does for its transactions."""
+
+    close_batches: Callable[[], None]
+    """Let no open batch take more records."""
+    written: Callable[[], Awaitable[None]]
+    """Wait until every record is written or has failed."""
+    drop: Callable[[Exception], Awaitable[None]]
+    """Fail the records that are not on the wire."""
+    quiet: Callable[[], Awaitable[None]]
+    """Wait until no request is on the wire."""
+
+
+class _Operation(NamedTuple):
+    name: str
+    task: asyncio.Task[None]
+
+
+class Transacting:
+    """The transactions of one producer. All methods belong to the loop's thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        transaction: Transaction,
+        sequences: Sequences,
+        settings: TransactionSettings,
+        records: Records,
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` lets the sender look at its batches again."""
+        self._cluster = cluster
+        self._transaction = transaction
+        self._sequences = sequences
+        self._settings = settings
+        self._records = records
+        self._wake = wake
+        self._coordinator = Coordinator(
+            cluster, CoordinatorKind.TRANSACTION, settings.transactional_id
+        )
+        self._asking = Asking(cluster, transaction, settings.retry_backoff_ms)
+        self._groups: dict[str, Coordinator] = {}
+        self._operation: _Operation | None = None
+        self._joining: set[asyncio.Task[None]] = set()  # what adds to the transaction
+
+    # Called by the producer's user
+
+    async def init(self) -> None:
+        """Get a producer id and epoch, which fences an older life of this producer and ends what it left open."""
+        await self._operate("init_transactions", self._transaction.begin_init, self._init)
+
+    def begin(self) -> None:
+        """Begin a transaction; nothing is sent."""
+        if self._operation is not None:
+            raise RuntimeError(f"{self._operation.name} is not over: call it again to wait for it")
+        self._transaction.begin()
+
+    async def commit(self) -> None:
+        """Write everything and commit."""
+        await self._operate("commit_transaction", self._begin_commit, self._commit)
+
+    async def abort(self) -> None:
+        """Drop what was not sent, and abort."""
+        await self._operate("abort_transaction", self._begin_abort, self._abort)
+
+    async def send_offsets(self, offsets: Offsets, group: GroupMetadata) -> None:
+        """Make offsets of a group part of the transaction, and wait for the answers."""
+        self._transaction.require_open()
+        if not offsets:
+            return
+        task = self._join(self._send_offsets(offsets, group))
+        done, _ = await asyncio.wait({task}, timeout=self._settings.max_block_ms / 1000)
+        if not done:
+            late = TimeoutError(f"no answer to the offsets in {self._settings.max_block_ms} ms")
+            self.spoil(late)
+            raise late
+        self._transaction.raise_error()
+
+    async def close(self) -> None:
+        """End what is open as an abort, if the coordinator can be reached within `max.block.ms`; stop all tasks."""
+        try:
+            async with asyncio.timeout(self._settings.max_block_ms / 1000):
+                if self._operation is not None:
+                    await asyncio.wait({self._operation.task})
+                if self._transaction.state in (State.OPEN, State.MUST_ABORT):
+                    log.info("open transaction aborted id=%s", self._settings.transactional_id)
+                    self._begin_abort()
+                    await self._abort()
+        except (TimeoutError, KafkaError) as error:
+            log.warning(
+                "transaction left to its time-out id=%s reason=%s",
+                self._settings.transactional_id,
+                error,
+            )
+
+    async def stop(self) -> None:
+        """End all tasks."""
+        tasks: list[asyncio.Task[None]] = [*self._joining]
+        if self._operation is not None:
+            tasks.append(self._operation.task)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # Called by the rest of the producer
+
+    def spoil(self, error: Exception) -> None:
+        """Learn that a record of the transaction, or its offsets, cannot be sent."""
+        self._fail(as_abortable(error), must_bump=False)
+
+    def on_batch_failed(self, batch: ProducerBatch, error: Exception) -> None:
+        """Learn that a batch is given up; with sequences, the broker waits for them in this epoch."""
+        self._fail(as_abortable(error), must_bump=batch.base_sequence != NO_SEQUENCE)
+
+    def take_part(self, partitions: Iterable[TopicPartition]) -> None:
+        """Have partitions with records added to the transaction; called in each turn of the sender."""
+        self._transaction.want(partitions)
+        wanted = self._transaction.ask()
+        if wanted:
+            self._join(self._add_partitions(wanted))
+
+    def _fail(self, error: KafkaError, must_bump: bool) -> None:
+        before = self._transaction.state
+        self._transaction.must_abort(error, must_bump)
+        if self._transaction.state is not before:
+            log.warning(
+                "transaction failed id=%s reason=%s", self._settings.transactional_id, error
+            )
+            self._wake()  # so that the sender drops what waits
+
+    # Operations
+
+    async def _operate(
+        self, name: str, begin: Callable[[], None], work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        if self._operation is None:
+            begin()
+            task = asyncio.get_running_loop().create_task(self._guarded(work()))
+            self._operation = _Operation(name, task)
+        elif self._operation.name != name:
+            raise RuntimeError(f"{self._operation.name} is not over: call it again to wait for it")
+        task = self._operation.task
+        done, _ = await asyncio.wait({task}, timeout=self._settings.max_block_ms / 1000)
+        if not done:
+            raise TimeoutError(
+                f"{name} is not over after {self._settings.max_block_ms} ms: call it again, or close the producer"
+            )
+        self._operation = None
+        task.result()
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except KafkaError as error:
+            self._fail(error, must_bump=False)
+            raise
+
+    async def _init(self) -> None:
+        await self._get_producer(
+            InitProducerIdRequest(
+                transactional_id=self._settings.transactional_id,
+                transaction_timeout_ms=self._settings.timeout_ms,
+            )
+        )
+        self._transaction.initialized()
+
+    async def _get_producer(self, request: InitProducerIdRequest) -> None:
+        def build(peer: Peer) -> tuple[Any, int | None]:
+            version = peer.version_of(ApiKey.INIT_PRODUCER_ID)
+            if request.producer_id >= 0 and version < _BUMP_VERSION:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"{peer.name} is too old to raise the epoch (InitProducerId {version} < {_BUMP_VERSION})",
+                )
+            return request, version
+
+        answer: InitProducerIdResponse = await self._asking.answer(
+            Ask(Stage.INIT, self._coordinator, build, code_of_answer)
+        )
+        producer_id, epoch = ProducerId(answer.producer_id), ProducerEpoch(answer.producer_epoch)
+        self._sequences.start_over(producer_id, epoch)
+        log.info(
+            "transactional producer has its id id=%s producer_id=%d epoch=%d",
+            self._settings.transactional_id,
+            producer_id,
+            epoch,
+        )
+
+    def _begin_commit(self) -> None:
+        self._transaction.begin_commit()
+        self._records.close_batches()
+
+    async def _commit(self) -> None:
+        await self._records.written()
+        self._transaction.ending()
+        await self._joined()
+        self._transaction.raise_error()
+        await self._end(commit=True)
+        self._transaction.ended()
+
+    def _begin_abort(self) -> None:
+        self._transaction.begin_abort()
+        self._records.close_batches()
+
+    async def _abort(self) -> None:
+        forgotten = self._transaction.error is not None and is_forgotten(
+            self._transaction.error.code
+        )
+        await self._records.drop(aborted())
+        await self._joined()
+        await self._records.written()
+        await self._records.quiet()
+        if self._transaction.state is State.FAILED:
+            self._transaction.raise_error()
+        if not forgotten:
+            try:
+                await self._end(commit=False)
+            except AbortableError as error:
+                if not is_forgotten(error.code):  # an abort cannot be aborted
+                    raise FatalError(error.code, error.detail) from error
+                forgotten = True
+        if forgotten or self._transaction.must_bump:
+            await self._bump()
+        self._transaction.ended()
+
+    async def _end(self, commit: bool) -> None:
+        if not self._transaction.is_known:
+            return
+        request = self._identity.end(commit)
+
+        def build(peer: Peer) -> tuple[Any, int]:
+            return request, peer.version_of(ApiKey.END_TXN, NEWEST_END)
+
+        await self._asking.answer(Ask(Stage.END, self._coordinator, build, code_of_answer))
+
+    async def _bump(self) -> None:
+        identity = self._identity
+        await self._get_producer(
+            InitProducerIdRequest(
+                transactional_id=identity.transactional_id,
+                transaction_timeout_ms=self._settings.timeout_ms,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch,
+            )
+        )
+
+    # What joins the transaction
+
+    def _join(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run what adds to the transaction; its failure fails the transaction, and is raised from there."""
+
+        async def guarded() -> None:
+            with suppress(KafkaError):  # `_guarded` has kept it
+                await self._guarded(work)
+            self._wake()
+
+        task = asyncio.get_running_loop().create_task(guarded())
+        self._joining.add(task)
+        task.add_done_callback(self._joining.discard)
+        return task
+
+    async def _joined(self) -> None:
+        while self._joining:
+            await asyncio.wait(set(self._joining))
+
+    async def _add_partitions(self, partitions: list[TopicPartition]) -> None:
+        request = self._identity.add_partitions(partitions)
+
+        def build(peer: Peer) -> tuple[Any, int]:
+            return request, peer.version_of(ApiKey.ADD_PARTITIONS_TO_TXN, NEWEST_ADD_PARTITIONS)
+
+        try:
+            await self._asking.answer(
+                Ask(Stage.ADD_PARTITIONS, self._coordinator, build, codes_of_partitions)
+            )
+        except BaseException:
+            self._transaction.partitions_refused()
+            raise
+        self._transaction.partitions_added()
+
+    async def _send_offsets(self, offsets: Offsets, group: GroupMetadata) -> None:
+        if not self._transaction.includes_group(group.group_id):
+            request = self._identity.add_offsets(group.group_id)
+            await self._asking.answer(
+                Ask(
+                    Stage.ADD_OFFSETS,
+                    self._coordinator,
+                    lambda peer: (request, None),
+                    code_of_answer,
+                )
+            )
+            self._transaction.group_added(group.group_id)
+        coordinator = self._groups.get(group.group_id)
+        if coordinator is None:
+            coordinator = Coordinator(self._cluster, CoordinatorKind.GROUP, group.group_id)
+            self._groups[group.group_id] = coordinator
+        commit = self._identity.commit_offsets(group, offsets)
+
+        def build(peer: Peer) -> tuple[Any, int]:
+            version = peer.version_of(ApiKey.TXN_OFFSET_COMMIT, NEWEST_COMMIT_OFFSETS)
+            if group.generation_id >= 0 and version < MEMBERS_VERSION:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"{peer.name} is too old to check the member (TxnOffsetCommit {version} < {MEMBERS_VERSION})",
+                )
+            return commit, version
+
+        await self._asking.answer(Ask(Stage.COMMIT_OFFSETS, coordinator, build, codes_of_offsets))
+
+    @property
+    def _identity(self) -> Identity:
+        return Identity(
+            self._settings.transactional_id, self._sequences.producer_id, self._sequences.epoch
+        )

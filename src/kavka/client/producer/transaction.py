@@ -1,0 +1,220 @@
+"""One producer's transactions as a state machine (KIP-98, KIP-360). Pure.
+
+                        init                      begin
+    UNINITIALIZED --> INITIALIZING --> READY ----------------> OPEN --commit--> COMMITTING --ended--> READY
+                                         ^                      |                  |
+                                         |                  must_abort         must_abort (a record failed)
+                                         |                      v                  |
+                                         |                  MUST_ABORT <-----------'
+                                         |                      | abort (also from OPEN)
+                                         '------- ended --- ABORTING
+    any state --fail--> FAILED
+
+A partition takes part before its first batch is written: `wanted` (has records) -> `asked` (AddPartitionsToTxn is
+under way) -> `included`. Only batches of included partitions may be drained. `is_known` says that the coordinator
+has a transaction that must be ended: one to which nothing was added is ended by forgetting it.
+
+An abort must raise the epoch when a batch with sequences was given up: the broker waits for numbers that will never
+come. The coordinator raises it (InitProducerId with the present epoch), so that an older life of this producer, which
+does not know the present epoch, cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from kavka.client.producer.transaction_errors import AbortableError, FatalError
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import TopicPartition
+
+
+class State(Enum):
+    """See the drawing of this module; the values complete the sentence "the producer …"."""
+
+    UNINITIALIZED = "needs init_transactions first"
+    INITIALIZING = "is being initialised"
+    READY = "is in no transaction: call begin_transaction"
+    OPEN = "is in a transaction"
+    COMMITTING = "is committing a transaction"
+    MUST_ABORT = "must abort its transaction"
+    ABORTING = "is aborting a transaction"
+    FAILED = "must be closed"
+
+
+class Transaction:
+    """The state of a transactional producer. Misuse is a RuntimeError, and changes nothing."""
+
+    def __init__(self) -> None:
+        """Start uninitialised."""
+        self.state = State.UNINITIALIZED
+        self.error: KafkaError | None = None
+        """Why the state is MUST_ABORT or FAILED."""
+        self.must_bump = False
+        """Whether the abort must end with a new epoch."""
+        self.is_known = False
+        """Whether the coordinator has something to end."""
+        self._is_ending = False
+        self._wanted: dict[TopicPartition, None] = {}
+        self._asked: dict[TopicPartition, None] = {}
+        self._included: set[TopicPartition] = set()
+        self._groups: set[str] = set()
+
+    # The life of the producer and of a transaction
+
+    def begin_init(self) -> None:
+        """Start to get a producer id."""
+        self._require((State.UNINITIALIZED,), "init_transactions")
+        self.state = State.INITIALIZING
+
+    def initialized(self) -> None:
+        """Have one."""
+        assert self.state is State.INITIALIZING
+        self.state = State.READY
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._require((State.READY,), "begin_transaction")
+        self.state = State.OPEN
+
+    def begin_commit(self) -> None:
+        """Take no more records; raise AbortableError when some could not be written."""
+        self.require_open()
+        self.state = State.COMMITTING
+
+    def begin_abort(self) -> None:
+        """Take no more records."""
+        if self.state is State.FAILED:
+            self._raise_error()
+        self._require((State.OPEN, State.MUST_ABORT), "abort_transaction")
+        self.state = State.ABORTING
+
+    def ending(self) -> None:
+        """Let no batch be opened any more: all are written, and the decision is sent."""
+        self._is_ending = True
+
+    def ended(self) -> None:
+        """Learn that the transaction is committed or aborted."""
+        assert self.state in (State.COMMITTING, State.ABORTING)
+        self.state = State.READY
+        self.error = None
+        self.must_bump = self.is_known = self._is_ending = False
+        for partitions in (self._wanted, self._asked):
+            partitions.clear()
+        self._included.clear()
+        self._groups.clear()
+
+    # What goes wrong
+
+    def must_abort(self, error: KafkaError, must_bump: bool = False) -> None:
+        """Learn that the transaction cannot be committed; the first reason stays. A FatalError fails the producer."""
+        if isinstance(error, FatalError):
+            self.fail(error)
+            return
+        if self.state in (State.OPEN, State.COMMITTING, State.MUST_ABORT, State.ABORTING):
+            self.must_bump = self.must_bump or must_bump
+        if self.state in (State.OPEN, State.COMMITTING):
+            self.state = State.MUST_ABORT
+            self.error = error
+
+    def fail(self, error: KafkaError) -> None:
+        """Learn that this producer can do nothing more; the first reason stays."""
+        if self.state is not State.FAILED:
+            self.state = State.FAILED
+            self.error = error
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether nothing that waits will be sent."""
+        return self.state in (State.FAILED, State.MUST_ABORT, State.ABORTING)
+
+    @property
+    def can_abort(self) -> bool:
+        """Whether `begin_abort` is possible."""
+        return self.state in (State.OPEN, State.MUST_ABORT)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no transaction to end."""
+        return self.state in (
+            State.UNINITIALIZED,
+            State.INITIALIZING,
+            State.READY,
+            State.FAILED,
+        )
+
+    def require_open(self) -> None:
+        """Raise unless records may be sent: AbortableError, FatalError, or RuntimeError outside of a transaction."""
+        if self.state is not State.OPEN:
+            if self.state in (State.MUST_ABORT, State.FAILED):
+                self._raise_error()
+            if self.state is State.ABORTING:
+                raise aborted()
+            raise RuntimeError(f"the producer {self.state.value}")
+
+    def require_accepting(self) -> None:
+        """As `require_open`, for records that were taken before the commit and get their batch now."""
+        if self.state is not State.COMMITTING or self._is_ending:
+            self.require_open()
+
+    def raise_error(self) -> None:
+        """Raise why the transaction, or the producer, has failed, if it has."""
+        if self.state in (State.MUST_ABORT, State.FAILED):
+            self._raise_error()
+
+    def _raise_error(self) -> None:
+        assert self.error is not None
+        # A new one each time: an exception that is raised again grows its traceback.
+        raise type(self.error)(self.error.code, self.error.detail) from self.error
+
+    def _require(self, states: tuple[State, ...], call: str) -> None:
+        if self.state is State.FAILED:
+            self._raise_error()
+        if self.state not in states:
+            raise RuntimeError(f"{call} is not possible: the producer {self.state.value}")
+
+    # Who takes part
+
+    def includes(self, at: TopicPartition) -> bool:
+        """Tell whether batches of the partition may be written."""
+        return at in self._included and self.state is not State.FAILED
+
+    def want(self, partitions: Iterable[TopicPartition]) -> None:
+        """Learn of partitions with records to send."""
+        if self.state in (State.OPEN, State.COMMITTING):
+            for at in partitions:
+                if at not in self._included and at not in self._asked:
+                    self._wanted[at] = None
+
+    def ask(self) -> list[TopicPartition]:
+        """Return the partitions to be added now; none while an answer is awaited, as there is one at a time."""
+        if self._asked or not self._wanted or self.has_failed:
+            return []
+        self._asked, self._wanted = self._wanted, {}
+        return list(self._asked)
+
+    def partitions_added(self) -> None:
+        """Learn that the partitions asked for take part."""
+        self._included.update(self._asked)
+        self._asked.clear()
+        self.is_known = True
+
+    def partitions_refused(self) -> None:
+        """Learn that none of the partitions asked for takes part."""
+        self._asked.clear()
+
+    def includes_group(self, group_id: str) -> bool:
+        """Tell whether the offsets of the group take part."""
+        return group_id in self._groups
+
+    def group_added(self, group_id: str) -> None:
+        """Learn that they do."""
+        self._groups.add(group_id)
+        self.is_known = True
+
+
+def aborted() -> AbortableError:
+    """Return what records get that were not sent when their transaction was aborted."""
+    return AbortableError(
+        ErrorCode.OPERATION_NOT_ATTEMPTED, "the transaction was aborted before the record was sent"
+    )

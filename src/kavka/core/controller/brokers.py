@@ -1,0 +1,215 @@
+"""Brokers that come, go, come back as another process, refuse connections, lose a disk, or want to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kavka.core.controller import election, reassignment
+from kavka.core.controller.events import (
+    UNKNOWN_BROKER_EPOCH,
+    BrokerCleared,
+    BrokersChanged,
+    BrokerSuspected,
+    ControlledShutdownAsked,
+    LogDirFailed,
+    OrderAnswered,
+)
+from kavka.core.controller.leadership import settle, settle_all, stop_replicas
+from kavka.core.controller.orders import Tell
+from kavka.core.controller.replies import (
+    ShutdownReply,
+)
+from kavka.core.controller.state import LiveBroker
+from kavka.core.controller.step import Step
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+
+
+def change_brokers(step: Step, event: BrokersChanged) -> None:
+    """Take up who is registered now. A new epoch is a broker that died and came back: its leaderships move."""
+    state = step.state
+    now = {live.broker_id: live for live in event.brokers}
+    came = [b for b in sorted(now) if b not in state.brokers]
+    gone = [b for b in sorted(state.brokers) if b not in now]
+    bounced = [b for b in sorted(now) if b in state.brokers and _is_newer(now[b], state.brokers[b])]
+    moved = [
+        b for b in now if b in state.brokers and b not in bounced and now[b] != state.brokers[b]
+    ]
+    step.returning = frozenset(bounced)
+    # As in Kafka those that came back first: while others count as alive they leave the in-sync sets, so that one which
+    # may have lost what it had not flushed does not lead because all others died in the same moment.
+    for away in (bounced, gone):
+        for broker in away:
+            del state.brokers[broker]
+            state.suspects.discard(broker)
+        lose(step, away)
+    for broker in (*came, *bounced, *moved):
+        state.brokers[broker] = now[broker]
+    join(step, sorted([*came, *bounced]))
+    if came or gone or bounced or moved:
+        step.tell(Tell(tuple(state.reachable), live_brokers=True))
+
+
+def _is_newer(now: LiveBroker, before: LiveBroker) -> bool:
+    return now.epoch > before.epoch
+
+
+def suspect(step: Step, event: BrokerSuspected) -> None:
+    """Take a broker for dead that refuses connections; its registration stands."""
+    state = step.state
+    known = state.brokers.get(event.broker)
+    if known is None or known.epoch != event.broker_epoch or event.broker in state.suspects:
+        return
+    state.suspects.add(event.broker)
+    lose(step, [event.broker])
+    step.tell(Tell(tuple(state.reachable), live_brokers=True))
+
+
+def clear(step: Step, event: BrokerCleared) -> None:
+    """Take a suspect for alive again: it is told everything anew."""
+    state = step.state
+    known = state.brokers.get(event.broker)
+    if known is None or known.epoch != event.broker_epoch or event.broker not in state.suspects:
+        return
+    state.suspects.discard(event.broker)
+    join(step, [event.broker])
+    step.tell(Tell(tuple(state.reachable), live_brokers=True))
+
+
+def lose(step: Step, brokers: Sequence[int]) -> None:
+    """Move leaderships away from brokers that are not online any more, and take them out of in-sync sets."""
+    for broker in brokers:
+        step.state.offline_replicas.pop(broker, None)
+        step.state.shutting_down.discard(broker)
+        _interrupt_deletions(step, broker)
+    reassignment.interrupt(step, brokers)
+    settle_all(step, step.state.partitions_on(brokers))
+
+
+def _interrupt_deletions(step: Step, broker: int) -> None:
+    """What a broker was asked to delete, or failed to, it is asked again when it comes back."""
+    for deletion in step.state.deletions.values():
+        for kept in (deletion.asked, deletion.failed):
+            kept.difference_update({replica for replica in kept if replica[1] == broker})
+
+
+def join(step: Step, brokers: Sequence[int]) -> None:
+    """Tell brokers that came all that concerns them, and elect where only they can lead."""
+    if not brokers:
+        return
+    state = step.state
+    everything = list(state.topic_partitions())
+    shown = tuple(where for where in everything if not state.is_deleting(where.topic))
+    deleted = {w: state.topics[w.topic].topic_id for w in everything if state.is_deleting(w.topic)}
+    for broker in brokers:
+        step.tell(Tell((broker,), _hosted(step, broker), shown, deleted, live_brokers=True))
+    partitions = step.state.partitions_on(brokers)
+    others = tuple(broker for broker in state.reachable if broker not in brokers)
+    online = tuple(where for where in partitions if not state.is_deleting(where.topic))
+    if others and online:  # who else shows these replicas as offline
+        step.tell(Tell(others, metadata=online))
+    settle_all(step, partitions)
+    reassignment.resume(step, partitions, brokers)
+
+
+def _hosted(step: Step, broker: int) -> dict[TopicPartition, bool]:
+    """Return what a broker is to be told of its replicas; none of them is new to it."""
+    mine = step.state.partitions_on([broker])
+    return {where: False for where in mine if not step.state.is_deleting(where.topic)}
+
+
+# -- log directories
+
+
+def probe_log_dirs(step: Step, event: LogDirFailed) -> None:
+    """Have brokers say of each replica whether its log directory still works."""
+    for broker in event.brokers:
+        if step.state.is_reachable(broker):
+            step.tell(Tell((broker,), _hosted(step, broker)))
+
+
+def note_log_dirs(step: Step, event: OrderAnswered) -> None:
+    """Learn from the answer to LeaderAndIsr which replicas are on a directory that has failed."""
+    known = step.state.brokers.get(event.broker)
+    if known is None or known.epoch != event.broker_epoch or not event.leader_and_isr:
+        return
+    failed = ErrorCode.KAFKA_STORAGE_ERROR
+    offline = {where for where, code in event.leader_and_isr.items() if code is failed}
+    working = {where for where, code in event.leader_and_isr.items() if code is ErrorCode.NONE}
+    before = step.state.offline_replicas.get(event.broker, set())
+    after = (before - working) | offline
+    if after == before:
+        return
+    step.state.offline_replicas[event.broker] = after
+    settle_all(step, sorted(after ^ before))
+    metadata = tuple(sorted(after ^ before))
+    step.tell(Tell(tuple(step.state.reachable), metadata=metadata))
+
+
+# -- controlled shutdown
+
+
+def shut_down(step: Step, event: ControlledShutdownAsked) -> None:
+    """Move leaderships away from a broker that wants to stop; answer with those that cannot move."""
+    state = step.state
+    known = state.brokers.get(event.broker)
+    if known is None:
+        step.answer(event.token, ShutdownReply(ErrorCode.BROKER_NOT_AVAILABLE))
+        return
+    if event.broker_epoch not in (UNKNOWN_BROKER_EPOCH, known.epoch):
+        step.answer(event.token, ShutdownReply(ErrorCode.STALE_BROKER_EPOCH))
+        return
+    state.shutting_down.add(event.broker)
+    remaining = [w for w in _replicated_on(step, event.broker) if not _leave(step, w, event.broker)]
+    step.answer(event.token, ShutdownReply(ErrorCode.NONE, tuple(remaining)))
+
+
+def _replicated_on(step: Step, broker: int) -> Iterable[TopicPartition]:
+    for where in step.state.partitions_on([broker]):
+        assignment = step.assignment(where)
+        if assignment is None or len(assignment.replicas) == 1:
+            continue
+        if where.topic not in step.state.deletions and step.node(where) is not None:
+            yield where
+
+
+def _leave(step: Step, where: TopicPartition, broker: int) -> bool:
+    """Take a broker out of a partition; false when nobody else can lead it."""
+    node, assignment = step.node(where), step.assignment(where)
+    assert node is not None
+    assert assignment is not None
+    if node.leader == broker:
+        moved = election.controlled_shutdown(
+            node,
+            assignment.replicas,
+            step.online(where, or_leaving=True),
+            step.state.shutting_down,
+        )
+        if moved is None:
+            return False
+        step.put_node(where, moved)
+        return True
+    if broker in node.in_sync_replicas and len(node.in_sync_replicas) > 1:
+        step.put_node(where, election.without(node, [broker]))
+    stop_replicas(step, where, [broker], deletes=False)
+    return True
+
+
+def start(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
+    """Begin to rule: everybody is told everything, and what its leader left is elected anew.
+
+    `away` are replicas, by broker, that may have less than the states say: they are taken for offline for a moment.
+    """
+    state = step.state
+    if away:
+        step.returning = frozenset(away)
+        offline = state.offline_replicas
+        state.offline_replicas = {
+            broker: offline.get(broker, set()) | away.get(broker, set())
+            for broker in offline.keys() | away.keys()
+        }
+        settle_all(step, sorted(set().union(*away.values())))
+        state.offline_replicas = offline
+    join(step, state.reachable)
+    for where in state.topic_partitions():  # those without any replica that is online
+        settle(step, where)

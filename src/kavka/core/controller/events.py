@@ -1,0 +1,254 @@
+"""What happens to the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from kavka.core.controller.state import LiveBroker, TopicRead
+from kavka.core.machine import Token
+from kavka.errors import ErrorCode
+from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from kavka.wire.stored.znodes import StateNode
+
+UNKNOWN_BROKER_EPOCH = -1
+
+
+class ElectionKind(IntEnum):
+    """What ElectLeaders asks for, as numbered there."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+# -- what the registry tells
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that a new controller reads."""
+
+    brokers: Sequence[LiveBroker] = ()
+    topics: Mapping[str, TopicRead] = field(default_factory=dict)
+    deletions: Sequence[str] = ()
+    reassignments: Mapping[TopicPartition, tuple[int, ...]] | None = None
+    preferred_elections: Sequence[TopicPartition] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """The machine's first event: its snapshot is loaded."""
+
+    bounced: frozenset[int] = frozenset()
+    """Brokers that stopped uncleanly, as they know themselves."""
+    returned: Mapping[int, frozenset[TopicPartition]] = field(default_factory=dict)
+    """By broker: partitions whose state was written before it registered, and counts on what it had then."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersChanged:
+    """The brokers that are registered now, all of them."""
+
+    brokers: Sequence[LiveBroker]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsChanged:
+    """Topics that are new in the registry, or have another assignment, and those that vanished from it."""
+
+    topics: Mapping[str, TopicRead] = field(default_factory=dict)
+    removed: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionsMarked:
+    """The topics that are marked for deletion."""
+
+    topics: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentNodeRead:
+    """What `/admin/reassign_partitions` asks for; None when it is gone."""
+
+    targets: Mapping[TopicPartition, tuple[int, ...]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElectionRead:
+    """What `/admin/preferred_replica_election` asks for."""
+
+    partitions: Sequence[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsRead:
+    """States as they are, after a write met another version than it expected; None is no state."""
+
+    states: Mapping[TopicPartition, tuple[StateNode, int] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirFailed:
+    """Brokers that say that one of their log directories failed."""
+
+    brokers: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanEnabled:
+    """Unclean elections are allowed from now on: for a topic, or, with None, for all that do not forbid them."""
+
+    topic: str | None
+
+
+# -- what the network tells
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSuspected:
+    """A registered broker refuses connections; `broker_epoch` is of that registration."""
+
+    broker: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerCleared:
+    """A suspect took a connection after all."""
+
+    broker: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrderAnswered:
+    """What a broker answered to an order: errors of LeaderAndIsr, and of replicas that it was to delete."""
+
+    broker: int
+    broker_epoch: int
+    leader_and_isr: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
+    deleted: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
+
+
+# -- requests
+
+
+class TopicToCreate(NamedTuple):
+    """A topic that was checked and placed."""
+
+    name: str
+    topic_id: TopicId
+    assignment: Mapping[int, tuple[int, ...]]
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreationAsked:
+    """Create a topic. Answered by TopicReply."""
+
+    token: Token
+    topic: TopicToCreate
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGrowthAsked:
+    """Add partitions to a topic. Answered by TopicReply."""
+
+    token: Token
+    topic: str
+    added: Mapping[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeletionAsked:
+    """Delete a topic. Answered by TopicReply when it is gone, or waits for brokers that are away."""
+
+    token: Token
+    topic: str
+    topic_id: TopicId = NO_TOPIC_ID
+    """If given, a topic of that name with another id is left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentAsked:
+    """Move partitions; None calls a move off. Answered by PartitionsReply."""
+
+    token: Token
+    targets: Mapping[TopicPartition, tuple[int, ...] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsListed:
+    """Ask for moves under way, of all partitions with None. Answered by ReassignmentsReply."""
+
+    token: Token
+    partitions: Sequence[TopicPartition] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionAsked:
+    """Elect leaders, of all partitions with None. Answered by PartitionsReply."""
+
+    token: Token
+    kind: ElectionKind
+    partitions: Sequence[TopicPartition] | None
+
+
+class IsrChange(NamedTuple):
+    """An in-sync set that a leader proposes. The topic goes by its id, if that is given."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    in_sync_replicas: tuple[int, ...]
+    broker_epochs: tuple[int, ...] = ()
+    """Of each in-sync replica, -1 where the leader does not know; empty before version 3."""
+    is_recovering: bool = False
+    topic_id: TopicId = NO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangeAsked:
+    """AlterPartition. Answered by IsrReply."""
+
+    token: Token
+    broker: int
+    broker_epoch: int
+    changes: Sequence[IsrChange]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdownAsked:
+    """A broker wants to stop. Answered by ShutdownReply; epoch -1 is not checked (KIP-380)."""
+
+    token: Token
+    broker: int
+    broker_epoch: int
+
+
+Event = (
+    Elected
+    | BrokersChanged
+    | TopicsChanged
+    | DeletionsMarked
+    | ReassignmentNodeRead
+    | PreferredElectionRead
+    | PartitionsRead
+    | LogDirFailed
+    | UncleanEnabled
+    | BrokerSuspected
+    | BrokerCleared
+    | OrderAnswered
+    | TopicCreationAsked
+    | TopicGrowthAsked
+    | TopicDeletionAsked
+    | ReassignmentAsked
+    | ReassignmentsListed
+    | ElectionAsked
+    | IsrChangeAsked
+    | ControlledShutdownAsked
+)

@@ -1,0 +1,161 @@
+"""Elections as part of a step: who has lost its leader gets another, who is not online is in sync no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kavka.core.controller import election
+from kavka.core.controller.events import (
+    ElectionKind,
+)
+from kavka.core.controller.orders import Stop, Tell
+from kavka.core.controller.replies import (
+    DONE,
+    Verdict,
+)
+from kavka.core.controller.state import NO_LEADER, Assignment
+from kavka.core.controller.step import Step
+from kavka.errors import ErrorCode
+from kavka.ids import NO_TOPIC_ID, TopicPartition
+from kavka.wire.stored.znodes import StateNode
+
+
+def settle(step: Step, where: TopicPartition, *, allow_unclean: bool = False) -> None:
+    """Give a partition the best state that it can have with the replicas that are online now.
+
+    Nothing is written when that is the state which it has, so it may be asked again and again.
+    """
+    assignment = step.assignment(where)
+    if assignment is None or step.state.is_deleting(where.topic):
+        return
+    is_online = step.online(where)
+    node = step.node(where)
+    if node is None:
+        fresh = election.first(assignment.replicas, is_online, step.epoch)
+        if fresh is not None:
+            step.put_node(where, fresh)
+        return
+    strangers = [b for b in node.in_sync_replicas if b not in assignment.replicas]
+    if node.leader != NO_LEADER and node.leader in assignment.replicas and is_online(node.leader):
+        absent = [b for b in node.in_sync_replicas if b in strangers or not is_online(b)]
+        if absent:
+            step.put_node(where, election.without(node, absent))
+    else:
+        _replace_leader(step, where, node, assignment, allow_unclean=allow_unclean)
+    after = step.node(where)
+    if after is not None and after.leader in assignment.replicas:
+        stop_replicas(step, where, strangers)
+
+
+def _replace_leader(
+    step: Step,
+    where: TopicPartition,
+    node: StateNode,
+    assignment: Assignment,
+    *,
+    allow_unclean: bool,
+) -> None:
+    is_online = step.online(where)
+    allowed = allow_unclean or (
+        step.settings.allows_unclean(where.topic)
+        # Their registrations stand: what was acknowledged is there, and mere suspicion must not give it up.
+        and not any(step.may_return(broker) for broker in node.in_sync_replicas)
+    )
+    elected = election.offline(node, assignment.replicas, is_online, allow_unclean=allowed)
+    if elected is not None:
+        step.put_node(where, elected)
+        return
+    absent = [b for b in (node.leader, *node.in_sync_replicas) if not is_online(b)]
+    left = election.without(node, absent)
+    if (left.leader, left.in_sync_replicas) != (node.leader, node.in_sync_replicas):
+        step.put_node(where, left)
+
+
+def settle_all(step: Step, partitions: Iterable[TopicPartition]) -> None:
+    """Settle many partitions."""
+    for where in partitions:
+        settle(step, where)
+
+
+def stop_replicas(
+    step: Step, where: TopicPartition, brokers: Iterable[int], *, deletes: bool = True
+) -> None:
+    """Have brokers that can be reached stop their replica."""
+    gone = tuple(broker for broker in brokers if step.state.is_reachable(broker))
+    if not gone:
+        return
+    node = step.node(where)
+    topic = step.state.topics.get(where.topic)
+    stop = Stop(
+        deletes,
+        -1 if node is None else node.leader_epoch,
+        NO_TOPIC_ID if topic is None else topic.topic_id,
+    )
+    step.tell(Tell(gone, stops={where: stop}))
+
+
+# -- elections that somebody asks for
+
+
+def elect(step: Step, where: TopicPartition, kind: ElectionKind) -> Verdict:
+    """Elect the leader of one partition as ElectLeaders asks, or say why that is not done."""
+    assignment, node = step.assignment(where), step.node(where)
+    if assignment is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return Verdict(code, "The partition does not exist.")
+    if where.topic in step.state.deletions:
+        return Verdict(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+    if kind is ElectionKind.PREFERRED:
+        if node is not None and node.leader == assignment.replicas[0]:
+            return _not_needed()
+        return _elect_preferred(step, where, assignment, node)
+    if node is not None and node.leader != NO_LEADER and step.state.is_reachable(node.leader):
+        return _not_needed()
+    settle(step, where, allow_unclean=True)
+    after = step.node(where)
+    if after is None or after.leader == NO_LEADER:
+        return _failed(where, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+    return DONE
+
+
+def _elect_preferred(
+    step: Step, where: TopicPartition, assignment: Assignment, node: StateNode | None
+) -> Verdict:
+    if node is not None:
+        elected = election.preferred(node, assignment.replicas, step.online(where))
+        if elected is not None:
+            step.put_node(where, elected)
+            return DONE
+    return _failed(where, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+
+
+def _not_needed() -> Verdict:
+    code = ErrorCode.ELECTION_NOT_NEEDED
+    return Verdict(code, code.message)
+
+
+def _failed(where: TopicPartition, code: ErrorCode) -> Verdict:
+    return Verdict(code, f"Failed to elect leader for partition {where} under strategy")
+
+
+def rebalance(step: Step) -> list[TopicPartition]:
+    """Give brokers the partitions back that prefer them, where too many are led by others; return those."""
+    by_preferred: dict[int, list[TopicPartition]] = {}
+    for where in step.state.topic_partitions():
+        assignment = step.assignment(where)
+        if assignment is not None and where.topic not in step.state.deletions:
+            by_preferred.setdefault(assignment.replicas[0], []).append(where)
+    moved: list[TopicPartition] = []
+    for broker, partitions in sorted(by_preferred.items()):
+        strayed = [w for w in partitions if (n := step.node(w)) is not None and n.leader != broker]
+        if len(strayed) * 100 <= step.settings.rebalance_percentage * len(partitions):
+            continue
+        moved += [where for where in strayed if _goes_home(step, where)]
+    return moved
+
+
+def _goes_home(step: Step, where: TopicPartition) -> bool:
+    assignment = step.assignment(where)
+    if assignment is None or assignment.is_reassigning:
+        return False
+    return elect(step, where, ElectionKind.PREFERRED) is DONE

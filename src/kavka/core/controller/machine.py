@@ -1,0 +1,295 @@
+"""The controller: one machine that elects leaders, moves and deletes partitions, and knows what brokers must be told.
+
+    event -> handle -> records -> one multi after another, each fenced by the controller epoch -> apply
+                    -> effects: answers to requests, and what is dirty for brokers (`outbox`)
+
+A multi that meets another version than expected changes nothing: the shell reads what is there now, tells the machine
+(`PartitionsRead`, `TopicsChanged`, `DeletionsMarked`) and handles the event again. So every event may be handled twice.
+What became due by applying (a move is complete, a deletion can go on) is done by `tick`.
+
+A machine lives for one election. Source: Kafka 3.9's `KafkaController` and its state machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from kavka.core.controller import brokers, isr, reassignment, topic_changes
+from kavka.core.controller.election import led_by
+from kavka.core.controller.events import (
+    BrokerCleared,
+    BrokersChanged,
+    BrokerSuspected,
+    ControlledShutdownAsked,
+    DeletionsMarked,
+    Elected,
+    ElectionAsked,
+    ElectionKind,
+    Event,
+    IsrChangeAsked,
+    LogDirFailed,
+    OrderAnswered,
+    PartitionsRead,
+    PreferredElectionRead,
+    ReassignmentAsked,
+    ReassignmentNodeRead,
+    ReassignmentsListed,
+    Snapshot,
+    TopicCreationAsked,
+    TopicDeletionAsked,
+    TopicGrowthAsked,
+    TopicsChanged,
+    UncleanEnabled,
+)
+from kavka.core.controller.leadership import elect, rebalance, settle_all
+from kavka.core.controller.orders import Effect, Outbox, Tell
+from kavka.core.controller.records import (
+    DeletionMarked,
+    PreferredElectionTaken,
+    Record,
+)
+from kavka.core.controller.remembering import Due, apply_record
+from kavka.core.controller.replies import (
+    PartitionsReply,
+    TopicReply,
+    Verdict,
+    refused,
+)
+from kavka.core.controller.settings import ControllerSettings
+from kavka.core.controller.state import (
+    ClusterState,
+    Leadership,
+)
+from kavka.core.controller.step import ControllerDecision, Step
+from kavka.core.machine import Answer, Decision
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+
+
+class ControllerMachine:
+    """Obeys `core.machine`; its log is the registry. The first event is `Elected`."""
+
+    def __init__(self, epoch: int, snapshot: Snapshot, settings: ControllerSettings) -> None:
+        """Load what the registry has; `epoch` is of this election."""
+        self.epoch = epoch
+        self.state = ClusterState()
+        self.outbox = Outbox()
+        self._settings = settings
+        self._snapshot = snapshot
+        self._due = Due()
+        self._is_unsettled = False
+        self._rebalance_ms: int | None = None
+        for live in snapshot.brokers:
+            self.state.brokers[live.broker_id] = live
+        for name, read in snapshot.topics.items():
+            self.state.put_topic(name, read)
+        self._handlers: dict[type, Callable[[Step, Any], object]] = {
+            Elected: self._elected,
+            BrokersChanged: self._brokers_changed,
+            BrokerSuspected: self._broker_suspected,
+            BrokerCleared: self._broker_cleared,
+            TopicsChanged: topic_changes.change,
+            DeletionsMarked: self._deletions_marked,
+            ReassignmentNodeRead: reassignment.ask_by_node,
+            PreferredElectionRead: self._preferred_election_read,
+            PartitionsRead: self._partitions_read,
+            LogDirFailed: brokers.probe_log_dirs,
+            UncleanEnabled: self._unclean_enabled,
+            OrderAnswered: self._order_answered,
+            TopicCreationAsked: topic_changes.create,
+            TopicGrowthAsked: topic_changes.grow,
+            TopicDeletionAsked: topic_changes.ask_deletion,
+            ReassignmentAsked: reassignment.ask,
+            ReassignmentsListed: reassignment.listed,
+            ElectionAsked: self._election_asked,
+            IsrChangeAsked: isr.change,
+            ControlledShutdownAsked: brokers.shut_down,
+        }
+
+    # -- the contract of a machine
+
+    def handle(self, event: Event, now_ms: int) -> ControllerDecision:
+        """Decide what an event leads to."""
+        if isinstance(event, Elected):
+            self._rebalance_ms = now_ms + self._settings.rebalance_first_ms
+        step = self._step()
+        self._handlers[type(event)](step, event)
+        return step.decision()
+
+    def apply(self, record: Record) -> None:
+        """Remember what was written, and whom that concerns."""
+        apply_record(self.state, self.outbox, self._due, record)
+
+    def failed(
+        self, decision: ControllerDecision, error: ErrorCode, now_ms: int
+    ) -> ControllerDecision:
+        """Answer the requests of a decision that could not be written with the reason."""
+        answers: list[Effect] = []
+        for effect in decision.effects:
+            if isinstance(effect, Answer):
+                answers.append(Answer(effect.token, refused(effect.reply, error)))
+        for record in decision.records:
+            if isinstance(record, DeletionMarked):
+                verdict = TopicReply(Verdict(error, error.message))
+                tokens = self.state.waiting_deletions.pop(record.topic, [])
+                answers += [Answer(token, verdict) for token in tokens]
+        self._is_unsettled = True
+        return Decision((), tuple(answers))
+
+    def overtaken(self, decision: ControllerDecision, applied: int) -> None:
+        """Keep what brokers are to be told by a decision that met another version after `applied` records.
+
+        Its event is handled again, which decides anew what was not written, and answers.
+        """
+        missing = {getattr(record, "where", None) for record in decision.records[applied:]}
+        for effect in decision.effects:
+            if not isinstance(effect, Answer):
+                stops = {w: stop for w, stop in effect.stops.items() if w not in missing}
+                self.outbox.add(replace(effect, stops=stops))
+
+    def tick(self, now_ms: int) -> ControllerDecision:
+        """Do one thing that is due."""
+        step = self._step()
+        ready = self.outbox.unshown.take_ready(now_ms)
+        if ready:
+            self._show(step, ready)
+        elif self._is_unsettled:
+            self._is_unsettled = False
+            self._settle_everything(step)
+        elif self._due.deletions:
+            name = next(iter(self._due.deletions))
+            del self._due.deletions[name]
+            topic_changes.go_on(step, name)
+        elif self._due.reassignments:
+            due, self._due.reassignments = self._due.reassignments, {}
+            reassignment.complete(step, due)
+        elif self._rebalance_ms is not None and self._rebalance_ms <= now_ms:
+            self._rebalance_ms = now_ms + self._settings.rebalance_interval_ms
+            if self._settings.rebalances:
+                rebalance(step)
+        return step.decision()
+
+    def deadline_ms(self) -> int | None:
+        """Return when something is due; what applying made due is due at once."""
+        if self._is_unsettled or self._due:
+            return 0
+        deadlines = (self._rebalance_ms, self.outbox.unshown.deadline_ms())
+        return min((ms for ms in deadlines if ms is not None), default=None)
+
+    def _step(self) -> Step:
+        return Step(self.state, self._settings, self.epoch)
+
+    # -- deciding
+
+    def _elected(self, step: Step, event: Elected) -> None:
+        snapshot = self._snapshot
+        self._mark_due(topic_changes.marked(step, DeletionsMarked(snapshot.deletions)))
+        away = {broker: set(self.state.by_broker.get(broker, ())) for broker in event.bounced}
+        for broker, partitions in event.returned.items():
+            away.setdefault(broker, set()).update(partitions)
+        brokers.start(step, away)
+        if snapshot.reassignments is not None:
+            reassignment.ask_by_node(step, ReassignmentNodeRead(snapshot.reassignments))
+        if snapshot.preferred_elections is not None:
+            elections = PreferredElectionRead(snapshot.preferred_elections)
+            self._preferred_election_read(step, elections)
+
+    def _settle_everything(self, step: Step) -> None:
+        partitions = list(self.state.topic_partitions())
+        settle_all(step, partitions)
+        foreign, self._due.foreign = self._due.foreign, {}
+        for where in foreign:
+            # Its leader knows another partition epoch, and listens to a new leader epoch only.
+            node = step.node(where)
+            if node is not None and not step.state.is_deleting(where.topic):
+                step.put_node(where, led_by(node, node.leader, node.in_sync_replicas))
+        for where in partitions:
+            assignment = step.assignment(where)
+            if assignment is not None and assignment.is_reassigning:
+                self._due.reassignments[where] = None
+        self._mark_due(self.state.deletions)
+
+    def _mark_due(self, topics: object) -> None:
+        assert isinstance(topics, (list, dict))
+        self._due.deletions.update(dict.fromkeys(topics))
+
+    def _brokers_changed(self, step: Step, event: BrokersChanged) -> None:
+        for live in event.brokers:
+            known = self.state.brokers.get(live.broker_id)
+            if known is not None and known.epoch != live.epoch:
+                self.outbox.drop(live.broker_id)  # what was dirty is of its life before
+        brokers.change_brokers(step, event)
+        self._after_broker_change()
+
+    def _broker_suspected(self, step: Step, event: BrokerSuspected) -> None:
+        brokers.suspect(step, event)
+        self._after_broker_change()
+
+    def _broker_cleared(self, step: Step, event: BrokerCleared) -> None:
+        brokers.clear(step, event)
+        self._after_broker_change()
+
+    def _after_broker_change(self) -> None:
+        for broker in self.outbox.waiting():
+            if not self.state.is_reachable(broker):
+                self.outbox.drop(broker)
+        self._due.reassignments.update(dict.fromkeys(self.state.finishing))
+        self._mark_due(self.state.deletions)
+
+    def _deletions_marked(self, step: Step, event: DeletionsMarked) -> None:
+        self._mark_due(topic_changes.marked(step, event))
+
+    def _preferred_election_read(self, step: Step, event: PreferredElectionRead) -> None:
+        for where in dict.fromkeys(event.partitions):
+            elect(step, where, ElectionKind.PREFERRED)
+        step.after.append(PreferredElectionTaken())
+
+    def _partitions_read(self, step: Step, event: PartitionsRead) -> None:
+        for where, read in event.states.items():
+            topic = self.state.topics.get(where.topic)
+            if topic is None:
+                continue
+            known = topic.leadership.pop(where.partition, None)
+            if read is None:
+                continue
+            topic.leadership[where.partition] = Leadership(*read)
+            topic.has_partitions = True
+            topic.partition_nodes.add(where.partition)
+            if known is None or known.partition_epoch != read[1]:
+                self._due.foreign[where] = None
+        self._is_unsettled = True
+
+    def _unclean_enabled(self, step: Step, event: UncleanEnabled) -> None:
+        if event.topic is None:
+            settle_all(step, list(self.state.topic_partitions()))
+        elif event.topic in self.state.topics:
+            settle_all(step, self.state.topics[event.topic].partitions())
+
+    def _order_answered(self, step: Step, event: OrderAnswered) -> None:
+        brokers.note_log_dirs(step, event)
+        self._mark_due(topic_changes.note_deleted(step, event))
+        self._due.reassignments.update(dict.fromkeys(reassignment.note_deleted(step, event)))
+        known = self.state.brokers.get(event.broker)
+        if known is None or known.epoch != event.broker_epoch:
+            return
+        for where in event.leader_and_isr:
+            node = step.node(where)
+            if node is not None and node.leader == event.broker:
+                self.outbox.unshown.answered(where)
+
+    def _show(self, step: Step, partitions: list[TopicPartition]) -> None:
+        """Show everybody partitions that are led now."""
+        shown = [where for where in partitions if not step.state.is_deleting(where.topic)]
+        shown = [where for where in shown if step.node(where) is not None]
+        if shown:
+            step.tell(Tell(tuple(step.state.reachable), metadata=tuple(shown)))
+
+    def _election_asked(self, step: Step, event: ElectionAsked) -> None:
+        asked = self.state.topic_partitions() if event.partitions is None else event.partitions
+        verdicts = {where: elect(step, where, event.kind) for where in dict.fromkeys(asked)}
+        if event.partitions is None:
+            needless = ErrorCode.ELECTION_NOT_NEEDED
+            verdicts = {w: v for w, v in verdicts.items() if v.code is not needless}
+        step.answer(event.token, PartitionsReply(verdicts))

@@ -1,0 +1,28 @@
+"""What the controller is told by the broker's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+def _never(_topic: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """Settings that decisions depend on."""
+
+    allows_unclean: Callable[[str], bool] = _never
+    """`unclean.leader.election.enable` of a topic, as it is in force."""
+    allows_deletion: bool = True
+    """`delete.topic.enable`."""
+    deletes_without_failed_disks: bool = False
+    """Whether a topic can be deleted though a replica of it is on a failed disk: for brokers that set it aside."""
+    rebalances: bool = True
+    """`auto.leader.rebalance.enable`."""
+    rebalance_first_ms: int = 5_000
+    rebalance_interval_ms: int = 300_000
+    rebalance_percentage: int = 10
+    """`leader.imbalance.per.broker.percentage`."""

@@ -1,0 +1,124 @@
+"""One decision in the making: what is written is seen by what is decided later in the same step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kavka.core.controller.orders import Effect, Tell
+from kavka.core.controller.records import (
+    AssignmentWritten,
+    Record,
+    StateCreated,
+    StateWritten,
+)
+from kavka.core.controller.replies import (
+    Reply,
+)
+from kavka.core.controller.settings import ControllerSettings
+from kavka.core.controller.state import Assignment, ClusterState
+from kavka.core.machine import Answer, Decision, Token
+from kavka.ids import TopicPartition
+from kavka.wire.stored.znodes import StateNode
+
+ControllerDecision = Decision[Record, Effect]
+
+
+class Step:
+    """Reads the picture through what was decided already; each znode is written at most once."""
+
+    def __init__(self, state: ClusterState, settings: ControllerSettings, epoch: int) -> None:
+        """Begin with nothing decided."""
+        self.state = state
+        self.settings = settings
+        self.epoch = epoch
+        self.before: list[Record] = []
+        """Records that come before those of partitions."""
+        self.after: list[Record] = []
+        self.effects: list[Effect] = []
+        self.returning: frozenset[int] = frozenset()
+        """Brokers that are registered anew, and are taken for dead for a moment so that their leaderships move."""
+        self._assignments: dict[TopicPartition, Assignment] = {}
+        self._nodes: dict[TopicPartition, StateNode] = {}
+
+    # -- reading
+
+    def assignment(self, where: TopicPartition) -> Assignment | None:
+        """Return a partition's assignment as this step leaves it."""
+        return self._assignments.get(where) or self.state.assignment(where)
+
+    def node(self, where: TopicPartition) -> StateNode | None:
+        """Return a partition's leadership as this step leaves it."""
+        node = self._nodes.get(where)
+        if node is not None:
+            return node
+        leadership = self.state.leadership(where)
+        return None if leadership is None else leadership.node
+
+    def online(self, where: TopicPartition, *, or_leaving: bool = False) -> Callable[[int], bool]:
+        """Return the question whether a broker's replica of the partition is online."""
+        return lambda broker: self.state.is_online(broker, where, or_leaving=or_leaving)
+
+    def may_return(self, broker: int) -> bool:
+        """Tell whether a broker that is not online is registered all the same."""
+        return broker in self.returning or broker in self.state.suspects
+
+    # -- writing
+
+    def put_assignment(self, where: TopicPartition, assignment: Assignment) -> None:
+        """Write a partition's replicas."""
+        self._assignments[where] = assignment
+
+    def put_node(self, where: TopicPartition, node: StateNode) -> None:
+        """Write a partition's leader and in-sync set, signed with this controller's epoch.
+
+        However often a step decides, one write is one leader epoch.
+        """
+        before = self.state.leadership(where)
+        leader_epoch = node.leader_epoch
+        if before is not None:
+            leader_epoch = min(leader_epoch, before.node.leader_epoch + 1)
+        self._nodes[where] = node._replace(controller_epoch=self.epoch, leader_epoch=leader_epoch)
+
+    def tell(self, tell: Tell) -> None:
+        """Have brokers told, once everything is written."""
+        self.effects.append(tell)
+
+    def answer(self, token: Token, reply: Reply) -> None:
+        """Answer a request, once everything is written."""
+        self.effects.append(Answer(token, reply))
+
+    def decision(self) -> ControllerDecision:
+        """Return all that was decided: for each topic its assignment first, then its partitions."""
+        records = list(self.before)
+        touched = dict.fromkeys(where.topic for where in (*self._assignments, *self._nodes))
+        nodes: dict[str, list[TopicPartition]] = {}
+        for where in self._nodes:
+            nodes.setdefault(where.topic, []).append(where)
+        for topic in touched:
+            records += self._assignment_records(topic)
+            records += self._state_records(topic, nodes.get(topic, ()))
+        return Decision((*records, *self.after), tuple(self.effects))
+
+    def _assignment_records(self, name: str) -> list[Record]:
+        changed = {w.partition: a for w, a in self._assignments.items() if w.topic == name}
+        topic = self.state.topics.get(name)
+        if not changed or topic is None:  # a topic that is being created carries its own
+            return []
+        whole = {**topic.assignments, **changed}
+        if whole == topic.assignments:
+            return []
+        return [AssignmentWritten(name, topic.topic_id, whole, topic.version)]
+
+    def _state_records(self, name: str, partitions: Iterable[TopicPartition]) -> list[Record]:
+        topic = self.state.topics.get(name)
+        records: list[Record] = []
+        has_root = topic is None or topic.has_partitions
+        for where in partitions:
+            leadership = self.state.leadership(where)
+            if leadership is not None:
+                records.append(StateWritten(where, self._nodes[where], leadership.partition_epoch))
+                continue
+            has_own = topic is not None and where.partition in topic.partition_nodes
+            records.append(StateCreated(where, self._nodes[where], not has_root, not has_own))
+            has_root = True
+        return records

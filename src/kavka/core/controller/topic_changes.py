@@ -1,0 +1,190 @@
+"""Topics that are created, grown and deleted, by request or because the registry shows it."""
+
+from __future__ import annotations
+
+from kavka.core.controller import election
+from kavka.core.controller.events import (
+    DeletionsMarked,
+    OrderAnswered,
+    TopicCreationAsked,
+    TopicDeletionAsked,
+    TopicGrowthAsked,
+    TopicsChanged,
+)
+from kavka.core.controller.leadership import settle_all
+from kavka.core.controller.orders import EPOCH_DURING_DELETE, Stop, Tell
+from kavka.core.controller.records import (
+    DeletionDropped,
+    DeletionMarked,
+    TopicCreated,
+    TopicRemoved,
+)
+from kavka.core.controller.replies import (
+    DONE,
+    TopicReply,
+    Verdict,
+)
+from kavka.core.controller.state import Assignment, Deletion, Topic
+from kavka.core.controller.step import Step
+from kavka.errors import ErrorCode
+from kavka.ids import NO_TOPIC_ID, TopicPartition
+
+
+def create(step: Step, event: TopicCreationAsked) -> None:
+    """Write a topic and the first states of its partitions together: one sync of the registry."""
+    topic = event.topic
+    if topic.name in step.state.topics:
+        message = f"Topic '{topic.name}' already exists."
+        verdict = Verdict(ErrorCode.TOPIC_ALREADY_EXISTS, message)
+        step.answer(event.token, TopicReply(verdict))
+        return
+    assignments = {p: Assignment(tuple(topic.assignment[p])) for p in sorted(topic.assignment)}
+    step.before.append(TopicCreated(topic.name, topic.topic_id, assignments, topic.config))
+    for partition, assignment in assignments.items():
+        _elect_first(step, TopicPartition(topic.name, partition), assignment)
+    step.answer(event.token, TopicReply(DONE))
+
+
+def _elect_first(step: Step, where: TopicPartition, assignment: Assignment) -> None:
+    node = election.first(assignment.replicas, step.online(where), step.epoch)
+    if node is not None:
+        step.put_node(where, node)
+
+
+def grow(step: Step, event: TopicGrowthAsked) -> None:
+    """Add partitions."""
+    topic = step.state.topics.get(event.topic)
+    if topic is None or event.topic in step.state.deletions:
+        verdict = Verdict(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{event.topic}' does not exist."
+        )
+        step.answer(event.token, TopicReply(verdict))
+        return
+    if any(assignment.is_reassigning for assignment in topic.assignments.values()):
+        verdict = Verdict(
+            ErrorCode.REASSIGNMENT_IN_PROGRESS,
+            f"A partition reassignment is in progress for the topic '{event.topic}'.",
+        )
+        step.answer(event.token, TopicReply(verdict))
+        return
+    for partition in sorted(event.added):
+        where = TopicPartition(event.topic, partition)
+        if partition not in topic.assignments:  # else it was added by the same wish before
+            assignment = Assignment(tuple(event.added[partition]))
+            step.put_assignment(where, assignment)
+            _elect_first(step, where, assignment)
+    step.answer(event.token, TopicReply(DONE))
+
+
+def change(step: Step, event: TopicsChanged) -> None:
+    """Take up topics and partitions that another broker has put into the registry."""
+    for name in event.removed:
+        topic = step.state.topics.get(name)
+        if topic is not None:
+            _tell_deleted(step, topic)
+            step.state.remove_topic(name)
+    for name, read in event.topics.items():
+        step.state.put_topic(name, read)
+        settle_all(step, step.state.topics[name].partitions())
+
+
+# -- deletion
+
+
+def ask_deletion(step: Step, event: TopicDeletionAsked) -> None:
+    """Mark a topic; the answer comes when it is gone, or cannot go on by itself."""
+    topic = step.state.topics.get(event.topic)
+    is_other = topic is not None and event.topic_id not in (NO_TOPIC_ID, topic.topic_id)
+    if topic is None or is_other:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        step.answer(event.token, TopicReply(Verdict(code, code.message)))
+    elif event.topic in step.state.deletions:
+        step.state.deletions[event.topic].tokens.append(event.token)
+    else:
+        step.before.append(DeletionMarked(event.topic))
+        step.state.waiting_deletions.setdefault(event.topic, []).append(event.token)
+
+
+def marked(step: Step, event: DeletionsMarked) -> list[str]:
+    """Take up marks that are in the registry; return the topics whose deletion is to go on."""
+    taken_up = []
+    for name in event.topics:
+        if name in step.state.deletions:
+            continue
+        if name not in step.state.topics or not step.settings.allows_deletion:
+            step.after.append(DeletionDropped(name))
+        else:
+            step.state.deletions[name] = Deletion()
+            taken_up.append(name)
+    return taken_up
+
+
+def go_on(step: Step, name: str) -> None:
+    """Do what can be done for a marked topic: ask its replicas, or remove it when all are deleted."""
+    deletion, topic = step.state.deletions.get(name), step.state.topics.get(name)
+    if deletion is None or topic is None:
+        return
+    if any(assignment.is_reassigning for assignment in topic.assignments.values()):
+        _release(step, deletion)
+        return
+    if not deletion.has_begun:
+        deletion.has_begun = True
+        _tell_deleted(step, topic)
+    waits = _ask_replicas(step, topic, deletion)
+    if waits:
+        _release(step, deletion)
+    elif not deletion.asked:
+        step.after.append(TopicRemoved(name))
+        _release(step, deletion)
+
+
+def _ask_replicas(step: Step, topic: Topic, deletion: Deletion) -> bool:
+    """Tell brokers to delete; true when the deletion waits for one that cannot be reached, or failed."""
+    waits = False
+    for where in topic.partitions():
+        for broker in topic.assignments[where.partition].replicas:
+            replica = (where.partition, broker)
+            if replica in deletion.done or replica in deletion.asked:
+                continue
+            online = step.state.is_online(broker, where, or_leaving=True)
+            if not online and step.settings.deletes_without_failed_disks:
+                online = step.state.is_reachable(broker)
+            if replica in deletion.failed or not online:
+                waits = True
+                continue
+            deletion.asked.add(replica)
+            stop = Stop(deletes=True, leader_epoch=EPOCH_DURING_DELETE, topic_id=topic.topic_id)
+            step.tell(Tell((broker,), stops={where: stop}))
+    return waits
+
+
+def _tell_deleted(step: Step, topic: Topic) -> None:
+    gone = dict.fromkeys(topic.partitions(), topic.topic_id)
+    step.tell(Tell(tuple(step.state.reachable), deleted=gone))
+
+
+def _release(step: Step, deletion: Deletion) -> None:
+    """Answer who waits: the topic is gone, or will be as soon as its brokers are back."""
+    for token in deletion.tokens:
+        step.answer(token, TopicReply(DONE))
+    deletion.tokens.clear()
+
+
+def note_deleted(step: Step, event: OrderAnswered) -> list[str]:
+    """Learn which replicas are deleted; return the topics whose deletion is to go on."""
+    known = step.state.brokers.get(event.broker)
+    if known is None or known.epoch != event.broker_epoch:
+        return []
+    concerned: dict[str, None] = {}
+    for where, code in event.deleted.items():
+        deletion = step.state.deletions.get(where.topic)
+        replica = (where.partition, event.broker)
+        if deletion is None or replica not in deletion.asked:
+            continue
+        deletion.asked.discard(replica)
+        on_failed_disk = code is ErrorCode.KAFKA_STORAGE_ERROR
+        is_over = on_failed_disk and step.settings.deletes_without_failed_disks
+        is_done = is_over or code is ErrorCode.NONE
+        (deletion.done if is_done else deletion.failed).add(replica)
+        concerned[where.topic] = None
+    return list(concerned)

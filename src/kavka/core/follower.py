@@ -1,0 +1,412 @@
+"""What a follower does to become and stay equal to its leader; pure, one machine per partition and one per session.
+
+    phase        asks                        goes on
+    TRUNCATING   the end of its last epoch   FETCHING, once the leader knows the epoch, too (leaders below Fetch v12)
+    FETCHING     records from its end on     SEARCHING when that is out of the leader's range
+    SEARCHING    the leader's end and start  FETCHING, cut to the leader's end or begun anew at its start
+    FAILED       nothing                     TRUNCATING or FETCHING, when the controller names a newer leader epoch
+
+A follower says with each fetch which epoch wrote its last record, so a leader of Fetch v12 or later answers at once
+where their histories part (KIP-595); with older leaders it asks for the ends of epochs first (KIP-101, KIP-279).
+It never truncates by its high watermark, which may be behind the leader's, unless there are no epochs to go by.
+
+The shell reads `question`, gives the answer to `answer_*`, and does the step that comes out *before* it asks for the
+next question: the machine reads the log's ends from the log itself, and so cannot be of another opinion.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+
+from kavka.core.fetch_session import FetchPartition, PartitionKey
+from kavka.core.session_position import SessionPosition
+from kavka.errors import ErrorCode
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+_UNKNOWN: Final = -1
+_FIRST_BACKOFF_MS: Final = 10
+
+
+class FollowedLog(Protocol):
+    """The follower's own log, as far as the decisions need it."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset."""
+        ...
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record from the leader must have."""
+        ...
+
+    @property
+    def high_watermark(self) -> int:
+        """What is known to be committed."""
+        ...
+
+    @property
+    def latest_epoch(self) -> int:
+        """The epoch of the last record, -1 when none is known."""
+        ...
+
+    def end_offset_for(self, epoch: int) -> tuple[int, int]:
+        """Return the largest epoch that is not above `epoch` and where it ends; (-1, -1) when nothing is known."""
+        ...
+
+
+class Phase(Enum):
+    """What a follower is doing."""
+
+    TRUNCATING = "truncating"
+    FETCHING = "fetching"
+    SEARCHING = "searching"
+    FAILED = "failed"
+
+
+class AskRecords(NamedTuple):
+    """Fetch from `fetch_offset` on."""
+
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    leader_epoch: int
+
+
+class AskEpochEnd(NamedTuple):
+    """Ask OffsetForLeaderEpoch for the end of `epoch`."""
+
+    epoch: int
+    leader_epoch: int
+
+
+class AskOffset(NamedTuple):
+    """Ask ListOffsets for `timestamp`: LATEST, which is its log's end for a follower, or EARLIEST."""
+
+    timestamp: int
+    leader_epoch: int
+
+
+Question = AskRecords | AskEpochEnd | AskOffset
+
+
+class Append(NamedTuple):
+    """Append the records, if any; then adopt the leader's high watermark and log start offset."""
+
+    high_watermark: int
+    log_start_offset: int
+
+
+class Truncate(NamedTuple):
+    """Cut the log to `offset`."""
+
+    offset: int
+
+
+class RestartAt(NamedTuple):
+    """Drop everything, and begin at `offset`."""
+
+    offset: int
+
+
+Step = Append | Truncate | RestartAt
+
+
+class FetchedPartition(NamedTuple):
+    """What the leader's answer says of a partition, without the records."""
+
+    error: ErrorCode
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    diverging_epoch: int = -1
+    diverging_end_offset: int = -1
+
+
+class FollowedPartition:
+    """One partition that this broker follows, in one leader epoch; a newer epoch is another object."""
+
+    __slots__ = (
+        "_backoff_ms",
+        "_longest_backoff_ms",
+        "_searched_end",
+        "delayed_until_ms",
+        "is_checked_by_fetch",
+        "leader_epoch",
+        "log",
+        "phase",
+    )
+
+    def __init__(
+        self,
+        log: FollowedLog,
+        leader_epoch: int,
+        *,
+        is_checked_by_fetch: bool = True,
+        longest_backoff_ms: int = 1000,
+    ) -> None:
+        """`is_checked_by_fetch`: the leader serves Fetch v12, and tells of divergence by itself."""
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.is_checked_by_fetch = is_checked_by_fetch
+        self.delayed_until_ms = 0
+        self._backoff_ms = _FIRST_BACKOFF_MS
+        self._longest_backoff_ms = longest_backoff_ms
+        self._searched_end = _UNKNOWN
+        self.phase = Phase.TRUNCATING
+        self._begin()
+
+    def _begin(self) -> None:
+        must_ask = not self.is_checked_by_fetch and self.log.latest_epoch >= 0
+        self.phase = Phase.TRUNCATING if must_ask else Phase.FETCHING
+
+    # -- asking
+
+    def first_step(self) -> Step | None:
+        """Return what is to be done before the leader is asked: a log without epochs has its high watermark only."""
+        log = self.log
+        if log.latest_epoch >= 0 or log.log_end_offset <= log.high_watermark:
+            return None
+        return Truncate(log.high_watermark)
+
+    def question(self, now_ms: int) -> Question | None:
+        """Return what to ask the leader now; None while delayed or failed."""
+        if self.phase is Phase.FAILED or now_ms < self.delayed_until_ms:
+            return None
+        if self.phase is Phase.TRUNCATING and self.log.latest_epoch >= 0:
+            return AskEpochEnd(self.log.latest_epoch, self.leader_epoch)
+        if self.phase is Phase.SEARCHING:
+            timestamp = LATEST if self._searched_end == _UNKNOWN else EARLIEST
+            return AskOffset(timestamp, self.leader_epoch)
+        self.phase = Phase.FETCHING
+        log = self.log
+        return AskRecords(
+            log.log_end_offset,
+            log.latest_epoch if self.is_checked_by_fetch else -1,
+            log.log_start_offset,
+            self.leader_epoch,
+        )
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it asks for records, or for nothing at all."""
+        return self.phase is Phase.FETCHING or self.phase is Phase.FAILED
+
+    # -- answers
+
+    def answer_records(
+        self, asked: AskRecords, answer: FetchedPartition, now_ms: int
+    ) -> Step | None:
+        """Take what a fetch gave; an answer to a question that is no longer the present one is dropped."""
+        if self.phase is not Phase.FETCHING or asked.fetch_offset != self.log.log_end_offset:
+            return None
+        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.phase, self._searched_end = Phase.SEARCHING, _UNKNOWN
+            return None
+        if answer.error is not ErrorCode.NONE:
+            self.refused(answer.error, now_ms)
+            return None
+        self._backoff_ms = _FIRST_BACKOFF_MS
+        if answer.diverging_end_offset >= 0:
+            step, _is_complete = self._truncation(
+                answer.diverging_epoch, answer.diverging_end_offset
+            )
+            return step
+        return Append(answer.high_watermark, answer.log_start_offset)
+
+    def answer_epoch_end(
+        self, asked: AskEpochEnd, error: ErrorCode, epoch: int, end_offset: int, now_ms: int
+    ) -> Step | None:
+        """Take the end of an epoch; cut to it, and ask again while the leader's epoch is unknown here."""
+        if self.phase is not Phase.TRUNCATING or asked.epoch != self.log.latest_epoch:
+            return None
+        if error is not ErrorCode.NONE:
+            self.refused(error, now_ms)
+            return None
+        self._backoff_ms = _FIRST_BACKOFF_MS
+        step, is_complete = self._truncation(epoch, end_offset)
+        if is_complete:
+            self.phase = Phase.FETCHING
+        return step
+
+    def _truncation(self, epoch: int, end_offset: int) -> tuple[Truncate, bool]:
+        """Return where to cut for what the leader said of an epoch, and whether that is all.
+
+        A cut at the end is a step, too: epochs in which nothing was written here are forgotten by it.
+        """
+        log = self.log
+        if end_offset < 0:  # the leader knows nothing about epochs as old as ours
+            return self._cut(log.high_watermark), True
+        if epoch < 0:
+            return self._cut(end_offset), True
+        own_epoch, own_end = log.end_offset_for(epoch)
+        if own_end < 0:
+            return self._cut(end_offset), True
+        if own_epoch != epoch:
+            return self._cut(own_end), False
+        return self._cut(min(own_end, end_offset)), True
+
+    def _cut(self, offset: int) -> Truncate:
+        return Truncate(min(offset, self.log.log_end_offset))
+
+    def answer_offset(
+        self, asked: AskOffset, error: ErrorCode, offset: int, now_ms: int
+    ) -> Step | None:
+        """Take the leader's end or start, after a fetch that was out of range."""
+        if self.phase is not Phase.SEARCHING:
+            return None
+        if error is not ErrorCode.NONE or offset < 0:
+            self.refused(error, now_ms)
+            return None
+        end = self.log.log_end_offset
+        if asked.timestamp == LATEST:
+            if offset >= end:
+                self._searched_end = offset
+                return None
+            # An unclean leader has less than we have, and what it had not is not history any more.
+            self._begin()
+            return Truncate(offset)
+        self._begin()
+        if offset > end:
+            return RestartAt(offset)
+        # In range again, or the leader does not know our epoch: either way no faster than the back-off.
+        self._delay(now_ms)
+        return None
+
+    # -- what goes wrong
+
+    def refused(self, error: ErrorCode, now_ms: int) -> None:
+        """Take an error: fenced by a newer leader epoch is for the controller to resolve, all else is tried again."""
+        if error is ErrorCode.FENCED_LEADER_EPOCH:
+            self.fail()
+        else:
+            self._delay(now_ms)
+
+    def delay(self, now_ms: int) -> None:
+        """Ask again later: the records were damaged on the way, or the leader was not reached."""
+        self._delay(now_ms)
+
+    def fail(self) -> None:
+        """Give up until the controller's next word: the own disk failed."""
+        self.phase = Phase.FAILED
+
+    def _delay(self, now_ms: int) -> None:
+        self.delayed_until_ms = now_ms + self._backoff_ms
+        self._backoff_ms = min(2 * self._backoff_ms, self._longest_backoff_ms)
+
+
+_NOTHING: Final = FetchPartition(-1, -1)
+
+
+class SessionRequest(NamedTuple):
+    """The part of a Fetch that is about the session: what is named, and what is dropped."""
+
+    session_id: int
+    session_epoch: int
+    partitions: dict[PartitionKey, FetchPartition]
+    forgotten: list[PartitionKey]
+    number: int
+    """Counts the requests of this fetcher; given back with the answer."""
+
+
+class FollowerSession:
+    """The fetcher's side of an incremental fetch session: says only what has changed (KIP-227).
+
+    A second request may be sent before the first is answered, once there is a session: its epoch is known. Answers
+    come in order; one that belongs to a session that was given up counts no more.
+    """
+
+    def __init__(self) -> None:
+        """Begin with a full fetch that asks for a session."""
+        self._position = SessionPosition()
+        self._wanted: dict[PartitionKey, FetchPartition] = {}
+        # What the leader was told, and by which request. Of a session that begins anew, nothing.
+        self._told: dict[PartitionKey, tuple[FetchPartition, int]] = {}
+        self._changed: dict[PartitionKey, None] = {}
+        self._number = 0
+        self._began_with = 0
+
+    def __len__(self) -> int:
+        """Return how many partitions are to be fetched."""
+        return len(self._wanted)
+
+    @property
+    def is_established(self) -> bool:
+        """Whether requests are incremental, so that one more may follow before the answer."""
+        return self._position.is_incremental
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether the next request would name or drop anything."""
+        return bool(self._changed) or not self.is_established
+
+    def put(self, key: PartitionKey, wanted: FetchPartition) -> None:
+        """Fetch a partition from there on."""
+        if self._wanted.get(key) != wanted:
+            self._wanted[key] = wanted
+            self._changed[key] = None
+
+    def drop(self, key: PartitionKey) -> None:
+        """Fetch a partition no longer, for now."""
+        if self._wanted.pop(key, None) is not None:
+            self._changed[key] = None
+
+    def repeat(self, key: PartitionKey) -> None:
+        """Name a partition again though nothing about it has changed: its answer was an error, or is lost."""
+        if key in self._told:
+            self._told[key] = (_NOTHING, self._number)
+        self._changed[key] = None
+
+    def build(self) -> SessionRequest:
+        """Return what the next request says."""
+        self._number += 1
+        position = self._position
+        if not position.is_incremental:
+            self._began_with = self._number
+            self._told = {key: (wanted, self._number) for key, wanted in self._wanted.items()}
+            self._changed.clear()
+            named = dict(self._wanted)
+            return SessionRequest(position.session_id, position.sent(), named, [], self._number)
+        named, forgotten = self._changes()
+        epoch = position.sent()
+        return SessionRequest(position.session_id, epoch, named, forgotten, self._number)
+
+    def _changes(self) -> tuple[dict[PartitionKey, FetchPartition], list[PartitionKey]]:
+        named: dict[PartitionKey, FetchPartition] = {}
+        forgotten: list[PartitionKey] = []
+        for key in self._changed:
+            wanted = self._wanted.get(key)
+            if wanted is None:
+                if self._told.pop(key, None) is not None:
+                    forgotten.append(key)
+            elif key not in self._told or self._told[key][0] != wanted:
+                named[key] = wanted
+                self._told[key] = (wanted, self._number)
+        self._changed.clear()
+        return named, forgotten
+
+    def answered(self, number: int, error: ErrorCode, session_id: int) -> bool:
+        """Take the head of the answer to request `number`; tell whether its partitions count."""
+        if number < self._began_with:
+            return False
+        counts = self._position.answered(error, session_id, was_full=number == self._began_with)
+        if not self._position.is_incremental:
+            self._count_from_the_next()
+        return counts
+
+    def asked(self, key: PartitionKey, number: int) -> FetchPartition | None:
+        """Return what request `number` asked of a partition; None when that is not known, or asked no more."""
+        told = self._told.get(key)
+        if told is None or told[1] > number or key not in self._wanted:
+            return None
+        return told[0]
+
+    def lost(self) -> None:
+        """Learn that an answer will never come: what the leader knows is unknown."""
+        self._position.restart()
+        self._count_from_the_next()
+
+    def _count_from_the_next(self) -> None:
+        """Take nothing that is on its way: the next request begins with a full fetch again."""
+        self._began_with = self._number + 1

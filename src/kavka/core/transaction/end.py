@@ -1,0 +1,192 @@
+"""EndTxn, and the ends that the coordinator itself brings about (KIP-98, KIP-890).
+
+What a client of version 0 that has the right id and epoch is told, if no change is under way:
+
+                    commit                    abort
+    EMPTY           INVALID_TXN_STATE         INVALID_TXN_STATE
+    ONGOING         prepares, NONE            prepares, NONE
+    PREPARE_*       CONCURRENT_TRANSACTIONS   CONCURRENT_TRANSACTIONS
+    COMPLETE_COMMIT NONE: it asks again       INVALID_TXN_STATE
+    COMPLETE_ABORT  INVALID_TXN_STATE         NONE: it asks again
+
+A client of version 2 gets a new epoch by each end, so that its state and epoch together tell what it means: with the
+epoch before the present one it asks again, with the present one it means another transaction, which it may abort
+without having begun it:
+
+                    commit                    abort                    with the epoch before: commit, abort
+    EMPTY           INVALID_TXN_STATE         prepares, NONE           PRODUCER_FENCED
+    ONGOING         prepares, NONE            prepares, NONE           PRODUCER_FENCED
+    PREPARE_*       CONCURRENT_TRANSACTIONS   CONCURRENT_TRANSACTIONS  CONCURRENT_TRANSACTIONS
+    COMPLETE_COMMIT INVALID_TXN_STATE         prepares, NONE           NONE, INVALID_TXN_STATE
+    COMPLETE_ABORT  INVALID_TXN_STATE         prepares, NONE           INVALID_TXN_STATE, NONE
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kavka.core.transaction.events import End, EndReply
+from kavka.core.transaction.records import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Identity,
+    StoredTransaction,
+    TransactionState,
+)
+from kavka.core.transaction.step import Step
+from kavka.core.transaction.transaction import (
+    MAX_EPOCH,
+    Transaction,
+    handed_to,
+    is_exhausted,
+)
+from kavka.errors import ErrorCode
+
+
+def end(transaction: Transaction | None, event: End, step: Step, new_id: int | None = None) -> None:
+    """Decide the outcome; `new_id` is a producer id that was asked for on the way."""
+    if not event.transactional_id:
+        _refuse(event, ErrorCode.INVALID_REQUEST, step)
+    elif transaction is None or transaction.value is None:
+        _refuse(event, ErrorCode.INVALID_PRODUCER_ID_MAPPING, step)
+    elif event.client_transaction_version < 2:
+        _end(transaction, transaction.value, event, step)
+    else:
+        _end_with_new_epoch(transaction, transaction.value, event, step, new_id)
+
+
+def abort_with_next_epoch(transaction: Transaction, value: StoredTransaction, step: Step) -> None:
+    """Abort an open transaction without its producer, which is fenced by the same record."""
+    assert value.state is TransactionState.ONGOING
+    client = value.client
+    prepared = replace(
+        handed_to(value, Identity(client.producer_id, min(client.producer_epoch + 1, MAX_EPOCH))),
+        state=TransactionState.PREPARE_ABORT,
+        last_update_ms=step.now_ms,
+    )
+    # A client of version 2 may take the epoch, as it takes one after an end of its own; another is fenced for good.
+    may_go_on = value.client_transaction_version >= 2
+    step.store(transaction, prepared, client.producer_epoch if may_go_on else NO_PRODUCER_EPOCH)
+    step.send_markers(transaction.transactional_id, prepared)
+
+
+def complete(transaction: Transaction, step: Step) -> None:
+    """Write that a transaction, whose partitions all have their marker, is over."""
+    value = transaction.value
+    assert value is not None
+    assert transaction.is_complete
+    is_commit = value.state is TransactionState.PREPARE_COMMIT
+    over = replace(
+        value,
+        state=TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT,
+        partitions=frozenset(),
+        last_update_ms=step.now_ms,
+        producer_id=value.successor.producer_id,
+        producer_epoch=value.successor.producer_epoch,
+        next_producer_id=NO_PRODUCER_ID,
+        next_producer_epoch=NO_PRODUCER_EPOCH,
+    )
+    step.store(transaction, over)
+
+
+def _end(transaction: Transaction, value: StoredTransaction, event: End, step: Step) -> None:
+    client = value.client
+    if client.producer_id != event.producer_id:
+        _refuse(event, ErrorCode.INVALID_PRODUCER_ID_MAPPING, step)
+    elif client.producer_epoch != event.producer_epoch:
+        _refuse(event, ErrorCode.PRODUCER_FENCED, step)
+    elif transaction.is_busy:
+        _refuse(event, ErrorCode.CONCURRENT_TRANSACTIONS, step)
+    elif value.is_kept:
+        # Its end gives a new epoch, which this form of the answer cannot say.
+        _refuse(event, ErrorCode.UNSUPPORTED_VERSION, step)
+    elif value.state is TransactionState.ONGOING:
+        prepared = replace(value, state=_prepare(event.committed), last_update_ms=step.now_ms)
+        step.store(transaction, prepared)
+        step.answer(event.token, EndReply(ErrorCode.NONE))
+        step.send_markers(transaction.transactional_id, prepared)
+    else:
+        _refuse(event, _error_of_retry(value, event.committed), step)
+
+
+def _end_with_new_epoch(
+    transaction: Transaction, value: StoredTransaction, event: End, step: Step, new_id: int | None
+) -> None:
+    is_retry, client = _is_retry(transaction, value, event), value.client
+    if transaction.is_busy:
+        # Looked at first: the id and epoch that the producer has may be those that it will have when this is over.
+        _refuse(event, ErrorCode.CONCURRENT_TRANSACTIONS, step)
+    elif is_retry:
+        error = _error_of_retry(value, event.committed)
+        _reply(event, error, value.producer_id, value.producer_epoch, step)
+    elif client.producer_id != event.producer_id and not _had_last_epoch(transaction, value, event):
+        _refuse(event, ErrorCode.INVALID_PRODUCER_ID_MAPPING, step)
+    elif client != (event.producer_id, event.producer_epoch):
+        _refuse(event, ErrorCode.PRODUCER_FENCED, step)
+    elif event.committed and value.state is not TransactionState.ONGOING:
+        _refuse(event, ErrorCode.INVALID_TXN_STATE, step)
+    elif is_exhausted(client.producer_epoch) and new_id is None:
+        step.wait_for_producer_id(transaction, event)
+    else:
+        _prepare_with_new_epoch(transaction, value, event, step, new_id)
+
+
+def _prepare_with_new_epoch(
+    transaction: Transaction, value: StoredTransaction, event: End, step: Step, new_id: int | None
+) -> None:
+    is_ongoing, client = value.state is TransactionState.ONGOING, value.client
+    following = Identity(client.producer_id, client.producer_epoch + 1)
+    successor = following if new_id is None else Identity(new_id, 0)
+    prepared = replace(
+        handed_to(value, successor),
+        state=_prepare(event.committed),
+        start_ms=value.start_ms if is_ongoing else step.now_ms,
+        last_update_ms=step.now_ms,
+        client_transaction_version=event.client_transaction_version,
+    )
+    step.store(transaction, prepared, client.producer_epoch)
+    _reply(event, ErrorCode.NONE, *successor, step)
+    step.send_markers(transaction.transactional_id, prepared)
+
+
+def _is_retry(transaction: Transaction, value: StoredTransaction, event: End) -> bool:
+    """Tell whether a client of version 2 asks again for what is done: it has not heard of its new epoch."""
+    if value.state not in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
+        return False
+    if value.client_transaction_version < 2:
+        # The transaction was another producer's, which took the present epoch before it began.
+        return False
+    if value.producer_id == event.producer_id:
+        # The last epoch is not given away: the coordinator took it to fence this producer, by an abort of its own.
+        return value.producer_epoch == event.producer_epoch + 1 < MAX_EPOCH
+    return _had_last_epoch(transaction, value, event)
+
+
+def _had_last_epoch(transaction: Transaction, value: StoredTransaction, event: End) -> bool:
+    """Tell whether the client has the last epoch of the id before the present one, which nobody has gone on with."""
+    return (
+        event.producer_id == transaction.previous_producer_id
+        and event.producer_epoch == MAX_EPOCH - 1
+        and value.producer_epoch == 0
+    )
+
+
+def _error_of_retry(value: StoredTransaction, is_commit: bool) -> ErrorCode:
+    """Return what who asks again for an outcome is told of a transaction that is not open."""
+    done = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+    return ErrorCode.NONE if value.state is done else ErrorCode.INVALID_TXN_STATE
+
+
+def _prepare(is_commit: bool) -> TransactionState:
+    return TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
+
+
+def _reply(event: End, error: ErrorCode, producer_id: int, producer_epoch: int, step: Step) -> None:
+    if error is ErrorCode.NONE:
+        step.answer(event.token, EndReply(error, producer_id, producer_epoch))
+    else:
+        _refuse(event, error, step)
+
+
+def _refuse(event: End, error: ErrorCode, step: Step) -> None:
+    step.answer(event.token, EndReply(error))

@@ -1,0 +1,194 @@
+"""What a transaction shard is told, what it answers, and what it wants done. Field names are those of Kafka's messages.
+
+An event with a token is a request; its answer may come later. The others bring what an effect has asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kavka.core.machine import Answer, Decision, Token
+from kavka.core.transaction.records import TransactionRecord
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+
+# Requests
+
+
+@dataclass(frozen=True, slots=True)
+class InitProducer:
+    """InitProducerId with a transactional id. Id and epoch are those that the producer has, -1 for none (KIP-360).
+
+    `enable_2pc`: transactions of this producer are never aborted because of their age, and `timeout_ms` does not count.
+    `keep_prepared`: an open transaction is not aborted, but handed to the producer, which is to end it (KIP-939).
+    """
+
+    token: Token
+    transactional_id: str
+    timeout_ms: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    enable_2pc: bool = False
+    keep_prepared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InitProducerReply:
+    """The producer's id and its new epoch, and those under which the transaction goes on that was kept for it."""
+
+    error_code: ErrorCode
+    producer_id: int = -1
+    producer_epoch: int = -1
+    ongoing_txn_producer_id: int = -1
+    ongoing_txn_producer_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """AddPartitionsToTxn, or AddOffsetsToTxn with the group's partition of `__consumer_offsets`.
+
+    `client_transaction_version` is 2 when a partition's leader adds for its client (KIP-890, part 2), else 0.
+    """
+
+    token: Token
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+    client_transaction_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitionsReply:
+    """All partitions were added, or none."""
+
+    error_code: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """AddPartitionsToTxn that only looks (`verify_only`)."""
+
+    token: Token
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReply:
+    """For each partition, in the order of the request: NONE, TRANSACTION_ABORTABLE where it does not take part."""
+
+    partitions: tuple[tuple[TopicPartition, ErrorCode], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """EndTxn. `client_transaction_version` is 2 from version 5 on: the answer has a new epoch, else 0."""
+
+    token: Token
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    client_transaction_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EndReply:
+    """The outcome is stored. Id and epoch of the next transaction are for version 5 on."""
+
+    error_code: ErrorCode
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+# What effects have brought about
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdGiven:
+    """Answers `NeedProducerId`."""
+
+    transactional_id: str
+    producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdRefused:
+    """Answers `NeedProducerId`; `error` goes to the client."""
+
+    transactional_id: str
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class MarkersWritten:
+    """These partitions have the marker that `SendMarkers` named, or are deleted. Each is told once."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True)
+class NeedProducerId:
+    """Get a producer id that nobody has had, then tell `ProducerIdGiven`, else `ProducerIdRefused`.
+
+    A transactional id asks for one at a time.
+    """
+
+    transactional_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendMarkers:
+    """The outcome is stored: write the marker into each partition, trying for ever, and tell `MarkersWritten`.
+
+    `partitions` is sorted and never empty.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    partitions: tuple[TopicPartition, ...]
+
+
+# Questions that need no decision
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTransaction:
+    """A transactional id as DescribeTransactions shows it."""
+
+    error_code: ErrorCode
+    transactional_id: str
+    state: str = ""
+    timeout_ms: int = 0
+    start_ms: int = 0
+    producer_id: int = 0
+    producer_epoch: int = 0
+    partitions: tuple[TopicPartition, ...] = ()
+    """Sorted. Those that take part; of a transaction that is being completed, those without marker."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTransaction:
+    """A transactional id as ListTransactions shows it."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+Request = InitProducer | AddPartitions | Verify | End
+Event = Request | ProducerIdGiven | ProducerIdRefused | MarkersWritten
+Reply = InitProducerReply | AddPartitionsReply | VerifyReply | EndReply
+Effect = Answer[Reply] | NeedProducerId | SendMarkers
+TransactionDecision = Decision[TransactionRecord, Effect]

@@ -1,0 +1,83 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn: partitions take part in a transaction, or are found to (KIP-98, KIP-890)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
+from kavka.core.transaction.records import TransactionState
+from kavka.core.transaction.step import Step
+from kavka.core.transaction.transaction import Transaction
+from kavka.errors import ErrorCode
+
+
+def add_partitions(transaction: Transaction | None, event: AddPartitions, step: Step) -> None:
+    """Make partitions take part; the first ones begin the transaction."""
+    error = _refusal(transaction, event)
+    if error is not ErrorCode.NONE:
+        step.answer(event.token, AddPartitionsReply(error))
+        return
+    assert transaction is not None
+    assert transaction.value is not None
+    value, added = transaction.value, frozenset(event.partitions)
+    is_ongoing = value.state is TransactionState.ONGOING
+    step.answer(event.token, AddPartitionsReply(ErrorCode.NONE))
+    if is_ongoing and added <= value.partitions:
+        return
+    step.store(
+        transaction,
+        replace(
+            value,
+            state=TransactionState.ONGOING,
+            partitions=value.partitions | added,
+            start_ms=value.start_ms if is_ongoing else step.now_ms,
+            last_update_ms=step.now_ms,
+            client_transaction_version=event.client_transaction_version,
+        ),
+    )
+
+
+def verify(transaction: Transaction | None, event: Verify) -> VerifyReply:
+    """Tell a leader whether its partition takes part.
+
+    Changes under way do not count: a leader looks again when it appends, whether a marker has come in between.
+    """
+    error = ErrorCode.NONE
+    value = None if transaction is None else transaction.value
+    if not event.transactional_id:
+        error = ErrorCode.INVALID_REQUEST
+    elif value is None or value.client.producer_id != event.producer_id:
+        error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    elif value.client.producer_epoch != event.producer_epoch:
+        error = ErrorCode.PRODUCER_FENCED
+    elif value.state.is_prepared:
+        error = ErrorCode.CONCURRENT_TRANSACTIONS
+    elif value.is_kept:
+        error = ErrorCode.INVALID_TXN_STATE
+    if value is None or error is not ErrorCode.NONE:
+        return refused_verify(event, error)
+    found = {True: ErrorCode.NONE, False: ErrorCode.TRANSACTION_ABORTABLE}
+    return VerifyReply(tuple((one, found[one in value.partitions]) for one in event.partitions))
+
+
+def refused_verify(event: Verify, error: ErrorCode) -> VerifyReply:
+    """Return the same error for all partitions."""
+    return VerifyReply(tuple((one, error) for one in event.partitions))
+
+
+def _refusal(transaction: Transaction | None, event: AddPartitions) -> ErrorCode:
+    if not event.transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    if transaction is None or transaction.value is None:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    value = transaction.value
+    if event.client_transaction_version >= 2 and transaction.is_busy:
+        # Looked at first: the producer may already have the id and epoch that it will have when this is over.
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if value.client.producer_id != event.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if value.client.producer_epoch != event.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if transaction.is_busy:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return ErrorCode.INVALID_TXN_STATE if value.is_kept else ErrorCode.NONE

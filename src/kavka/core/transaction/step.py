@@ -1,0 +1,72 @@
+"""What one event leads to, while it is being worked out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kavka.core.machine import Answer, Decision, Token
+from kavka.core.transaction.events import (
+    Effect,
+    End,
+    InitProducer,
+    NeedProducerId,
+    Reply,
+    SendMarkers,
+    TransactionDecision,
+)
+from kavka.core.transaction.records import StoredTransaction, TransactionRecord, TransactionState
+from kavka.core.transaction.settings import TransactionSettings
+from kavka.core.transaction.transaction import Pending, Transaction
+
+
+@dataclass(slots=True)
+class Step:
+    """Collects the records and effects of one event."""
+
+    now_ms: int
+    settings: TransactionSettings
+    records: list[TransactionRecord] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+
+    def answer(self, token: Token, reply: Reply) -> None:
+        """Answer a request, once the records of the step are committed."""
+        self.effects.append(Answer(token, reply))
+
+    def store(
+        self,
+        transaction: Transaction,
+        value: StoredTransaction,
+        last_producer_epoch: int | None = None,
+    ) -> None:
+        """Write a new value of the transaction, which is busy until it is committed."""
+        stored = transaction.propose(value, last_producer_epoch)
+        self.records.append(TransactionRecord(transaction.transactional_id, stored))
+
+    def bury(self, transaction: Transaction) -> None:
+        """Write the end of the transactional id."""
+        assert transaction.pending is None
+        last, previous = transaction.last_producer_epoch, transaction.previous_producer_id
+        transaction.pending = Pending(None, last, previous)
+        self.records.append(TransactionRecord(transaction.transactional_id, None))
+
+    def wait_for_producer_id(self, transaction: Transaction, event: InitProducer | End) -> None:
+        """Have a producer id made, with which the request then goes on."""
+        transaction.waiting = event
+        self.effects.append(NeedProducerId(transaction.transactional_id))
+
+    def send_markers(self, transactional_id: str, value: StoredTransaction) -> None:
+        """Have the markers of a prepared transaction written, once it is committed."""
+        if value.partitions:
+            self.effects.append(
+                SendMarkers(
+                    transactional_id,
+                    value.producer_id,
+                    value.producer_epoch,
+                    value.state is TransactionState.PREPARE_COMMIT,
+                    tuple(sorted(value.partitions)),
+                )
+            )
+
+    def decision(self) -> TransactionDecision:
+        """Return all that was collected."""
+        return Decision(tuple(self.records), tuple(self.effects))

@@ -1,0 +1,172 @@
+"""One transactional id: who produces under it, and how far its transaction has come.
+
+State             means                                          leaves for
+EMPTY             a producer has its epoch, and written nothing  ONGOING (a partition takes part), EMPTY (a new epoch)
+ONGOING           partitions take part                           PREPARE_COMMIT (it ends so), PREPARE_ABORT (it ends so,
+                                                                 is open for too long, or another producer takes over)
+PREPARE_COMMIT    the outcome stands; markers are being written  COMPLETE_COMMIT (every partition has its marker)
+PREPARE_ABORT     the outcome stands; markers are being written  COMPLETE_ABORT (every partition has its marker)
+COMPLETE_COMMIT   nothing is open                                ONGOING, EMPTY, PREPARE_ABORT (*), or gone: expired
+COMPLETE_ABORT    nothing is open                                ONGOING, EMPTY, PREPARE_ABORT (*), or gone: expired
+
+(*) Clients of version 2 (KIP-890) may abort what they never began, and get a new epoch by it; so from EMPTY.
+
+PREPARE is the point of no return: what is in the log then decides, whoever coordinates. Kafka's PrepareEpochFence is
+no state here: to fence a producer and to abort its transaction is one record, PREPARE_ABORT with the next epoch.
+
+`value` is hard state: the last record of the log. All else is soft and lost with the coordinator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kavka.core.transaction.events import End, InitProducer
+from kavka.core.transaction.records import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Identity,
+    StoredTransaction,
+    TransactionState,
+)
+from kavka.ids import TopicPartition
+
+MAX_EPOCH = 32_767
+"""No producer ever has it: it is left for the coordinator to fence the last one that had an epoch of this id."""
+
+_S = TransactionState
+_CLOSED = (_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
+_PREVIOUS: dict[TransactionState, tuple[TransactionState, ...]] = {
+    _S.EMPTY: _CLOSED,
+    _S.ONGOING: (*_CLOSED, _S.ONGOING),
+    _S.PREPARE_COMMIT: (_S.ONGOING,),
+    _S.PREPARE_ABORT: (*_CLOSED, _S.ONGOING),
+    _S.COMPLETE_COMMIT: (_S.PREPARE_COMMIT,),
+    _S.COMPLETE_ABORT: (_S.PREPARE_ABORT,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What a record on its way to the log will make of the transaction."""
+
+    value: StoredTransaction | None
+    last_producer_epoch: int
+    previous_producer_id: int
+
+
+class Transaction:
+    """The state of one transactional id."""
+
+    __slots__ = (
+        "last_producer_epoch",
+        "pending",
+        "previous_producer_id",
+        "transactional_id",
+        "unmarked",
+        "value",
+        "waiting",
+    )
+
+    def __init__(self, transactional_id: str) -> None:
+        """Know nothing; such an id counts as not there until it has a value."""
+        self.transactional_id = transactional_id
+        self.value: StoredTransaction | None = None
+        # At most one record is on its way: who asks meanwhile is told to try again.
+        self.pending: Pending | None = None
+        # The request that goes on when a producer id has come.
+        self.waiting: InitProducer | End | None = None
+        # The epoch before the present one, -1 unless the producer itself asked for the present one: it may ask again,
+        # because the answer was lost (KIP-360).
+        self.last_producer_epoch = NO_PRODUCER_EPOCH
+        self.previous_producer_id = NO_PRODUCER_ID
+        # Invariant: empty unless the state is a PREPARE; then the partitions that lack their marker.
+        self.unmarked: set[TopicPartition] = set()
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether a change is under way, so that no other may begin."""
+        return (
+            self.pending is not None
+            or self.waiting is not None
+            or (self.value is not None and self.value.state.is_prepared)
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether all partitions have their marker and nobody has written so yet."""
+        value = self.value
+        is_prepared = value is not None and value.state.is_prepared
+        return is_prepared and not self.unmarked and self.pending is None
+
+    def propose(
+        self, value: StoredTransaction, last_producer_epoch: int | None = None
+    ) -> StoredTransaction:
+        """Note that `value` is on its way to the log, and return it as it is to be stored there.
+
+        The last epoch stays as it is unless a new one is given.
+        """
+        previous = self.value
+        assert self.pending is None, f"{self.transactional_id} has a record on its way"
+        assert (
+            value.state is _S.EMPTY
+            if previous is None
+            else previous.state in _PREVIOUS[value.state]
+        )
+        assert 0 <= value.producer_epoch <= MAX_EPOCH
+        before = self.previous_producer_id
+        if previous is not None and previous.producer_id != value.producer_id:
+            before = previous.producer_id
+        if value.client_transaction_version > 0:
+            value = replace(value, previous_producer_id=before)
+        else:  # the older form of the record has no place for them
+            assert value.next_producer_id == NO_PRODUCER_ID
+            value = replace(value, previous_producer_id=NO_PRODUCER_ID)
+        last = self.last_producer_epoch if last_producer_epoch is None else last_producer_epoch
+        self.pending = Pending(value, last, before)
+        return value
+
+    def remember(self, value: StoredTransaction) -> None:
+        """Take a value from the log: the one that was pending, or any while loading."""
+        pending, self.pending = self.pending, None
+        self.value = value
+        if pending is not None:
+            self.last_producer_epoch = pending.last_producer_epoch
+            self.previous_producer_id = pending.previous_producer_id
+        else:
+            self.last_producer_epoch = NO_PRODUCER_EPOCH
+            self.previous_producer_id = value.previous_producer_id
+        self.unmarked = set(value.partitions) if value.state.is_prepared else set()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        value = self.value
+        assert self.pending is None or self.waiting is None
+        if value is None:
+            assert self.is_busy, "what nobody stores or waits for is not kept"
+            return
+        assert 0 <= value.producer_epoch <= MAX_EPOCH
+        assert value.state.is_open or not value.partitions
+        assert value.state.is_open or value.next_producer_id == NO_PRODUCER_ID
+        assert self.unmarked <= value.partitions
+        assert value.state.is_prepared or not self.unmarked
+
+
+def is_exhausted(producer_epoch: int) -> bool:
+    """Tell whether a producer id has no further epoch for a producer."""
+    return producer_epoch >= MAX_EPOCH - 1
+
+
+def handed_to(value: StoredTransaction, successor: Identity) -> StoredTransaction:
+    """Return the value with what the producer has when the transaction is complete.
+
+    The markers' epoch is above all that took part, so that nothing written late can join what comes next.
+    """
+    if value.client.producer_id == value.producer_id:
+        value = replace(value, producer_epoch=min(value.client.producer_epoch + 1, MAX_EPOCH))
+    else:
+        value = replace(value, producer_epoch=min(value.producer_epoch + 1, MAX_EPOCH))
+    if successor == (value.producer_id, value.producer_epoch):
+        successor = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+    epoch = successor.producer_epoch or NO_PRODUCER_EPOCH
+    return replace(value, next_producer_id=successor.producer_id, next_producer_epoch=epoch)

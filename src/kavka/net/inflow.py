@@ -1,0 +1,54 @@
+"""How fast a connection is read: frames wait for their turn, and reading stops while there is no room for more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from kavka.doors import Transport
+
+
+class Inflow:
+    """The frames of one connection that were received and not handled yet, and whether it is read on."""
+
+    __slots__ = ("_turn", "frames", "is_paused")
+
+    def __init__(self) -> None:
+        """Begin without frames, reading."""
+        self.frames: deque[memoryview] = deque()
+        """They are of one packet: while there are any, no more is read."""
+        self.is_paused = False
+        self._turn: asyncio.Handle | None = None
+
+    def pace(
+        self, transport: Transport | None, take_turn: Callable[[], None], *, is_full: bool
+    ) -> None:
+        """Have frames handled by `take_turn`, and read more when none wait, while the connection is not full.
+
+        To be called after each turn and whenever there may be room again.
+        """
+        if transport is None or transport.is_closing():
+            return
+        must_wait = is_full
+        if self.frames:
+            if not is_full and self._turn is None:
+                self._turn = asyncio.get_running_loop().call_soon(self._begin, take_turn)
+            must_wait = True
+        if must_wait and not self.is_paused:
+            self.is_paused = True
+            transport.pause_reading()
+        elif not must_wait and self.is_paused:
+            self.is_paused = False
+            transport.resume_reading()
+
+    def drop(self) -> None:
+        """Handle nothing any more: the connection is gone."""
+        self.frames.clear()
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+
+    def _begin(self, take_turn: Callable[[], None]) -> None:
+        self._turn = None
+        take_turn()

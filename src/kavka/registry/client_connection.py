@@ -1,0 +1,220 @@
+"""A socket of a served registry: a four-letter word, or a session and its requests.
+
+    opened --4 letters--> answered, closed
+    opened --ConnectRequest--> admitted --requests--> ... closed by either side, by expiry, or by senseless bytes
+
+The session outlives the connection; the client goes on with it on another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from struct import Struct
+from typing import Protocol
+
+from kavka.doors import Transport
+from kavka.net.frames import FrameReader, InvalidFrameSize
+from kavka.net.inflow import Inflow
+from kavka.registry.conversation import Conversation
+from kavka.wire.zookeeper.jute import CorruptPacket, Reader, decode
+from kavka.wire.zookeeper.messages import ConnectRequest
+
+log = logging.getLogger(__name__)
+
+_SIZE = Struct(">i")
+_FIRST_BYTES = 4
+_ADMISSION_S = 10.0
+_TURN_FRAMES = 64  # what one connection may have handled before the loop serves the others
+_MOST_IN_FLIGHT = 1000
+_MOST_UNSENT_BYTES = 32 << 20
+
+
+class Server(Protocol):
+    """What a connection asks of its server."""
+
+    def opened(self, connection: ClientConnection) -> bool:
+        """Take a new connection; false refuses it."""
+        ...
+
+    def word(self, letters: bytes) -> bytes | None:
+        """Return the answer to a four-letter word, None when these bytes are none."""
+        ...
+
+    def admit(
+        self, connection: ClientConnection, request: ConnectRequest, *, is_modern: bool
+    ) -> Conversation | None:
+        """Begin or go on with a session, or None: the server has answered or closed the connection then.
+
+        A client since 3.4 `is_modern`: it wants to be told whether the server is read-only.
+        """
+        ...
+
+    def closed(self, connection: ClientConnection) -> None:
+        """Forget a connection that `opened` took."""
+        ...
+
+
+class ClientConnection:
+    """Implements `doors.Wire`. Memory is bounded: a client that does not read is not read from, then closed."""
+
+    def __init__(self, server: Server, frame_bytes: int, chunk: bytearray) -> None:
+        """Connections of one loop may share `chunk`."""
+        self.address = ""
+        self.conversation: Conversation | None = None
+        self._server = server
+        self._inflow = Inflow()
+        self._reader = FrameReader(self._inflow.frames.append, frame_bytes, chunk)
+        self._first: bytearray | None = bytearray()
+        self._first_room = bytearray(_FIRST_BYTES)
+        self._transport: Transport | None = None
+        self._is_taken = False
+        self._written_bytes = 0
+        self._is_writing_paused = False
+        self._admission: asyncio.TimerHandle | None = None
+
+    # -- doors.Wire
+
+    def connection_made(self, transport: Transport) -> None:
+        """Wait for the first bytes, not for ever."""
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if peer else ""
+        self._is_taken = self._server.opened(self)
+        if not self._is_taken:
+            transport.abort()
+            return
+        self._admission = asyncio.get_running_loop().call_later(_ADMISSION_S, self.abort)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return memory for the next bytes."""
+        if self._first is not None:
+            return memoryview(self._first_room)[len(self._first) :]
+        return self._reader.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handle the requests that are complete."""
+        try:
+            if self._first is None:
+                self._reader.buffer_updated(nbytes)
+            else:
+                self._look_at_first(nbytes)
+        except InvalidFrameSize as error:
+            self._refuse(error)
+        self._handle_frames()
+
+    def eof_received(self) -> bool:
+        """Close."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection; its session goes on."""
+        self._transport = None
+        self._inflow.drop()
+        if self._admission is not None:
+            self._admission.cancel()
+        if self.conversation is not None:
+            self.conversation.end()
+        if self._is_taken:
+            self._is_taken = False
+            self._server.closed(self)
+
+    def pause_writing(self) -> None:
+        """Read no more requests: the client does not read its answers."""
+        self._is_writing_paused = True
+        self._pace()
+
+    def resume_writing(self) -> None:
+        """Read requests again."""
+        self._is_writing_paused = False
+        self._pace()
+
+    # -- for the server
+
+    def send(self, packet: bytearray) -> None:
+        """Queue a frame, which gets its size in front."""
+        self.send_bytes(_SIZE.pack(len(packet)) + packet)
+
+    def send_bytes(self, data: bytes) -> None:
+        """Queue bytes."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        self._written_bytes += len(data)
+        transport.write(data)
+        if self._is_writing_paused:
+            unsent = self._written_bytes - transport.get_extra_info("bytes_sent", 0)
+            if unsent > _MOST_UNSENT_BYTES:
+                log.warning(
+                    "registry client closed peer=%s reason=it does not read %d bytes of events",
+                    self.address,
+                    unsent,
+                )
+                transport.abort()
+        elif self._inflow.is_paused:
+            self._pace()
+
+    def close(self) -> None:
+        """Send what is queued, then close."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close now."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- inside
+
+    def _look_at_first(self, nbytes: int) -> None:
+        """Tell a four-letter word from the size of a frame."""
+        assert self._first is not None
+        self._first += self._first_room[len(self._first) : len(self._first) + nbytes]
+        if len(self._first) < _FIRST_BYTES:
+            return
+        first, self._first = bytes(self._first), None
+        answer = self._server.word(first)
+        if answer is not None:
+            self.send_bytes(answer)
+            self.close()
+            return
+        self._reader.get_buffer(-1)[:_FIRST_BYTES] = first
+        self._reader.buffer_updated(_FIRST_BYTES)
+
+    def _handle_frames(self) -> None:
+        """Take one turn: as many requests as there is room for, up to a number."""
+        frames = self._inflow.frames
+        try:
+            for _ in range(min(_TURN_FRAMES, len(frames))):
+                if self._is_full or self._transport is None or self._transport.is_closing():
+                    break
+                self._handle(frames.popleft())
+        except CorruptPacket as error:
+            self._refuse(error)
+        except ConnectionError:  # the keeper has failed, and has said so
+            self.abort()
+        self._pace()
+
+    def _refuse(self, error: Exception) -> None:
+        log.warning("registry client closed peer=%s reason=%s", self.address, error)
+        self.abort()
+
+    def _handle(self, frame: memoryview) -> None:
+        if self.conversation is None:
+            reader = Reader(frame)
+            request = decode(ConnectRequest, reader)
+            is_modern = reader.remaining > 0
+            self.conversation = self._server.admit(self, request, is_modern=is_modern)
+            if self.conversation is not None and self._admission is not None:
+                self._admission.cancel()
+        else:
+            self.conversation.handle(frame)
+
+    @property
+    def _is_full(self) -> bool:
+        in_flight = 0 if self.conversation is None else self.conversation.in_flight
+        return self._is_writing_paused or in_flight >= _MOST_IN_FLIGHT
+
+    def _pace(self) -> None:
+        """Handle and read more while there is room for more requests."""
+        self._inflow.pace(self._transport, self._handle_frames, is_full=self._is_full)

@@ -1,0 +1,145 @@
+"""What stands in the registry's files: records with a checksum, of transactions, nodes and sessions as JSON. Pure.
+
+    record:       length u32 | CRC-32C u32 | payload
+    transaction:  [zxid, time_ms, changes, zxid of the last transaction that was synced when this one was written]
+    snapshot:     {"version": 1, "zxid": ..., "nodes": [...], "sessions": [...]}
+
+What was synced tells a torn tail from damage: the pages of records that share a sync reach the medium in any order, so
+a whole record behind a torn one proves nothing, but one that was written after the torn one had been synced does.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from crc32c import crc32c
+
+from kavka.core.znodes import (
+    Change,
+    Changed,
+    Created,
+    Deleted,
+    SessionBegun,
+    SessionEnded,
+    Stat,
+    Txn,
+    ZnodeTree,
+)
+
+HEAD: Final = struct.Struct(">II")
+_PART_BYTES = 32 << 10
+_LETTERS: dict[type[Change], str] = {
+    Created: "c",
+    Changed: "s",
+    Deleted: "d",
+    SessionBegun: "b",
+    SessionEnded: "e",
+}
+
+
+class Journaled(NamedTuple):
+    """A transaction as the journal has it."""
+
+    txn: Txn
+    synced_zxid: int
+    """The transactions up to this one were on the medium before the record was written."""
+
+
+def encode_record(journaled: Journaled) -> bytes:
+    """Return the record of a transaction."""
+    txn, synced_zxid = journaled
+    changes = [[_LETTERS[type(change)], *_fields(change)] for change in txn.changes]
+    fields = [txn.zxid, txn.time_ms, changes, synced_zxid]
+    payload = json.dumps(fields, separators=(",", ":")).encode()
+    return HEAD.pack(len(payload), crc32c(payload)) + payload
+
+
+def checked(data: bytes, position: int) -> bytes | None:
+    """Return the payload of the record at `position`, None when there is no whole one."""
+    if len(data) - position < HEAD.size:
+        return None
+    length, crc = HEAD.unpack_from(data, position)
+    if not 0 < length <= len(data) - position - HEAD.size:
+        return None
+    payload = data[position + HEAD.size : position + HEAD.size + length]
+    return payload if crc32c(payload) == crc else None
+
+
+def decode_transaction(payload: bytes) -> Journaled:
+    """Return the transaction of a record. Raise ValueError."""
+    zxid, time_ms, changes, *synced = json.loads(payload)
+    txn = Txn(zxid, time_ms, tuple(_change(letter, fields) for letter, *fields in changes))
+    return Journaled(txn, synced[0] if synced else 0)
+
+
+def transactions_behind(data: bytes, position: int) -> Iterator[Journaled]:
+    """Yield the transactions of all whole records behind damage at `position`, wherever they begin."""
+    start = position + 1
+    while (bracket := data.find(b"[", start + HEAD.size)) >= 0:
+        start = bracket - HEAD.size
+        payload = checked(data, start)
+        if payload is None:
+            start += 1
+        else:
+            yield decode_transaction(payload)
+            start += HEAD.size + len(payload)
+
+
+def snapshot_parts(tree: ZnodeTree) -> Iterator[bytes]:
+    """Return the snapshot of a tree as it is now, in parts of about 32 KiB: a millisecond's work each."""
+    sessions = [_fields(begun) for begun in tree.clients.values()]
+    return _snapshot_parts(tree.zxid, tree.dump(), json.dumps(sessions))
+
+
+def _snapshot_parts(
+    zxid: int, nodes: Iterator[tuple[str, bytes | None, Stat]], sessions: str
+) -> Iterator[bytes]:
+    texts = [f'{{"version": 1, "zxid": {zxid}, "nodes": [']
+    size, comma = 0, ""
+    for path, data, stat in nodes:
+        fields = [path, None if data is None else data.decode("latin-1"), list(stat)]
+        texts.append(comma + json.dumps(fields))
+        size, comma = size + len(texts[-1]), ", "
+        if size >= _PART_BYTES:
+            yield "".join(texts).encode()
+            texts, size = [], 0
+    texts.append(f'], "sessions": {sessions}}}')
+    yield "".join(texts).encode()
+
+
+def decode_snapshot(payload: bytes) -> ZnodeTree:
+    """Return the tree of a snapshot."""
+    fields = json.loads(payload)
+    tree = ZnodeTree.load(_load(fields["nodes"]), fields["zxid"])
+    for session, password, timeout_ms in fields.get("sessions", ()):
+        tree.clients[session] = SessionBegun(session, password.encode("latin-1"), timeout_ms)
+    return tree
+
+
+def _fields(change: Change) -> list[Any]:
+    return [field.decode("latin-1") if isinstance(field, bytes) else field for field in change]
+
+
+def _change(letter: str, fields: list[Any]) -> Change:
+    match letter:
+        case "d":
+            return Deleted(*fields)
+        case "e":
+            return SessionEnded(*fields)
+        case "b":
+            session, password, timeout_ms = fields
+            return SessionBegun(session, password.encode("latin-1"), timeout_ms)
+    path, data, last = fields
+    return (Created if letter == "c" else Changed)(path, _bytes(data), last)
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("latin-1")
+
+
+def _load(nodes: list[list[Any]]) -> Iterator[tuple[str, bytes | None, Stat]]:
+    for path, data, stat in nodes:
+        yield path, _bytes(data), Stat(*stat)

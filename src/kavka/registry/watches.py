@@ -1,0 +1,104 @@
+"""Who is told of which change to which path: ZooKeeper's watches.
+
+    kind        told of                                                  ends
+    NODE        the node comes, changes or goes                          when told
+    CHILD       children come or go, or the node goes                    when told
+    PERSISTENT  all of both                                              when removed
+    RECURSIVE   the node or anything below it comes, changes or goes     when removed
+
+A watcher is told once of one event, whatever it watches. Source: ZooKeeper programmer's guide, "ZooKeeper Watches".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Protocol
+
+from kavka.core.znodes import Event, EventType, parent_of
+
+
+class WatchKind(Enum):
+    """What a watch listens to, and for how long."""
+
+    NODE = 1
+    CHILD = 2
+    PERSISTENT = 3
+    RECURSIVE = 4
+
+
+class Watcher(Protocol):
+    """Who is told. Two watches of the same watcher on one path and of one kind are one."""
+
+    def notice(self, event: Event) -> None:
+        """Take an event; it must not raise, and must not call the keeper."""
+        ...
+
+
+class WatchTable:
+    """All watches on one tree."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._paths: dict[WatchKind, dict[str, dict[Watcher, None]]] = {
+            kind: {} for kind in WatchKind
+        }
+
+    def add(self, path: str, kind: WatchKind, watcher: Watcher) -> None:
+        """Tell `watcher` of what `kind` listens to."""
+        self._paths[kind].setdefault(path, {})[watcher] = None
+
+    def remove(self, path: str, kind: WatchKind, watcher: Watcher) -> bool:
+        """Take a watch away, and tell whether there was one."""
+        watchers = self._paths[kind].get(path, {})
+        if watcher not in watchers:
+            return False
+        del watchers[watcher]
+        if not watchers:
+            del self._paths[kind][path]
+        return True
+
+    def has(self, path: str, kind: WatchKind, watcher: Watcher) -> bool:
+        """Tell whether there is such a watch."""
+        return watcher in self._paths[kind].get(path, {})
+
+    def drop(self, watchers: Iterable[Watcher]) -> None:
+        """Take all watches of some watchers away."""
+        gone = set(watchers)
+        for kind, paths in self._paths.items():
+            for path in [path for path, told in paths.items() if not gone.isdisjoint(told)]:
+                for watcher in gone.intersection(paths[path]):
+                    self.remove(path, kind, watcher)
+
+    def triggered(self, event: Event) -> list[Watcher]:
+        """Return who is to be told of an event, each once; what was for once is taken away."""
+        told: dict[Watcher, None] = {}
+        if event.type is EventType.CHILDREN_CHANGED:
+            told.update(self._paths[WatchKind.CHILD].pop(event.path, {}))
+        else:
+            told.update(self._paths[WatchKind.NODE].pop(event.path, {}))
+            if event.type is EventType.DELETED:
+                told.update(self._paths[WatchKind.CHILD].pop(event.path, {}))
+            if recursive := self._paths[WatchKind.RECURSIVE]:
+                for path in _upwards(event.path):
+                    told.update(recursive.get(path, {}))
+        told.update(self._paths[WatchKind.PERSISTENT].get(event.path, {}))
+        return list(told)
+
+    def listing(self) -> Iterator[tuple[WatchKind, str, Watcher]]:
+        """Yield every watch."""
+        for kind, paths in self._paths.items():
+            for path, watchers in paths.items():
+                for watcher in watchers:
+                    yield kind, path, watcher
+
+    def __len__(self) -> int:
+        """Return how many watches there are."""
+        return sum(len(told) for paths in self._paths.values() for told in paths.values())
+
+
+def _upwards(path: str) -> Iterator[str]:
+    while path != "/":
+        yield path
+        path = parent_of(path)
+    yield path

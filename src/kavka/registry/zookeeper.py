@@ -1,0 +1,520 @@
+"""The registry of a cluster in production: Apache ZooKeeper, over our own asyncio client (docs/decisions/005).
+
+    connected --connection breaks--> waiting --a member answers--> connected    the same session; missed events come
+                                        +----session time-out----> lost --reconnect()--> connected, a new session
+
+A write whose connection breaks may have happened. It is tried again on the next connection, and a refusal of the
+second try counts as success when the tree looks as the first one would have left it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from kavka.core import znodes
+from kavka.core.znodes import (
+    ANY_VERSION,
+    Create,
+    Delete,
+    Event,
+    EventType,
+    Operation,
+    SetData,
+    Stat,
+    ZnodeError,
+)
+from kavka.doors import Chance, Network
+from kavka.registry.interface import RegistryRefused, Watch
+from kavka.registry.zookeeper_calls import encode_multi, read_multi, read_stat
+from kavka.registry.zookeeper_connection import ServerRefused, ZooKeeperConnection
+from kavka.wire.zookeeper.jute import Reader, decode
+from kavka.wire.zookeeper.messages import (
+    EPHEMERAL_FLAG,
+    OPEN_ACL,
+    SEQUENCE_FLAG,
+    ChildrenResponse,
+    ConnectRequest,
+    CreateRequest,
+    GetDataResponse,
+    OpCode,
+    PathResponse,
+    PathVersionRequest,
+    PathWatchRequest,
+    SetDataRequest,
+    SetWatchesRequest,
+    StatResponse,
+    WatcherEvent,
+)
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+DEFAULT_PORT = 2181
+_LARGEST_PACKET = 0xFFFFF
+"""`jute.maxbuffer` as it comes: ZooKeeper drops the connection on which more arrives."""
+_OVERHEAD = 64
+"""More than the bytes of an operation beside its path and data."""
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+_LEAST_ATTEMPT_S = 1.0
+_CLOSE_S = 3.0
+_WATCHES_IN_A_PACKET = 500
+_NO_PASSWORD = bytes(16)
+
+
+class ZooKeeperUnreachable(ConnectionError):
+    """No member of the ensemble answered in time; the message names the addresses."""
+
+
+def parse_connect(connect: str) -> tuple[list[tuple[str, int]], str]:
+    """Return the members and the chroot (empty for none) of `host:port,host:port/chroot`. Raise ValueError."""
+    members, slash, below = connect.strip().partition("/")
+    chroot = slash + below.strip("/") if below.strip("/") else ""
+    if chroot and not znodes.is_valid_path(chroot):
+        raise ValueError(f"zookeeper.connect has an invalid chroot: {connect!r}")
+    addresses = []
+    for member in members.split(","):
+        host, colon, port = member.strip().rpartition(":")
+        if not colon:
+            host, port = member.strip(), str(DEFAULT_PORT)
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(
+                f"zookeeper.connect must be host:port,host:port/chroot, but it is {connect!r}"
+            )
+        addresses.append((host.strip("[]"), int(port)))
+    return addresses, chroot
+
+
+class ZooKeeperRegistry:
+    """Implements `Registry` over one ZooKeeper session at a time."""
+
+    def __init__(
+        self, network: Network, chance: Chance, connect: str, session_timeout_ms: int
+    ) -> None:
+        """Use `open` instead. Raise ValueError when `connect` cannot be read."""
+        self._network = network
+        self._chance = chance
+        self._members, self._chroot = parse_connect(connect)
+        self._shown = connect
+        self._timeout_ms = session_timeout_ms
+        self._connection: ZooKeeperConnection | None = None
+        self._connected = asyncio.Event()
+        self._connecting: asyncio.Task[None] | None = None
+        self._is_over = True
+        self._password = _NO_PASSWORD
+        self._last_zxid = 0
+        self._node_watches: dict[str, list[Watch]] = {}
+        self._child_watches: dict[str, list[Watch]] = {}
+        self._absent: set[str] = set()
+        """Watched paths that had no node when they were last asked for."""
+        self.connects = self.disconnects = self.expirations = 0
+        """How often a member was found, a connection lost, a session over, since the start."""
+        self.session_id = 0
+        self.session_lost: Callable[[], None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        network: Network,
+        chance: Chance,
+        connect: str,
+        *,
+        session_timeout_ms: int,
+        connection_timeout_ms: int,
+    ) -> ZooKeeperRegistry:
+        """Begin a session at `host:port,host:port/chroot`, making the chroot where it is missing.
+
+        Raise ZooKeeperUnreachable, and ValueError when the addresses cannot be read.
+        """
+        registry = cls(network, chance, connect, session_timeout_ms)
+        try:
+            async with asyncio.timeout(connection_timeout_ms / 1000):
+                await registry.reconnect()
+        except TimeoutError as error:
+            await registry._forget_connection()
+            raise ZooKeeperUnreachable(
+                f"no ZooKeeper answers at {connect} within {connection_timeout_ms} ms "
+                "(zookeeper.connect, zookeeper.connection.timeout.ms)"
+            ) from error
+        await registry._make_chroot()
+        return registry
+
+    async def _make_chroot(self) -> None:
+        chroot, self._chroot = self._chroot, ""
+        above = ""
+        for name in filter(None, chroot.split("/")):
+            above = f"{above}/{name}"
+            try:
+                await self.create(above)
+            except RegistryRefused as refused:
+                if refused.error is not ZnodeError.NODE_EXISTS:
+                    raise
+        self._chroot = chroot
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a member answers."""
+        return self._connection is not None
+
+    # -- the session
+
+    async def reconnect(self) -> None:
+        """Begin a new session when the one before is over. Waits until a member answers: the caller bounds the time."""
+        await self._forget_connection()
+        self.session_id, self._password, self._last_zxid = 0, _NO_PASSWORD, 0
+        self._node_watches.clear()
+        self._child_watches.clear()
+        self._absent.clear()
+        self._is_over = False
+        self._connect_again()
+        await self._connected.wait()
+        if self._is_over:
+            raise self._lost()
+
+    async def close(self) -> None:
+        """End the session: its ephemeral nodes go. Without a connection the ensemble ends it after its time-out."""
+        self._is_over = True
+        connection = self._connection
+        if connection is not None:
+            try:
+                async with asyncio.timeout(_CLOSE_S):
+                    await connection.ask(OpCode.CLOSE_SESSION)
+            except (OSError, ServerRefused) as error:
+                log.info("registry session not closed cleanly reason=%s", error)
+        await self._forget_connection()
+
+    async def _forget_connection(self) -> None:
+        self._connected.clear()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+        task, self._connecting = self._connecting, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _connect_again(self) -> None:
+        self._connecting = asyncio.get_running_loop().create_task(self._find_member())
+
+    async def _find_member(self) -> None:
+        """Try the members in turn until one answers."""
+        pause_s = _FIRST_PAUSE_S
+        members = sorted(self._members, key=lambda _member: self._chance.random())
+        while True:
+            for host, port in members:
+                try:
+                    await self._greet(host, port)
+                except OSError as error:
+                    log.info("registry member not reached at=%s:%d reason=%s", host, port, error)
+                else:
+                    return
+            await asyncio.sleep(pause_s * (0.5 + self._chance.random()))
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _greet(self, host: str, port: int) -> None:
+        request = ConnectRequest(
+            0, self._last_zxid, self._timeout_ms, self.session_id, self._password
+        )
+        attempt_s = max(_LEAST_ATTEMPT_S, self._timeout_ms / 1000 / len(self._members))
+        async with asyncio.timeout(attempt_s):
+            connection, response = await ZooKeeperConnection.open(
+                self._network, host, port, request, self._told, self._connection_lost
+            )
+        if response.timeout_ms <= 0:
+            connection.abort()
+            self._session_is_over()
+            return
+        if not self.session_id:
+            log.info(
+                "registry session begun session=0x%x at=%s:%d timeout_ms=%d",
+                response.session_id,
+                host,
+                port,
+                response.timeout_ms,
+            )
+        self.session_id = response.session_id
+        self._password = response.password or _NO_PASSWORD
+        self._connection = connection
+        self.connects += 1
+        self._watch_again(connection)
+        self._connected.set()
+
+    def _watch_again(self, connection: ZooKeeperConnection) -> None:
+        """Tell the member what is watched, so that it tells what happened since the last answer."""
+        nodes = list(self._node_watches)
+        data = [path for path in nodes if path not in self._absent]
+        exist = [path for path in nodes if path in self._absent]
+        lists = [[self._outer(path) for path in paths] for paths in (data, exist)]
+        lists.append([self._outer(path) for path in self._child_watches])
+        step = _WATCHES_IN_A_PACKET
+        while any(lists):
+            now = [paths[:step] for paths in lists]
+            lists = [paths[step:] for paths in lists]
+            request = SetWatchesRequest(self._last_zxid, *now)
+            connection.watch_again(request).add_done_callback(_ignore)
+
+    def _connection_lost(self, connection: ZooKeeperConnection) -> None:
+        if connection is not self._connection:
+            return
+        self._last_zxid = max(self._last_zxid, connection.last_zxid)
+        self._connection = None
+        self._connected.clear()
+        if not self._is_over:
+            self.disconnects += 1
+            log.warning("registry connection lost session=0x%x", self.session_id)
+            self._connect_again()
+
+    def _session_is_over(self) -> None:
+        log.warning("registry session over session=0x%x", self.session_id)
+        self._is_over = True
+        self.expirations += 1
+        self._connected.set()  # wakes who waits, to be refused
+        if self.session_lost is not None:
+            self.session_lost()
+
+    # -- watches
+
+    def _told(self, event: WatcherEvent) -> None:
+        try:
+            kind = EventType(event.type)
+        except ValueError:
+            return  # the state of the connection, which its owner knows
+        path = self._inner(event.path)
+        watches: list[Watch] = []
+        if kind is EventType.CHILDREN_CHANGED:
+            watches += self._child_watches.pop(path, ())
+        else:
+            watches += self._node_watches.pop(path, ())
+            if kind is EventType.DELETED:
+                watches += self._child_watches.pop(path, ())
+        for watch in dict.fromkeys(watches):
+            watch(Event(kind, path))
+
+    # -- reading
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        """Return data and facts."""
+        data, stat = await self.get_as_stored(path, watch)
+        return data or b"", stat
+
+    async def get_as_stored(
+        self, path: str, watch: Watch | None = None
+    ) -> tuple[bytes | None, Stat]:
+        """Return data and facts as `get` does, but None for a node without data."""
+        _add(self._node_watches, path, watch)
+        try:
+            reader = await self._read(OpCode.GET_DATA, path, watch)
+        except BaseException:
+            _take(self._node_watches, path, watch)
+            raise
+        self._absent.discard(path)
+        response = decode(GetDataResponse, reader)
+        return response.data, read_stat(response.stat)
+
+    async def stat(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """Return facts, or None."""
+        _add(self._node_watches, path, watch)
+        try:
+            reader = await self._read(OpCode.EXISTS, path, watch)
+        except RegistryRefused as refused:
+            if refused.error is ZnodeError.NO_NODE:
+                self._absent.add(path)
+                return None
+            _take(self._node_watches, path, watch)
+            raise
+        except BaseException:
+            _take(self._node_watches, path, watch)
+            raise
+        self._absent.discard(path)
+        return read_stat(decode(StatResponse, reader).stat)
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """Return the names of the children, sorted."""
+        _add(self._child_watches, path, watch)
+        try:
+            reader = await self._read(OpCode.GET_CHILDREN, path, watch)
+        except BaseException:
+            _take(self._child_watches, path, watch)
+            raise
+        return sorted(decode(ChildrenResponse, reader).children)
+
+    async def _read(self, operation: OpCode, path: str, watch: Watch | None) -> Reader:
+        """Ask with the watch registered already: its event may come in the same bytes as the answer."""
+        request = PathWatchRequest(self._outer(path), watch is not None)
+        reader: Reader = await self._retried(lambda live: live.ask(operation, request), path)
+        return reader
+
+    # -- writing
+
+    async def create(
+        self,
+        path: str,
+        data: bytes | None = None,
+        *,
+        ephemeral: bool = False,
+        sequence: bool = False,
+    ) -> str:
+        """Make a node and return its path.
+
+        A sequence node whose connection broke is made anew: there may be two then, as with every ZooKeeper client.
+        """
+        made = Create(path, data, ephemeral, sequence)
+        _check_size([made])
+        flags = EPHEMERAL_FLAG * ephemeral | SEQUENCE_FLAG * sequence
+        request = CreateRequest(self._outer(path), data, OPEN_ACL, flags)
+        reader = await self._written(lambda live: live.ask(OpCode.CREATE, request), [made])
+        return path if reader is None else self._inner(decode(PathResponse, reader).path)
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Replace a node's data."""
+        operation = SetData(path, data, version)
+        _check_size([operation])
+        request = SetDataRequest(self._outer(path), data, version)
+        reader = await self._written(lambda live: live.ask(OpCode.SET_DATA, request), [operation])
+        if reader is None:
+            return (await self.get(path))[1]
+        return read_stat(decode(StatResponse, reader).stat)
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Remove a node without children."""
+        request = PathVersionRequest(self._outer(path), version)
+        ask = functools.partial(_ask, OpCode.DELETE, request)
+        await self._written(ask, [Delete(path, version)])
+
+    async def multi(self, operations: Sequence[Operation]) -> list[str]:
+        """Do all operations or none. BAD_ARGUMENTS refuses what is larger than a packet of ZooKeeper (1 MiB)."""
+        _check_size(operations)
+        body = encode_multi(operations, self._outer)
+
+        async def commit(live: ZooKeeperConnection) -> list[str]:
+            return read_multi(await live.ask_encoded(OpCode.MULTI, body), operations, self._inner)
+
+        made = await self._written(commit, operations)
+        return [operation.path for operation in operations] if made is None else made
+
+    # -- calling
+
+    async def _written(
+        self, ask: Callable[[ZooKeeperConnection], Awaitable[T]], operations: Sequence[Operation]
+    ) -> T | None:
+        """Write; None when a try whose connection broke had done it already."""
+
+        async def is_done() -> bool:
+            for operation in operations:
+                if not await self._looks_written(operation):
+                    return False
+            return True
+
+        answer: T | None = await self._retried(ask, operations[0].path, is_done)
+        return answer
+
+    async def _retried(
+        self,
+        ask: Callable[[ZooKeeperConnection], Awaitable[T]],
+        path: str,
+        is_done: Callable[[], Awaitable[bool]] | None = None,
+    ) -> Any:
+        """Ask until a member answers. Raise RegistryRefused, or ConnectionError when the session is over."""
+        has_broken = False
+        while True:
+            live = await self._ready()
+            try:
+                return await ask(live)
+            except ConnectionError:
+                has_broken = True
+            except ServerRefused as error:
+                if error.code == ZnodeError.SESSION_EXPIRED:
+                    raise self._lost() from error
+                if has_broken and is_done is not None and await is_done():
+                    return None
+                raise _refused(error, path) from error
+            except RegistryRefused:  # an operation of a multi
+                if has_broken and is_done is not None and await is_done():
+                    return None
+                raise
+
+    async def _looks_written(self, operation: Operation) -> bool:
+        """Tell whether the tree is as an operation leaves it; a check, which leaves no trace, is taken to have held."""
+        if isinstance(operation, znodes.Check):
+            return True
+        try:
+            data, stat = await self.get(operation.path)
+        except RegistryRefused as refused:
+            if refused.error is ZnodeError.NO_NODE:
+                return isinstance(operation, Delete)
+            raise
+        if isinstance(operation, Delete) or data != (operation.data or b""):
+            return False
+        if isinstance(operation, SetData):
+            return operation.version in (ANY_VERSION, stat.version - 1)
+        owner = self.session_id if operation.ephemeral else 0
+        return not operation.sequence and stat.ephemeral_owner == owner
+
+    async def _ready(self) -> ZooKeeperConnection:
+        """Wait for a connection, as long as a session lasts without one."""
+        if self._connection is None and not self._is_over:
+            try:
+                async with asyncio.timeout(self._timeout_ms / 1000):
+                    await self._connected.wait()
+            except TimeoutError as error:
+                raise ZooKeeperUnreachable(
+                    f"no ZooKeeper answered at {self._shown} for {self._timeout_ms} ms"
+                ) from error
+        if self._is_over or self._connection is None:
+            raise self._lost()
+        return self._connection
+
+    def _lost(self) -> ConnectionError:
+        return ConnectionError(f"the session 0x{self.session_id:x} with ZooKeeper is over")
+
+    def _outer(self, path: str) -> str:
+        if not self._chroot:
+            return path
+        return self._chroot if path == "/" else self._chroot + path
+
+    def _inner(self, path: str) -> str:
+        return path.removeprefix(self._chroot) or "/"
+
+
+def _ask(operation: OpCode, request: Any, live: ZooKeeperConnection) -> Awaitable[Reader]:
+    return live.ask(operation, request)
+
+
+def _refused(error: ServerRefused, path: str) -> Exception:
+    try:
+        return RegistryRefused(ZnodeError(error.code), path)
+    except ValueError:
+        return ConnectionError(f"{error} for {path}")
+
+
+def _check_size(operations: Sequence[Operation]) -> None:
+    size = sum(
+        len(op.path) + len(getattr(op, "data", None) or b"") + _OVERHEAD for op in operations
+    )
+    if size > _LARGEST_PACKET:
+        raise RegistryRefused(ZnodeError.BAD_ARGUMENTS, operations[0].path)
+
+
+def _add(watches: dict[str, list[Watch]], path: str, watch: Watch | None) -> None:
+    if watch is not None:
+        watches.setdefault(path, []).append(watch)
+
+
+def _take(watches: dict[str, list[Watch]], path: str, watch: Watch | None) -> None:
+    """Take back a watch whose call failed; another call may have the same one."""
+    found = watches.get(path)
+    if watch is None or found is None or watch not in found:
+        return
+    found.remove(watch)
+    if not found:
+        del watches[path]
+
+
+def _ignore(done: asyncio.Future[Reader]) -> None:
+    """Look at the outcome: a connection that broke again is replaced, and says it all anew."""
+    if not done.cancelled():
+        done.exception()

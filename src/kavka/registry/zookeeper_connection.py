@@ -1,0 +1,221 @@
+"""One connection to a member of a ZooKeeper ensemble: handshake, requests in order, pings, the watch events.
+
+    connecting -> greeting (ConnectRequest, ConnectResponse) -> open -> lost
+
+The loop itself pings: a broker whose loop is stuck falls silent, and loses its session as it should. A connection
+never comes back; the session (`zookeeper`) makes another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kavka.core.znodes import ZnodeError
+from kavka.doors import Network
+from kavka.net.frames import FrameReader, InvalidFrameSize
+from kavka.wire.zookeeper.jute import CorruptPacket, Reader, decode, encode
+from kavka.wire.zookeeper.messages import (
+    NOTIFICATION_XID,
+    PING_XID,
+    SET_WATCHES_XID,
+    ConnectRequest,
+    ConnectResponse,
+    OpCode,
+    ReplyHeader,
+    RequestHeader,
+    SetWatchesRequest,
+    WatcherEvent,
+)
+
+_MAX_FRAME_BYTES = 64 * 1024 * 1024
+"""What a member may answer: the children of a very large node are beyond `jute.maxbuffer`."""
+_LARGEST_XID = 2**31 - 1
+
+
+class ServerRefused(Exception):
+    """A request was answered with an error; the code is a ZnodeError or another number of ZooKeeper's."""
+
+    def __init__(self, code: int) -> None:
+        """Keep the number."""
+        names = {int(error): error.name for error in ZnodeError}
+        super().__init__(f"ZooKeeper answered {names.get(code, code)}")
+        self.code = code
+
+
+class _Asked(NamedTuple):
+    """A request that waits for its answer."""
+
+    xid: int
+    answered: asyncio.Future[Reader]
+
+
+class ZooKeeperConnection(asyncio.BufferedProtocol):
+    """A connection of one session. All methods belong to the loop's thread."""
+
+    def __init__(
+        self,
+        on_event: Callable[[WatcherEvent], None],
+        on_lost: Callable[[ZooKeeperConnection], None],
+    ) -> None:
+        """Use `open` instead."""
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader(self._on_frame, _MAX_FRAME_BYTES)
+        self._on_event = on_event
+        self._on_lost = on_lost
+        self._transport: Any = None
+        self._greeting: asyncio.Future[ConnectResponse] | None = self._loop.create_future()
+        self._asked: deque[_Asked] = deque()
+        self._xid = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._silence_s = 0.0
+        self._sent_s = self._heard_s = self._loop.time()
+        self.last_zxid = 0
+        """The newest transaction that this connection has seen an answer of."""
+        self.is_lost = False
+
+    @classmethod
+    async def open(
+        cls,
+        network: Network,
+        host: str,
+        port: int,
+        request: ConnectRequest,
+        on_event: Callable[[WatcherEvent], None],
+        on_lost: Callable[[ZooKeeperConnection], None],
+    ) -> tuple[ZooKeeperConnection, ConnectResponse]:
+        """Connect and greet; the caller bounds the time. Raise OSError.
+
+        A response with a time-out of 0 or less says that the session is over.
+        """
+        connection: Any = await network.connect(host, port, lambda: cls(on_event, on_lost))
+        try:
+            greeting = connection._greeting
+            connection._send(encode(request) + b"\0")  # a read-only member is not good enough
+            response = await greeting
+        except BaseException:
+            connection.abort()
+            raise
+        if response.timeout_ms > 0:
+            connection._keep_alive(response.timeout_ms / 1000)
+        return connection, response
+
+    def ask(self, operation: OpCode, record: NamedTuple | None = None) -> asyncio.Future[Reader]:
+        """Send a request; the future is the answer's body. It fails with ServerRefused or ConnectionError."""
+        return self.ask_encoded(operation, b"" if record is None else encode(record))
+
+    def ask_encoded(self, operation: OpCode, body: bytes | bytearray) -> asyncio.Future[Reader]:
+        """Send a request whose body is encoded already: a multi has many records."""
+        self._xid = self._xid % _LARGEST_XID + 1
+        return self._ask(self._xid, operation, body)
+
+    def watch_again(self, request: SetWatchesRequest) -> asyncio.Future[Reader]:
+        """Say what the session watches, on a new connection; events that were missed are told now."""
+        return self._ask(SET_WATCHES_XID, OpCode.SET_WATCHES, encode(request))
+
+    def abort(self) -> None:
+        """Close at once; what waits fails with ConnectionError."""
+        self._transport.abort()
+
+    # The wire: called by the transport.
+
+    def connection_made(self, transport: Any) -> None:
+        """Keep the transport."""
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return memory for the next bytes."""
+        return self._reader.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take bytes; a stream that cannot be followed is closed."""
+        self._heard_s = self._loop.time()
+        try:
+            self._reader.buffer_updated(nbytes)
+        except (InvalidFrameSize, CorruptPacket) as error:
+            self._lose(ConnectionError(f"ZooKeeper sent what cannot be read: {error}"))
+            self._transport.abort()
+
+    def eof_received(self) -> bool:
+        """Close as well."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail everything that waits."""
+        self._lose(ConnectionError(f"the connection to ZooKeeper was lost: {exc or 'closed'}"))
+
+    def pause_writing(self) -> None:
+        """Nothing to do: callers wait for their answers, and their number is bounded by the broker's work."""
+
+    def resume_writing(self) -> None:
+        """Nothing to do."""
+
+    # -- inside
+
+    def _ask(self, xid: int, operation: OpCode, body: bytes | bytearray) -> asyncio.Future[Reader]:
+        answered: asyncio.Future[Reader] = self._loop.create_future()
+        if self.is_lost:
+            answered.set_exception(ConnectionError("the connection to ZooKeeper is lost"))
+            return answered
+        packet = encode(RequestHeader(xid, operation))
+        packet += body
+        self._asked.append(_Asked(xid, answered))
+        self._send(packet)
+        return answered
+
+    def _send(self, packet: bytearray) -> None:
+        self._sent_s = self._loop.time()
+        self._transport.write(len(packet).to_bytes(4) + packet)
+
+    def _on_frame(self, frame: memoryview) -> None:
+        reader = Reader(frame)
+        if self._greeting is not None:
+            greeting, self._greeting = self._greeting, None
+            if not greeting.done():
+                greeting.set_result(decode(ConnectResponse, reader))
+            return
+        header = decode(ReplyHeader, reader)
+        if header.xid == NOTIFICATION_XID:
+            self._on_event(decode(WatcherEvent, reader))
+            return
+        if header.xid == PING_XID:
+            return
+        if not self._asked or self._asked[0].xid != header.xid:
+            raise CorruptPacket(f"an answer to the request {header.xid}, which does not wait")
+        if header.zxid > 0:
+            self.last_zxid = header.zxid
+        answered = self._asked.popleft().answered
+        if answered.done():
+            return
+        if header.error:
+            answered.set_exception(ServerRefused(header.error))
+        else:
+            answered.set_result(reader)
+
+    def _keep_alive(self, timeout_s: float) -> None:
+        """Ping when a third of the time-out passed in silence; give the member up after two thirds."""
+        self._silence_s = timeout_s * 2 / 3
+        now = self._loop.time()
+        if now - self._heard_s > self._silence_s:
+            self._lose(TimeoutError(f"ZooKeeper was silent for {self._silence_s:.1f} s"))
+            self._transport.abort()
+            return
+        if now - self._sent_s >= timeout_s / 3:
+            self._send(encode(RequestHeader(PING_XID, OpCode.PING)))
+        self._timer = self._loop.call_later(timeout_s / 6, self._keep_alive, timeout_s)
+
+    def _lose(self, reason: OSError) -> None:
+        if self.is_lost:
+            return
+        self.is_lost = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._greeting is not None and not self._greeting.done():
+            self._greeting.set_exception(reason)
+        asked, self._asked = self._asked, deque()
+        for each in asked:
+            if not each.answered.done():
+                each.answered.set_exception(ConnectionError(str(reason)))
+        self._on_lost(self)

@@ -1,0 +1,93 @@
+"""Settings of a served registry, in the names and with the defaults of ZooKeeper's `zoo.cfg`."""
+
+from __future__ import annotations
+
+from kavka.settings.declaration import Catalogue, Setting, ValueType
+
+_T = ValueType
+
+REGISTRY_SETTINGS = Catalogue(
+    [
+        Setting("dataDir", _T.STRING, "/tmp/zookeeper", "Where the tree and its journal are kept."),
+        Setting(
+            "clientPort",
+            _T.INT,
+            2181,
+            "The port for clients; 0 takes a free one.",
+            minimum=0,
+            maximum=65535,
+        ),
+        Setting(
+            "clientPortAddress", _T.STRING, "", "The address to listen on; empty means every one."
+        ),
+        Setting(
+            "tickTime",
+            _T.INT,
+            2000,
+            "Milliseconds of a tick, from which the bounds of session time-outs follow.",
+            minimum=1,
+        ),
+        Setting(
+            "minSessionTimeout",
+            _T.INT,
+            -1,
+            "The shortest session time-out in milliseconds; -1 means two ticks.",
+            minimum=-1,
+        ),
+        Setting(
+            "maxSessionTimeout",
+            _T.INT,
+            -1,
+            "The longest session time-out in milliseconds; -1 means twenty ticks.",
+            minimum=-1,
+        ),
+        Setting(
+            "maxClientCnxns",
+            _T.INT,
+            60,
+            "How many connections one address may have; 0 means any number.",
+            minimum=0,
+        ),
+        Setting(
+            "4lw.commands.whitelist",
+            _T.LIST,
+            ["srvr"],
+            "The four-letter words that are answered; * means all.",
+        ),
+        Setting(
+            "jute.maxbuffer",
+            _T.INT,
+            0xFFFFF,
+            "The largest request in bytes; a larger one closes its connection.",
+            minimum=1024,
+        ),
+    ]
+)
+"""What has an effect."""
+
+WITHOUT_EFFECT = frozenset(
+    [
+        "admin.enableServer",
+        "admin.serverAddress",
+        "admin.serverPort",
+        "audit.enable",
+        "autopurge.purgeInterval",
+        "autopurge.snapRetainCount",
+        "clientPortListenBacklog",
+        "dataLogDir",
+        "forceSync",
+        "globalOutstandingLimit",
+        "initLimit",
+        "metricsProvider.className",
+        "metricsProvider.httpPort",
+        "preAllocSize",
+        "quorumListenOnAllIPs",
+        "reconfigEnabled",
+        "skipACL",
+        "snapCount",
+        "standaloneEnabled",
+        "syncEnabled",
+        "syncLimit",
+    ]
+)
+"""Names of ZooKeeper's that mean nothing for one process without an ensemble."""

@@ -1,0 +1,156 @@
+"""TCP whose links can be cut: what is sent over a cut link waits, as the packets of a broken network are sent again.
+
+Each process of a local cluster has a network of its own over one `Links`. A connection is known by both its ends, so
+a cut holds back what is received from the other side, on either side; new connections wait for the link to heal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from kavka.doors import Listener, Wire
+from kavka.net.network import TcpNetwork
+
+_RETRY_S = 0.005
+_CHUNK_BYTES = 64 * 1024
+
+
+class Links:
+    """Which processes cannot hear each other. Used by several threads: each change is one step."""
+
+    def __init__(self) -> None:
+        """Begin with every link whole."""
+        self.listeners: dict[int, int] = {}
+        """Who listens on a port."""
+        self.sources: dict[int, int] = {}
+        """Who connects from a port."""
+        self._cut: frozenset[tuple[int, int]] = frozenset()
+
+    def cut(self, sender: int, receiver: int) -> None:
+        """Let nothing through from one to the other."""
+        self._cut |= {(sender, receiver)}
+
+    def heal(self) -> None:
+        """Let everything through."""
+        self._cut = frozenset()
+
+    def is_cut(self, sender: int | None, receiver: int) -> bool:
+        """Tell whether what `sender` sends is held back."""
+        return (sender, receiver) in self._cut
+
+
+class _Tap(asyncio.BufferedProtocol):
+    """A wire in front of another, which holds back what comes over a cut link."""
+
+    def __init__(self, network: CutNetwork, inner: Wire, sender: int | None) -> None:
+        self.inner = inner
+        self.transport: Any = None
+        self._network = network
+        self._sender = sender
+        self._held = bytearray()
+        self._chunk = bytearray(_CHUNK_BYTES)
+        self._is_ours = False
+        self._is_over: list[Exception | None] = []
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self._network.taps[self] = None
+        self.inner.connection_made(transport)
+
+    def _is_held(self) -> bool:
+        if self._sender is None:
+            peer = self.transport.get_extra_info("peername")
+            self._sender = self._network.links.sources.get(peer[1]) if peer else None
+        return bool(self._held) or self._network.links.is_cut(self._sender, self._network.number)
+
+    def get_buffer(self, sizehint: int) -> memoryview | bytearray:
+        self._is_ours = self._is_held()
+        return self._chunk if self._is_ours else self.inner.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._is_ours:
+            self._held += memoryview(self._chunk)[:nbytes]
+        else:
+            self.inner.buffer_updated(nbytes)
+
+    def healed(self) -> None:
+        """Hand on what was held back, and then perhaps that it was all."""
+        held, self._held = self._held, bytearray()
+        at = 0
+        while at < len(held):
+            buffer = memoryview(self.inner.get_buffer(-1))
+            length = min(len(buffer), len(held) - at)
+            buffer[:length] = held[at : at + length]
+            self.inner.buffer_updated(length)
+            at += length
+        for error in self._is_over:
+            self.inner.connection_lost(error)
+        self._is_over.clear()
+
+    def eof_received(self) -> bool | None:
+        return False if self._is_held() else self.inner.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._network.taps.pop(self, None)
+        if self._is_held() and not self._network.is_dead:
+            self._is_over.append(exc)
+            self._network.lost[self] = None
+        else:
+            self.inner.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self.inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.inner.resume_writing()
+
+
+class CutNetwork:
+    """The network door of process `number`; implements `doors.Network`."""
+
+    def __init__(self, links: Links, number: int) -> None:
+        """Connect and listen as `number`."""
+        self.links = links
+        self.number = number
+        self.is_dead = False
+        self.taps: dict[_Tap, None] = {}
+        self.lost: dict[_Tap, None] = {}
+        self._tcp = TcpNetwork()
+        self._listeners: list[Listener] = []
+
+    async def listen(self, host: str, port: int, make: Callable[[], Wire]) -> Listener:
+        """See `doors.Network`."""
+        listener = await self._tcp.listen(host, port, lambda: _Tap(self, make(), None))
+        self._listeners.append(listener)
+        self.links.listeners[listener.port] = self.number
+        return listener
+
+    async def connect(self, host: str, port: int, make: Callable[[], Wire]) -> Wire:
+        """See `doors.Network`; over a cut link this lasts until it heals."""
+        other = self.links.listeners.get(port)
+        while other is not None and (  # noqa: ASYNC110 - another thread heals
+            self.links.is_cut(other, self.number) or self.links.is_cut(self.number, other)
+        ):
+            await asyncio.sleep(_RETRY_S)
+        tap = await self._tcp.connect(host, port, lambda: _Tap(self, make(), other))
+        assert isinstance(tap, _Tap)
+        name = tap.transport.get_extra_info("sockname")
+        if name:
+            self.links.sources[name[1]] = self.number
+        return tap.inner
+
+    def healed(self) -> None:
+        """Hand on what waits; called on this process's loop."""
+        for tap in [*self.taps, *self.lost]:
+            tap.healed()
+        self.lost.clear()
+
+    def abort(self) -> None:
+        """Close everything at once, as the system does when a process dies."""
+        self.is_dead = True
+        for listener in self._listeners:
+            listener.close()
+        for tap in list(self.taps):
+            tap.transport.abort()

@@ -1,0 +1,96 @@
+"""`python -m kavka.testing.history`: record and judge a workload against any Kafka, or judge a history in a file."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import sys
+from typing import IO
+
+from kavka.testing.history.check import Verdict, check
+from kavka.testing.history.lines import read_lines
+from kavka.testing.history.operations import MalformedHistory
+from kavka.testing.history.promises import Promises
+from kavka.testing.history.workload.client import ClientFailed
+from kavka.testing.history.workload.load import CLIENTS, run
+from kavka.testing.history.workload.settings import Settings
+
+_BROKEN = 1
+_NO_VERDICT = 2
+
+
+def main(argv: list[str]) -> int:
+    """Return 0 when nothing forbidden was found, 1 when something was, 2 without a verdict."""
+    options = _parser().parse_args(argv)
+    for library in ("kavka", "kafka"):  # broken connections are expected
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+    try:
+        verdict = _judge(options.check) if options.check else _run(options)
+    except (MalformedHistory, ClientFailed, ModuleNotFoundError, OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return _NO_VERDICT
+    print(verdict.report())
+    return 0 if verdict.passed else _BROKEN
+
+
+def _judge(path: str) -> Verdict:
+    with open(path, encoding="utf-8") as lines:
+        promises, events = read_lines(lines)
+    return check(events, Promises.from_fields(promises))
+
+
+def _run(options: argparse.Namespace) -> Verdict:
+    chosen = Settings(
+        bootstrap=options.bootstrap,
+        client=options.client,
+        topic=options.topic or f"history-{os.getpid()}",
+        partitions=options.partitions,
+        replication_factor=options.replication_factor,
+        min_insync_replicas=options.min_insync_replicas,
+        seconds=options.seconds,
+        producers=options.producers,
+        transactional=options.transactional,
+        readers=options.readers,
+        members=options.members,
+        rate=options.rate,
+        seed=options.seed,
+    )
+    with contextlib.ExitStack() as stack:
+        sink: IO[str] | None = None
+        if options.output is not None:
+            sink = stack.enter_context(open(options.output, "w", encoding="utf-8"))
+        return run(chosen, sink=sink)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m kavka.testing.history",
+        description="Write to a Kafka cluster, read from it, record both, and look for what must not happen. "
+        "Whatever is done to the brokers meanwhile must be over before --seconds are.",
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--bootstrap", metavar="HOST:PORT,...", help="the cluster")
+    what.add_argument("--check", metavar="FILE", help="judge a recorded history instead")
+    d = Settings("")
+    parser.add_argument("--client", choices=sorted(CLIENTS), default=d.client)
+    parser.add_argument("--seconds", type=float, default=d.seconds, help="how long to write")
+    parser.add_argument("--topic", help="the topic to create (default: a new name)")
+    parser.add_argument("--partitions", type=int, default=d.partitions)
+    parser.add_argument("--replication-factor", type=int, default=d.replication_factor)
+    parser.add_argument("--min-insync-replicas", type=int, help="of the topic")
+    parser.add_argument("--producers", type=int, default=d.producers, help="idempotent ones")
+    parser.add_argument(
+        "--transactional", type=int, default=d.transactional, help="producers of transactions"
+    )
+    parser.add_argument("--readers", type=int, default=d.readers, help="consumers that assign")
+    parser.add_argument("--members", type=int, default=d.members, help="consumers of a group")
+    parser.add_argument("--rate", type=float, default=d.rate, help="records/s of each producer")
+    parser.add_argument("--seed", type=int, default=d.seed, help="of the workload's choices")
+    parser.add_argument("--output", metavar="FILE", help="write the history there")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,256 @@
+"""What follows from a history before any judgement: who wrote what with which fate, and who read it where."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kavka.ids import TopicPartition
+from kavka.testing.history.operations import (
+    Abort,
+    Begin,
+    Commit,
+    MalformedHistory,
+    Operation,
+    Poll,
+    Record,
+    Scan,
+    Send,
+    Type,
+)
+
+
+class Fate(StrEnum):
+    """What became of a write or of a transaction."""
+
+    COMMITTED = "committed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """The operations of a process from a begin to a commit or an abort."""
+
+    began: Operation
+    operations: list[Operation] = field(default_factory=list)
+    commit: Operation | None = None
+    """The first commit that was asked for; without one nothing of the transaction may ever be seen."""
+    end: Operation | None = None
+    fate: Fate = Fate.FAILED
+
+    def __str__(self) -> str:
+        """Name it in an explanation."""
+        return f"{self.began.process}'s transaction {self.began.number} ({self.fate})"
+
+
+Unit = Operation | Transaction
+"""What happens as one: a transaction, or an operation outside of transactions."""
+
+
+@dataclass(slots=True, eq=False)
+class Write:
+    """A send, the transaction that it belongs to, and what became of it."""
+
+    operation: Operation
+    send: Send
+    transaction: Transaction | None
+    fate: Fate
+
+    @property
+    def unit(self) -> Unit:
+        """The transaction if there is one, else the send."""
+        return self.transaction or self.operation
+
+    def __str__(self) -> str:
+        """Name it in an explanation."""
+        place = "" if self.send.offset is None else f" offset {self.send.offset}"
+        inside = "" if self.transaction is None else f" of {self.transaction}"
+        return f"{self.send.value!r} to {self.send.partition}{place} by {self.operation}{inside}"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A record and the poll or scan that returned it."""
+
+    operation: Operation
+    record: Record
+
+    def __str__(self) -> str:
+        """Name it in an explanation."""
+        record = self.record
+        return f"{record.value!r} at {record.partition} offset {record.offset} by {self.operation}"
+
+
+@dataclass(slots=True)
+class Order:
+    """The records of a partition that surely exist and may be seen, by offset; gaps are no finding."""
+
+    offsets: list[int]
+    values: dict[int, str]
+
+    def between(self, first: int, end: int) -> list[int]:
+        """Return the known offsets from `first` up to and without `end`."""
+        return self.offsets[bisect_left(self.offsets, first) : bisect_left(self.offsets, end)]
+
+    def after(self, offset: int) -> int | None:
+        """Return the next known offset."""
+        index = bisect_right(self.offsets, offset)
+        return self.offsets[index] if index < len(self.offsets) else None
+
+
+class Facts:
+    """The facts of a history. Raise MalformedHistory when a value is sent twice or transactions are nested."""
+
+    def __init__(self, operations: list[Operation], *, read_committed: bool = True) -> None:
+        """`read_committed`: whether polls see committed transactions only, so that seeing one proves it."""
+        self.operations = operations
+        self.transactions: list[Transaction] = []
+        self.writes: dict[str, Write] = {}
+        """By value."""
+        self.reads: dict[TopicPartition, dict[int, dict[str, Read]]] = {}
+        """The first read of each value at each offset of each partition."""
+        self.places: dict[str, dict[tuple[TopicPartition, int], Read]] = {}
+        """Where each value was read first."""
+        self.scans: dict[TopicPartition, Operation] = {}
+        """The last whole scan of each partition."""
+        self.unit_of: dict[int, Transaction] = {}
+        """The transaction of an operation by the operation's number."""
+        self._collect_transactions()
+        for operation in operations:
+            self._collect(operation)
+        if read_committed:
+            self._prove_by_reads()
+        self._settle_fates()
+        self._acknowledged: dict[TopicPartition, list[Write]] = {}
+        for write in self.writes.values():
+            if write.fate is Fate.COMMITTED:
+                self._acknowledged.setdefault(write.send.partition, []).append(write)
+        self.orders = {at: self._order(at) for at in self._partitions()}
+
+    def start_of(self, at: TopicPartition) -> int:
+        """Return the first offset that was not deleted by retention, as the last scan saw it."""
+        scan = self.scans.get(at)
+        return scan.action.start if scan is not None and isinstance(scan.action, Scan) else 0
+
+    def unit(self, operation: Operation) -> Unit:
+        """Return what happens as one with an operation."""
+        return self.unit_of.get(operation.number, operation)
+
+    def all_reads(self) -> Iterable[Read]:
+        """Yield the first read of each value at each place, partition by partition in the order of offsets."""
+        for offsets in self.reads.values():
+            for offset in sorted(offsets):
+                yield from offsets[offset].values()
+
+    def _collect_transactions(self) -> None:
+        """Follow each process in the order of invocations: that is how its operations are meant."""
+        current: dict[str, Transaction] = {}
+        for operation in self.operations:
+            process = operation.process
+            transaction = current.get(process)
+            match operation.action:
+                case Begin() if operation.outcome is Type.FAIL:
+                    continue
+                case Begin() if transaction is not None and transaction.end is None:
+                    raise MalformedHistory(f"{operation} is inside of {transaction}")
+                case Begin():
+                    current[process] = Transaction(operation)
+                    self.transactions.append(current[process])
+                case Commit() | Abort() if transaction is None:
+                    raise MalformedHistory(f"{operation} ends no transaction")
+                case Commit() | Abort():
+                    assert transaction is not None
+                    self._end(transaction, operation)
+                    if operation.outcome is not Type.INFO:
+                        del current[process]
+                case Send() | Poll() if transaction is not None and transaction.commit is None:
+                    transaction.operations.append(operation)
+                    self.unit_of[operation.number] = transaction
+                case Send() | Poll() if transaction is not None:
+                    raise MalformedHistory(f"{operation} follows the commit of {transaction}")
+                case _:
+                    pass
+
+    def _end(self, transaction: Transaction, operation: Operation) -> None:
+        """A commit decides; an abort after a commit of unknown outcome leaves it unknown."""
+        transaction.end = operation
+        if not isinstance(operation.action, Commit):
+            return
+        transaction.commit = transaction.commit or operation
+        outcomes = {Type.OK: Fate.COMMITTED, Type.FAIL: Fate.FAILED}
+        transaction.fate = outcomes.get(operation.outcome, Fate.UNKNOWN)
+
+    def _collect(self, operation: Operation) -> None:
+        match operation.action:
+            case Send() as send:
+                if send.value in self.writes:
+                    other = self.writes[send.value].operation
+                    raise MalformedHistory(f"{send.value!r} is sent twice: {other}, {operation}")
+                transaction = self.unit_of.get(operation.number)
+                self.writes[send.value] = Write(operation, send, transaction, Fate.UNKNOWN)
+            case Poll(records):
+                self._collect_reads(operation, records)
+            case Scan(partition, _, _, records):
+                self._collect_reads(operation, records)
+                if operation.outcome is Type.OK:
+                    self.scans[partition] = operation
+            case _:
+                pass
+
+    def _collect_reads(self, operation: Operation, records: tuple[Record, ...]) -> None:
+        """Take the first read of each record, by completion."""
+        for record in records:
+            read = Read(operation, record)
+            at_offset = self.reads.setdefault(record.partition, {}).setdefault(record.offset, {})
+            known = at_offset.get(record.value)
+            if known is None or ended(operation) < ended(known.operation):
+                at_offset[record.value] = read
+                place = record.partition, record.offset
+                self.places.setdefault(record.value, {})[place] = read
+
+    def _prove_by_reads(self) -> None:
+        """A transaction of unknown outcome is committed when any of its records was read."""
+        for write in self.writes.values():
+            transaction = write.transaction
+            if (
+                transaction is not None
+                and transaction.fate is Fate.UNKNOWN
+                and write.send.value in self.places
+            ):
+                transaction.fate = Fate.COMMITTED
+
+    def _settle_fates(self) -> None:
+        for write in self.writes.values():
+            outcome, transaction = write.operation.outcome, write.transaction
+            if outcome is Type.FAIL or (transaction and transaction.fate is Fate.FAILED):
+                write.fate = Fate.FAILED
+            elif outcome is Type.OK and (not transaction or transaction.fate is Fate.COMMITTED):
+                write.fate = Fate.COMMITTED
+
+    def _partitions(self) -> list[TopicPartition]:
+        written = {write.send.partition for write in self.writes.values()}
+        return sorted(written | self.reads.keys() | self.scans.keys())
+
+    def _order(self, at: TopicPartition) -> Order:
+        values: dict[int, str] = {}
+        for offset, read in self.reads.get(at, {}).items():
+            for value in read:
+                write = self.writes.get(value)
+                if write is not None and write.fate is not Fate.FAILED:
+                    values.setdefault(offset, value)
+        for write in self.acknowledged(at):
+            if write.send.offset is not None:
+                values.setdefault(write.send.offset, write.send.value)
+        return Order(sorted(values), values)
+
+    def acknowledged(self, at: TopicPartition) -> list[Write]:
+        """Return the writes to a partition that were acknowledged, in the order of their invocations."""
+        return self._acknowledged.get(at, [])
+
+
+def ended(operation: Operation) -> int:
+    """Return the place in the history where an operation surely was over; of an open one, where it began."""
+    return operation.invoked if operation.completed is None else operation.completed

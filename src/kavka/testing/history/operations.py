@@ -1,0 +1,180 @@
+"""What a history is made of: operations of processes, each an invocation and a completion.
+
+A *process* is one producer or one consumer, or one of each that belong together. Its operations are invoked one
+after another; sends may overlap (a producer pipelines them), everything else is completed before the next begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kavka.ids import TopicPartition
+
+
+class Type(StrEnum):
+    """What an event says of its operation."""
+
+    INVOKE = "invoke"
+    """It begins."""
+    OK = "ok"
+    """It happened."""
+    FAIL = "fail"
+    """It surely did not happen, and never will."""
+    INFO = "info"
+    """Nobody knows: it may have happened, or may happen later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record that was read. Its value names it: nobody ever sends the same value twice on purpose."""
+
+    partition: TopicPartition
+    offset: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Write one value. `offset` is known when it was acknowledged; None where the broker could not tell it."""
+
+    partition: TopicPartition
+    value: str
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """Read on. `records` are in the order in which the consumer handed them out."""
+
+    records: tuple[Record, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Read exactly these partitions from now on; those that were read before go on where they were."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """Share topics with a group from now on; what was read before starts anew."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """The group took partitions away and gave others; reading both starts anew at committed offsets."""
+
+    revoked: tuple[TopicPartition, ...] = ()
+    assigned: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Read on at an offset; None is somewhere (the beginning, the end, a time)."""
+
+    partition: TopicPartition
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Begin a transaction: the sends and polls of this process belong to it until it is committed or aborted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit the transaction. FAIL means that it was aborted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Abort the transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Read all of a partition, from its first offset `start` up to and without its end `end`.
+
+    Scans that begin after the last send show what is left in the end.
+    """
+
+    partition: TopicPartition
+    start: int = 0
+    end: int = 0
+    records: tuple[Record, ...] = ()
+
+
+Action = Send | Poll | Assign | Subscribe | Rebalance | Seek | Begin | Commit | Abort | Scan
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a history. `number` ties a completion to its invocation; an operation may have only a completion."""
+
+    number: int
+    process: str
+    type: Type
+    time_ns: int
+    action: Action
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An invocation and its completion. Without a completion the outcome is INFO.
+
+    `invoked` and `completed` count the events of the history: they order operations of all processes where times
+    are equal.
+    """
+
+    number: int
+    process: str
+    outcome: Type
+    action: Action
+    """The completion's, else the invocation's."""
+    invoked: int
+    invoked_ns: int
+    completed: int | None
+    completed_ns: int | None
+    error: str | None = None
+
+    def __str__(self) -> str:
+        """Name it in an explanation: who, which, when."""
+        when = f"{self.invoked_ns / 1e9:.3f}"
+        if self.completed_ns is not None and self.completed_ns != self.invoked_ns:
+            when += f" to {self.completed_ns / 1e9:.3f}"
+        kind = type(self.action).__name__.lower()
+        return f"{self.process}'s {kind} (operation {self.number}, {when} s, {self.outcome})"
+
+
+class MalformedHistory(ValueError):
+    """What was recorded cannot be a history; the text says which operation contradicts which rule."""
+
+
+def pair(events: list[Event]) -> list[Operation]:
+    """Return the operations of events, in the order of their invocations. Raise MalformedHistory."""
+    opened: dict[int, tuple[int, Event]] = {}
+    found: dict[int, Operation] = {}
+    for index, event in enumerate(events):
+        number = event.number
+        if number in found or (event.type is Type.INVOKE and number in opened):
+            raise MalformedHistory(f"event {index}: operation {number} has this event twice")
+        if event.type is Type.INVOKE:
+            opened[number] = index, event
+            continue
+        invoked, begun = opened.pop(number, (index, event))
+        if begun.process != event.process or type(begun.action) is not type(event.action):
+            raise MalformedHistory(f"event {index}: operation {number} was invoked as another one")
+        found[number] = Operation(
+            number, event.process, event.type, event.action, invoked, begun.time_ns,
+            index, event.time_ns, event.error,
+        )  # fmt: skip
+    for number, (index, event) in opened.items():
+        found[number] = Operation(
+            number, event.process, Type.INFO, event.action, index, event.time_ns, None, None
+        )
+    return sorted(found.values(), key=lambda operation: operation.invoked)

@@ -1,0 +1,84 @@
+"""What a workload needs of a Kafka client. Adapters hide the client's own exceptions and types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kavka.ids import TopicPartition
+from kavka.testing.history.operations import Record, Type
+
+Done = Callable[[Type, int | None, str | None], None]
+"""Told once how a send ended: the outcome, the offset if it is known, what went wrong."""
+Rebalanced = Callable[[Sequence[TopicPartition], Sequence[TopicPartition]], None]
+"""Told, inside of polls, which partitions were taken and which given."""
+
+
+class ClientFailed(Exception):
+    """A call of a client did not succeed; whether it took effect is unknown unless the call says otherwise."""
+
+
+class MustStop(ClientFailed):
+    """The client is of no use any more: close it and make another."""
+
+
+class WorkloadProducer(Protocol):
+    """An idempotent producer with acks=all, used by one thread."""
+
+    def send(self, at: TopicPartition, value: str, done: Done) -> None:
+        """Send without waiting. `done` is called later, in any thread."""
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass; callbacks may run."""
+
+    def begin(self) -> None:
+        """Begin a transaction. Raise ClientFailed."""
+
+    def commit(self) -> None:
+        """Commit. Raise ClientFailed when it is unknown whether it happened and an abort must follow, MustStop."""
+
+    def abort(self) -> None:
+        """Abort. Raise ClientFailed, MustStop."""
+
+    def close(self) -> None:
+        """Wait until all is sent or given up."""
+
+
+class WorkloadConsumer(Protocol):
+    """A consumer that reads committed records from the beginning, used by one thread."""
+
+    def assign(self, partitions: Sequence[TopicPartition], new: Sequence[TopicPartition]) -> None:
+        """Read these; `new` ones from their beginning, the others where they were."""
+
+    def subscribe(self, topic: str, rebalanced: Rebalanced) -> None:
+        """Join the group."""
+
+    def seek(self, at: TopicPartition, offset: int) -> None:
+        """Read on at an offset."""
+
+    def poll(self, seconds: float) -> list[Record]:
+        """Read on. Raise ClientFailed when nothing was handed out."""
+
+    def commit(self) -> None:
+        """Commit what was read for the group. Raise ClientFailed."""
+
+    def scan(self, at: TopicPartition, seconds: float) -> tuple[int, int, list[Record]]:
+        """Return start and end of a partition and all that is visible. Raise ClientFailed."""
+
+    def close(self) -> None:
+        """Leave the group."""
+
+
+class WorkloadClient(Protocol):
+    """A client library."""
+
+    def create_topic(
+        self, topic: str, partitions: int, replication_factor: int, configs: dict[str, str]
+    ) -> None:
+        """Create a topic. Raise ClientFailed."""
+
+    def producer(self, transactional_id: str | None) -> WorkloadProducer:
+        """Connect a producer. Raise ClientFailed."""
+
+    def consumer(self, group: str | None) -> WorkloadConsumer:
+        """Connect a consumer. Raise ClientFailed."""

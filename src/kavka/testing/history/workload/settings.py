@@ -1,0 +1,32 @@
+"""What a workload does, in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One run. Producers are idempotent with acks=all, consumers read committed records from the beginning."""
+
+    bootstrap: str
+    client: str = "kavka"
+    """A name of `load.CLIENTS`."""
+    topic: str = "history"
+    """It is created and must not exist."""
+    partitions: int = 4
+    replication_factor: int = 1
+    min_insync_replicas: int | None = None
+    seconds: float = 30
+    producers: int = 2
+    transactional: int = 0
+    """Producers that write in transactions; they commit most and abort some."""
+    readers: int = 2
+    """Consumers that assign and seek."""
+    members: int = 2
+    """Consumers that subscribe, in one group; they come and go."""
+    rate: float = 200
+    """Records a second of each producer."""
+    patience_seconds: float = 120
+    """How long a record may be on its way, and how long the final scan may take."""
+    seed: int = 0

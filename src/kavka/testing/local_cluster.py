@@ -1,0 +1,391 @@
+"""A cluster inside one process, for tests: brokers and their registry over loopback sockets, each on its own thread.
+
+A broker's thread is its process: `pause` stops it where it stands (SIGSTOP), `kill` ends it with no last word
+(SIGKILL), `cut` breaks the network between two. Nothing of the product knows that it is tested.
+
+    with LocalCluster(path) as cluster:
+        producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        cluster.kill(cluster.leader("t", 0))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from weakref import WeakSet
+
+from kavka.broker.broker import Broker
+from kavka.broker.host import RealHost
+from kavka.broker.replica import Replica
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.net.clock import SystemChance, SystemClock
+from kavka.registry.keeper import Keeper
+from kavka.registry.served import ServedConfig, ServedRegistry
+from kavka.storage.disk import OsDisk, OsFile, OsLock
+from kavka.testing.cut_network import CutNetwork, Links
+
+T = TypeVar("T")
+
+REGISTRY = 0
+_TIMEOUT_S = 60
+_DEFAULTS = {
+    "zookeeper.session.timeout.ms": "3000",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
+    "replica.lag.time.max.ms": "3000",
+    "controlled.shutdown.retry.backoff.ms": "500",
+}
+
+
+class _Process:
+    """A loop on a thread, which can stand still and die."""
+
+    def __init__(self, links: Links, number: int) -> None:
+        self.network = CutNetwork(links, number)
+        self.loop = asyncio.new_event_loop()
+        self._may_run = threading.Event()
+        self._may_run.set()
+        self._thread = threading.Thread(target=self._main, name=f"process-{number}", daemon=True)
+        self._thread.start()
+
+    def _main(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(_TIMEOUT_S)
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """Call a function there and wait for its result."""
+
+        async def answer() -> T:
+            return question()
+
+        return self.call(answer())
+
+    def pause(self) -> None:
+        """Stand still from the next turn of the loop on."""
+        standing = threading.Event()
+
+        def stand() -> None:
+            standing.set()
+            self._may_run.wait()
+            if self.network.is_dead:
+                self._die()
+
+        self._may_run.clear()
+        self.loop.call_soon_threadsafe(stand)
+        standing.wait(_TIMEOUT_S)
+
+    def resume(self) -> None:
+        self._may_run.set()
+
+    def kill(self) -> None:
+        """End with this turn of the loop: sockets close, tasks never go on."""
+        self.network.is_dead = True
+        # What was under way ends without anybody to hear of it.
+        self.loop.set_exception_handler(lambda _loop, _context: None)
+        self._may_run.set()
+        self.loop.call_soon_threadsafe(self._die)
+        self._thread.join(_TIMEOUT_S)
+        for task in asyncio.all_tasks(self.loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            coroutine = task.get_coro()
+            assert coroutine is not None
+            # Unwound here and now, not by the garbage collector when the loop is closed. It is dead: what it meets on
+            # the way is no fault of anybody's.
+            with contextlib.suppress(Exception):
+                coroutine.close()
+        self.loop.close()
+
+    def _die(self) -> None:
+        self.network.abort()
+        self.loop.call_soon(self.loop.stop)  # in the turn in which the sockets are closed
+
+    def end(self) -> None:
+        """End when there is nothing left to do."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(_TIMEOUT_S)
+        self.loop.close()
+
+
+class _File(OsFile):
+    """A file that its disk can find."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Disk(OsDisk):
+    """Remembers what is open and locked, which the system closes when a process dies."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self._locks: list[OsLock] = []
+        self._files: WeakSet[_File] = WeakSet()
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        file = _File(os.open(path, flags, 0o644))
+        self._files.add(file)
+        return file
+
+    def lock(self, path: str) -> OsLock:
+        lock = super().lock(path)
+        self._locks.append(lock)
+        return lock
+
+    def die(self) -> None:
+        """Let another process take what this one held."""
+        for file in list(self._files):
+            file.close()
+        for lock in self._locks:
+            lock.release()
+
+
+class _Host(RealHost):
+    """The doors of one broker."""
+
+    def __init__(self, network: CutNetwork) -> None:
+        super().__init__()
+        self.network = network  # type: ignore[assignment]
+        self.disk = _Disk()
+
+
+class _Member:
+    """A broker and its process."""
+
+    def __init__(self, links: Links, number: int, settings: Mapping[str, str]) -> None:
+        self.process = _Process(links, number)
+        self.host = _Host(self.process.network)
+        self.settings = settings
+        self.is_paused = False
+
+    def start(self) -> int:
+        """Start, and return the port."""
+
+        async def start() -> tuple[Broker, int]:
+            broker = Broker(self.settings, self.host)
+            (endpoint,) = await broker.start()
+            return broker, endpoint.port
+
+        try:
+            self.broker, port = self.process.call(start())
+        except BaseException:
+            self.process.kill()
+            raise
+        return port
+
+    def stop(self) -> None:
+        try:
+            self.process.call(self.broker.stop())
+        finally:
+            self.process.end()
+
+    def kill(self) -> None:
+        self.process.kill()
+        disk = self.host.disk
+        assert isinstance(disk, _Disk)
+        disk.die()
+
+
+class LocalCluster:
+    """Brokers 1, 2, ... and a registry. All methods are called from the test's thread and return when it is done."""
+
+    def __init__(
+        self, path: Path, *, brokers: int = 3, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Start under `path`, with `settings` of `server.properties` for every broker."""
+        self.path = path
+        self._links = Links()
+        self._settings = dict(settings or {})
+        self._members: dict[int, _Member] = {}
+        self._ports: dict[int, int] = {}
+        self._registry = _Process(self._links, REGISTRY)
+        try:
+            self.zookeeper_connect = f"127.0.0.1:{self._registry.call(self._serve_registry())}"
+            with ThreadPoolExecutor(brokers) as starting:
+                list(starting.map(self.start, range(1, brokers + 1)))
+            self._until_all_are_known()
+        except BaseException:
+            self.close()
+            raise
+
+    async def _serve_registry(self) -> int:
+        keeper = Keeper(SystemClock(), SystemChance())
+        config = ServedConfig.parse(
+            {
+                "dataDir": str(self.path),
+                "clientPort": "0",
+                "clientPortAddress": "127.0.0.1",
+                "tickTime": "100",
+                "maxSessionTimeout": "60000",
+                "maxClientCnxns": "0",
+            }
+        )
+        served = ServedRegistry(keeper, config, self._registry.network)
+        await served.start()
+        return served.port
+
+    def _until_all_are_known(self) -> None:
+        """Wait until every broker has heard of all, so that the first topic is placed on all of them."""
+        self.until(
+            lambda: all(
+                member.process.ask(lambda m=member: len(m.broker.metadata.brokers))  # type: ignore[misc]
+                == len(self._members)
+                for member in self._members.values()
+            )
+        )
+
+    # -- what a test does
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients begin: the ports of all brokers, dead ones included."""
+        return ",".join(f"127.0.0.1:{port}" for _, port in sorted(self._ports.items()))
+
+    @property
+    def running(self) -> list[int]:
+        """The brokers that are alive, paused ones included."""
+        return sorted(self._members)
+
+    def start(self, number: int) -> None:
+        """Start a broker, or start it again, on its directory and its port."""
+        settings = {
+            **_DEFAULTS,
+            "broker.id": str(number),
+            "broker.rack": f"rack-{number}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._ports.get(number, 0)}",
+            "log.dirs": str(self.path / f"broker-{number}"),
+            "zookeeper.connect": self.zookeeper_connect,
+            **self._settings,
+        }
+        member = _Member(self._links, number, settings)
+        self._ports[number] = member.start()
+        self._members[number] = member
+
+    def stop(self, number: int) -> None:
+        """Stop a broker as an administrator does."""
+        self._members.pop(number).stop()
+
+    def kill(self, number: int) -> None:
+        """End a broker as SIGKILL does."""
+        self._members.pop(number).kill()
+
+    def pause(self, number: int) -> None:
+        """Let a broker stand still, as SIGSTOP does."""
+        self._members[number].process.pause()
+        self._members[number].is_paused = True
+
+    def resume(self, number: int) -> None:
+        """Let a paused broker go on."""
+        self._members[number].is_paused = False
+        self._members[number].process.resume()
+
+    def cut(self, one: int, other: int, *, one_way: bool = False) -> None:
+        """Break the network between two brokers, or a broker and `REGISTRY`; `one_way`: only from `one` to `other`."""
+        self._links.cut(one, other)
+        if not one_way:
+            self._links.cut(other, one)
+
+    def heal(self) -> None:
+        """Mend every link; what was sent meanwhile arrives."""
+        self._links.heal()
+        for process in self._processes():
+            process.loop.call_soon_threadsafe(process.network.healed)
+
+    def _processes(self) -> list[_Process]:
+        return [self._registry, *(member.process for member in self._members.values())]
+
+    def close(self) -> None:
+        """End everything."""
+        for number in self.running:
+            self.kill(number)
+        self._registry.kill()
+
+    # -- what a test looks at
+
+    def leader(self, topic: str, partition: int = 0, *, seen_by: int | None = None) -> int:
+        """Return who leads a partition as broker `seen_by`, or the first to be asked, has heard; -1 for nobody."""
+        where = TopicPartition(topic, partition)
+        for number, member in sorted(self._members.items()):
+            if seen_by in (None, number) and not member.is_paused:
+                news = member.process.ask(lambda m=member: m.broker.metadata.partition(where))  # type: ignore[misc]
+                return -1 if news is None else int(news.leader)
+        return -1
+
+    def controller(self) -> int:
+        """Return who is controller as the first broker that can be asked has heard, -1 for nobody."""
+        for member in self._members.values():
+            if not member.is_paused:
+                return int(member.process.ask(lambda m=member: m.broker.metadata.controller_id))  # type: ignore[misc]
+        return -1
+
+    def coordinator(self, group: str) -> int:
+        """Return who coordinates a group, -1 for nobody."""
+        for member in self._members.values():
+            if not member.is_paused:
+                found = member.process.call(member.broker.groups.leader_of(group))
+                return -1 if isinstance(found, ErrorCode) else int(found)
+        return -1
+
+    def in_sync(self, topic: str, partition: int = 0) -> list[int]:
+        """Return the in-sync set that the leader counts with; nobody without leader."""
+        replica = self._replica(self.leader(topic, partition), topic, partition)
+        return [] if replica is None else sorted(map(int, replica.partition.in_sync_replicas))
+
+    def ends(self, topic: str, partition: int = 0) -> dict[int, tuple[int, int]]:
+        """Return (log end offset, high watermark) of each live replica."""
+        found = {}
+        for number in self.running:
+            replica = self._replica(number, topic, partition)
+            if replica is not None:
+                found[number] = (replica.log.log_end_offset, replica.partition.high_watermark)
+        return found
+
+    def _replica(self, number: int, topic: str, partition: int) -> Replica | None:
+        member = self._members.get(number)
+        if member is None:
+            return None
+        where = TopicPartition(topic, partition)
+        found = member.process.ask(lambda: member.broker.replicas.find(where))
+        return found if isinstance(found, Replica) else None
+
+    def log_bytes(self, number: int, topic: str, partition: int = 0) -> bytes:
+        """Return the content of a replica's segments."""
+        directory = self.path / f"broker-{number}" / f"{topic}-{partition}"
+        return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+
+    def until(self, condition: Callable[[], object], timeout_s: float = 20) -> None:
+        """Wait until something holds. Raise TimeoutError."""
+        end = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > end:
+                raise TimeoutError("what was waited for did not come")
+            time.sleep(0.005)
+
+    def until_replicated(self, topic: str, partition: int = 0, replicas: int = 3) -> None:
+        """Wait until so many replicas have everything, and know that it is committed."""
+
+        def is_replicated() -> bool:
+            ends = list(self.ends(topic, partition).values())
+            return len(ends) >= replicas and len(set(ends)) == 1 and ends[0][0] == ends[0][1]
+
+        self.until(is_replicated)
+
+    def __enter__(self) -> Self:
+        """Be closed at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()

@@ -1,0 +1,178 @@
+"""Administrators of a cluster, with our own admin client.
+
+They make, grow, configure and delete topics, delete records, move partitions and stop moves, and elect leaders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from kavka.client.admin.admin import Admin
+from kavka.client.admin.configs import AlterOp, ConfigOp, ConfigResource, ResourceType
+from kavka.client.admin.elections import ElectionType
+from kavka.client.admin.topics import NewPartitions, NewTopic
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import TopicPartition
+from kavka.testing.simulation.brokers.scenario import ClusterScenario
+from kavka.testing.simulation.checker import Checker
+from kavka.testing.simulation.events import Deleted
+from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.load.client import ClientNode
+from kavka.testing.simulation.scenario import Scenario
+from kavka.testing.simulation.world import World
+
+_TIMEOUT_MS = 8000
+_ANYWHERE = 1 << 62
+
+
+def _admin(node: ClientNode, host: SimHost) -> Admin:
+    return Admin(
+        {
+            "bootstrap.servers": node.scenario.servers,
+            "client.id": node.who,
+            "request.timeout.ms": "3000",
+        },
+        network=host.network,
+        clock=host.clock,
+        chance=host.chance,
+    )
+
+
+async def _started(admin: Admin) -> Admin:
+    """Connect, trying again until a broker answers."""
+    while True:
+        try:
+            await admin.start()
+            return admin
+        except OSError:
+            await asyncio.sleep(0.3)
+
+
+class ClusterSetUpNode(ClientNode):
+    """Makes the topics of the run."""
+
+    async def work(self, host: SimHost) -> None:
+        """Make every topic, however often it takes."""
+        assert isinstance(self.scenario, ClusterScenario)
+        admin = await _started(_admin(self, host))
+        for topic, partitions in self.scenario.topics.items():
+            new = NewTopic(topic, partitions, self.scenario.replication, self.scenario.topic)
+            while True:
+                try:
+                    outcome = (await admin.create_topics([new], timeout_ms=_TIMEOUT_MS))[topic]
+                except OSError:
+                    await asyncio.sleep(0.3)
+                    continue
+                if not isinstance(outcome, KafkaError):
+                    break
+                if outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                    break
+                await asyncio.sleep(0.3)
+        await admin.close()
+
+
+class ClusterAdminNode(ClientNode):
+    """Does a dozen things; what fails is told and left."""
+
+    def __init__(self, world: World, name: str, scenario: Scenario, checker: Checker) -> None:
+        """Have done nothing."""
+        super().__init__(world, name, scenario, checker)
+        self.cut: set[TopicPartition] = set()
+        """Where records were asked to be deleted: a group may have skipped what a failover brings back."""
+
+    async def work(self, host: SimHost) -> None:
+        """Do them, one after the other."""
+        admin = await _started(_admin(self, host))
+        actions: list[Callable[[Admin], Awaitable[str]]] = [
+            self._create,
+            self._create,
+            self._delete,
+            self._grow,
+            self._move,
+            self._move,
+            self._cancel_moves,
+            self._elect,
+            self._reconfigure,
+            self._delete_records,
+        ]
+        for _ in range(12):
+            await asyncio.sleep(self.source.expovariate(1))
+            action = self.source.choice(actions)
+            try:
+                says = await action(admin)
+            except (KafkaError, OSError) as error:
+                says = f"fails: {error}"
+            self.world.story.tell(self.name, f"{action.__name__[1:].replace('_', ' ')} {says}")
+        await admin.close()
+
+    @property
+    def _cluster(self) -> ClusterScenario:
+        assert isinstance(self.scenario, ClusterScenario)
+        return self.scenario
+
+    def _fleeting(self) -> str:
+        """Choose a topic that nobody uses."""
+        return f"fleeting-{self.source.randrange(2)}"
+
+    def _some_brokers(self) -> list[int]:
+        """Choose where replicas shall be, as many as the topics have."""
+        return self.source.sample(list(self._cluster.numbers), self._cluster.replication)
+
+    async def _create(self, admin: Admin) -> str:
+        name = self._fleeting()
+        new = NewTopic(name, self.source.randint(1, 3), self._cluster.replication)
+        return _told(await admin.create_topics([new], timeout_ms=_TIMEOUT_MS))
+
+    async def _delete(self, admin: Admin) -> str:
+        return _told(await admin.delete_topics([self._fleeting()], timeout_ms=_TIMEOUT_MS))
+
+    async def _grow(self, admin: Admin) -> str:
+        wanted = {self._fleeting(): NewPartitions(self.source.randint(2, 5))}
+        return _told(await admin.create_partitions(wanted, timeout_ms=_TIMEOUT_MS))
+
+    async def _move(self, admin: Admin) -> str:
+        count = self.source.randint(1, len(self.scenario.partitions))
+        chosen = self.source.sample(list(self.scenario.partitions), count)
+        targets = {partition: self._some_brokers() for partition in chosen}
+        outcome = await admin.alter_partition_reassignments(targets, timeout_ms=_TIMEOUT_MS)
+        return ", ".join(
+            f"{partition} to {targets[partition]}: {_name(error)}"
+            for partition, error in outcome.items()
+        )
+
+    async def _cancel_moves(self, admin: Admin) -> str:
+        moves = await admin.list_partition_reassignments(timeout_ms=_TIMEOUT_MS)
+        if not moves:
+            return "of nothing"
+        stop = dict.fromkeys(moves)
+        return _told(await admin.alter_partition_reassignments(stop, timeout_ms=_TIMEOUT_MS))
+
+    async def _elect(self, admin: Admin) -> str:
+        return _told(await admin.elect_leaders(ElectionType.PREFERRED, timeout_ms=_TIMEOUT_MS))
+
+    async def _reconfigure(self, admin: Admin) -> str:
+        topic = self.source.choice(list(self.scenario.topics))
+        size = self.source.choice(["500", "3000", "50000"])
+        ops = {
+            ConfigResource(ResourceType.TOPIC, topic): [
+                ConfigOp("segment.bytes", size, AlterOp.SET)
+            ]
+        }
+        return _told(await admin.incremental_alter_configs(ops, timeout_ms=_TIMEOUT_MS))
+
+    async def _delete_records(self, admin: Admin) -> str:
+        partition = self.source.choice(self.scenario.partitions)
+        offset = self.source.choice([-1, self.source.randrange(40)])
+        self.cut.add(partition)
+        self.checker.observe(Deleted(partition, _ANYWHERE if offset == -1 else offset))
+        return _told(await admin.delete_records({partition: offset}, timeout_ms=_TIMEOUT_MS))
+
+
+def _told(outcomes: object) -> str:
+    assert isinstance(outcomes, dict)
+    return ", ".join(f"{what}: {_name(outcome)}" for what, outcome in outcomes.items())
+
+
+def _name(outcome: object) -> str:
+    return outcome.code.name if isinstance(outcome, KafkaError) else "done"

@@ -1,0 +1,229 @@
+"""Raw readers of a cluster: each partition is read from its leader, which the metadata of any broker names.
+
+Every request says which leader epoch it is meant for, so a broker that was deposed and does not know it yet can only
+speak for its own epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple
+
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.net.peer import Peer
+from kavka.testing.simulation.brokers.scenario import ClusterScenario, broker_name
+from kavka.testing.simulation.events import EndAsked, EndSeen
+from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.load.reading import (
+    FETCH_VERSION,
+    LATEST,
+    AuditorNode,
+    Fetched,
+    RawReader,
+    ReaderNode,
+    fetched_part,
+)
+from kavka.testing.simulation.scenario import PORT
+from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from kavka.wire.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
+from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+_TIMEOUT_MS = 3000
+_NOBODY = Fetched(ErrorCode.LEADER_NOT_AVAILABLE, -1, -1, [])
+
+
+class Leader(NamedTuple):
+    """Who leads a partition, as some broker said."""
+
+    number: int
+    epoch: int
+
+
+class LeaderReader(RawReader):
+    """Reads partitions from their leaders. Methods raise OSError when no broker answers."""
+
+    def __init__(self, host: SimHost, who: str, scenario: ClusterScenario) -> None:
+        """Connect to nobody yet."""
+        self._host = host
+        self._who = who
+        self._scenario = scenario
+        self._peers: dict[int, Peer] = {}
+        self._leaders: dict[TopicPartition, Leader] = {}
+        self._asked = 0
+
+    def close(self) -> None:
+        """Close all connections."""
+        for peer in self._peers.values():
+            peer.close()
+        self._peers.clear()
+
+    async def offset(self, partition: TopicPartition, timestamp: int) -> int | None:
+        """Return the earliest or the latest offset; None while no leader tells."""
+        found = await self.offset_in_epoch(partition, timestamp)
+        return None if found is None else found[0]
+
+    async def offset_in_epoch(
+        self, partition: TopicPartition, timestamp: int
+    ) -> tuple[int, int] | None:
+        """Return an offset and the leader epoch in which it was told; None while no leader tells."""
+        leader = await self._leader(partition)
+        if leader is None:
+            return None
+        asked = ListOffsetsRequestPartition(
+            partition_index=partition.partition,
+            timestamp=timestamp,
+            current_leader_epoch=leader.epoch,
+        )
+        topic = ListOffsetsRequestTopic(name=partition.topic, partitions=[asked])
+        answer = await self._send(leader, ListOffsetsRequest(replica_id=-1, topics=[topic]))
+        if answer is None:
+            return None
+        found = answer.topics[0].partitions[0]
+        if found.error_code != 0:
+            self._leaders.pop(partition, None)
+            return None
+        return found.offset, leader.epoch
+
+    async def fetch(
+        self,
+        positions: dict[TopicPartition, int],
+        *,
+        max_bytes: int = 1 << 20,
+        max_wait_ms: int = 300,
+    ) -> dict[TopicPartition, Fetched]:
+        """Fetch what follows the positions, from one leader after the other."""
+        by_leader: dict[int, dict[TopicPartition, Leader]] = {}
+        fetched = dict.fromkeys(positions, _NOBODY)
+        for partition in positions:
+            leader = await self._leader(partition)
+            if leader is not None:
+                by_leader.setdefault(leader.number, {})[partition] = leader
+        for leaders in by_leader.values():
+            asked = {partition: positions[partition] for partition in leaders}
+            wait_ms = max_wait_ms // len(by_leader)
+            fetched |= await self._fetch_from(leaders, asked, max_bytes, wait_ms)
+        return fetched
+
+    async def _fetch_from(
+        self,
+        leaders: dict[TopicPartition, Leader],
+        positions: dict[TopicPartition, int],
+        max_bytes: int,
+        max_wait_ms: int,
+    ) -> dict[TopicPartition, Fetched]:
+        topics = [
+            FetchRequestTopic(
+                topic=partition.topic,
+                partitions=[
+                    FetchRequestPartition(
+                        partition=partition.partition,
+                        fetch_offset=offset,
+                        partition_max_bytes=max_bytes,
+                        current_leader_epoch=leaders[partition].epoch,
+                    )
+                ],
+            )
+            for partition, offset in positions.items()
+        ]
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 24, topics=topics
+        )
+        answer = await self._send(next(iter(leaders.values())), request, FETCH_VERSION)
+        if answer is None:
+            return dict.fromkeys(positions, _NOBODY)
+        found: dict[TopicPartition, Fetched] = {}
+        for topic in answer.responses:
+            for part in topic.partitions:
+                partition = TopicPartition(topic.topic, part.partition_index)
+                fetched = fetched_part(part, positions[partition])
+                fetched.leader_epoch = leaders[partition].epoch
+                found[partition] = fetched
+                if fetched.error not in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
+                    self._leaders.pop(partition, None)
+        return found
+
+    # -- who leads
+
+    async def _leader(self, partition: TopicPartition) -> Leader | None:
+        if partition not in self._leaders:
+            await self._refresh()
+        return self._leaders.get(partition)
+
+    async def _refresh(self) -> None:
+        """Ask one broker after the other who leads. Raise ConnectionError when none of them answers."""
+        names = [MetadataRequestTopic(name=name) for name in self._scenario.topics]
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        for _ in self._scenario.numbers:
+            self._asked += 1
+            number = 1 + self._asked % self._scenario.brokers
+            answer = await self._send(Leader(number, -1), request)
+            if answer is not None:
+                self._learn(answer)
+                return
+        raise ConnectionError("no broker answers")
+
+    def _learn(self, answer: Any) -> None:
+        for topic in answer.topics:
+            for part in topic.partitions:
+                if part.leader_id >= 0:
+                    at = TopicPartition(str(topic.name), part.partition_index)
+                    self._leaders.setdefault(at, Leader(part.leader_id, part.leader_epoch))
+
+    async def _send(self, leader: Leader, request: Any, version: int | None = None) -> Any:
+        """Ask one broker; None when it does not answer."""
+        try:
+            peer = self._peers.get(leader.number)
+            if peer is None or peer.is_closed:
+                peer = await Peer.connect(
+                    self._host.network,
+                    broker_name(leader.number),
+                    PORT,
+                    client_id=self._who,
+                    timeout_ms=_TIMEOUT_MS,
+                )
+                self._peers[leader.number] = peer
+            return await peer.send(request, version, timeout_ms=_TIMEOUT_MS)
+        except OSError:
+            lost = self._peers.pop(leader.number, None)
+            if lost is not None:
+                lost.close()
+            for partition in [p for p, at in self._leaders.items() if at.number == leader.number]:
+                del self._leaders[partition]
+            return None
+
+
+def _reader(node: ReaderNode | AuditorNode, host: SimHost) -> LeaderReader:
+    assert isinstance(node.scenario, ClusterScenario)
+    return LeaderReader(host, node.who, node.scenario)
+
+
+class ClusterReaderNode(ReaderNode):
+    """Reads all partitions from the start on, and asks for their ends now and then."""
+
+    async def connect(self, host: SimHost) -> RawReader:
+        """Find the leaders."""
+        return _reader(self, host)
+
+    async def _step(self, reader: RawReader, positions: dict[TopicPartition, int]) -> None:
+        assert isinstance(reader, LeaderReader)
+        if self.source.random() < 0.2:
+            partition = self.source.choice(list(positions))
+            self.checker.observe(EndAsked(self.who, partition))
+            found = await reader.offset_in_epoch(partition, LATEST)
+            if found is not None:
+                self.checker.observe(EndSeen(self.who, partition, *found))
+        await super()._step(reader, positions)
+
+
+class ClusterAuditorNode(AuditorNode):
+    """Reads every partition from its start to its end, once, from its leader."""
+
+    async def connect(self, host: SimHost) -> RawReader:
+        """Find the leaders."""
+        await asyncio.sleep(0)
+        return _reader(self, host)

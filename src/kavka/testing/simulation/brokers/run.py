@@ -1,0 +1,153 @@
+"""A run of one seed with a whole cluster: everybody works, the nemesis rages, all heals, the audit decides.
+
+set up     registry and brokers started, topics made
+safety     clients work while faults happen; invariants see each event, and all replicas at almost every moment
+liveness   everything is healed; the cluster must become whole, and all work must end, within a bound
+audit      every partition is read from its leader, all replicas are compared
+stop       the brokers stop cleanly, one after the other, and leave nothing behind
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from kavka.testing.simulation.brokers.administering import ClusterAdminNode, ClusterSetUpNode
+from kavka.testing.simulation.brokers.health import Health
+from kavka.testing.simulation.brokers.nemesis import ClusterNemesis, until_healthy
+from kavka.testing.simulation.brokers.reading import ClusterAuditorNode, ClusterReaderNode
+from kavka.testing.simulation.brokers.registries import KeptRegistry, RegistrySide, ServedNode
+from kavka.testing.simulation.brokers.scenario import ClusterScenario, broker_name
+from kavka.testing.simulation.brokers.witness import Witness
+from kavka.testing.simulation.checker import Checker
+from kavka.testing.simulation.cluster import BrokerNode
+from kavka.testing.simulation.faults import Durability
+from kavka.testing.simulation.invariants import for_cluster
+from kavka.testing.simulation.load.client import ClientNode
+from kavka.testing.simulation.load.grouping import MemberNode
+from kavka.testing.simulation.load.producing import ProducerNode
+from kavka.testing.simulation.playing import Playing
+from kavka.testing.simulation.report import Report
+from kavka.testing.simulation.world import World
+
+_LIMIT_S = 3600.0
+_SET_UP_S = 120.0
+_STOP_S = 180.0
+_WHOLE_S = 120.0
+
+
+class ClusterRun(Playing):
+    """A run of `seed`; `run` plays it once."""
+
+    def __init__(
+        self, seed: int, scenario: ClusterScenario | None = None, brokers: int | None = None
+    ) -> None:
+        """Build the world of the seed. A test may pass a scenario of its own."""
+        world = World(seed)
+        self.scenario = scenario or ClusterScenario.of_cluster(seed, brokers)
+        super().__init__(world, Checker(for_cluster(self.scenario.model), world.story))
+        world.network.weather = self.scenario.weather
+        self.registry = self._registry()
+        self.brokers = [
+            BrokerNode(
+                world, broker_name(number), self.scenario.settings(number), self.registry.session
+            )
+            for number in self.scenario.numbers
+        ]
+        self._witness = Witness(world, self.brokers, self.registry, self.checker)
+        self._health = Health(self.brokers, self.registry, self._witness)
+        self._nemesis = ClusterNemesis(
+            world, self.scenario, self.brokers, self.checker, self.registry, self._health
+        )
+
+    def _registry(self) -> RegistrySide:
+        if self.scenario.serves_registry:
+            return ServedNode(self.world, self.checker)
+        timeout_ms = int(self.scenario.broker["zookeeper.session.timeout.ms"])
+        return KeptRegistry(self.world, self.checker, timeout_ms, self.scenario.registry_delay_ms)
+
+    def run(self) -> Report:
+        """Play the run. Return what was found."""
+        return self.play(self.scenario.describe(), self._play(), _LIMIT_S)
+
+    def what_waits(self) -> str:
+        """Say what is not well, and who waits where."""
+        wrong = self._health.what_is_wrong() or "the cluster is whole"
+        return f"{wrong}\n{super().what_waits()}"
+
+    async def _play(self) -> None:
+        try:
+            if isinstance(self.registry, ServedNode):
+                self.begin("registry", self.registry.keep_running())
+            for broker in self.brokers:
+                self.begin(broker.node.name, broker.keep_running())
+            set_up = self._node(ClusterSetUpNode, "set-up")
+            await self.bounded("set up", _SET_UP_S, [self.begin("set-up", set_up.keep_running())])
+            await self._work()
+        finally:
+            await self.end_all()
+
+    async def _work(self) -> None:
+        scenario = self.scenario
+        producers = self._nodes(ProducerNode, "producer", scenario.producers)
+        members = self._nodes(MemberNode, "member", scenario.group_members)
+        readers = self._nodes(ClusterReaderNode, "reader", scenario.readers)
+        admins = self._nodes(ClusterAdminNode, "admin", scenario.admins)
+        finite = self.begin_all([*producers, *admins])
+        endless = self.begin_all([*members, *readers])
+        await self.until_broken(self._nemesis.rage())
+        await self._nemesis.heal()
+        await self.bounded("the work", scenario.liveness_s, finite)
+        await self._become_whole()
+        auditor = self._node(ClusterAuditorNode, "auditor")
+        audit = self.begin("audit", auditor.keep_running())
+        await self.bounded("the audit", scenario.liveness_s, [audit])
+        if scenario.model.durability is Durability.EVERYTHING_ACKNOWLEDGED:
+            for member in members:
+                member.goal = {
+                    partition: end
+                    for partition, end in auditor.ends.items()
+                    if not any(partition in admin.cut for admin in admins)
+                }
+        for client in [*members, *readers]:
+            client.quits.set()
+        await self.bounded("the readers and members", scenario.liveness_s, endless)
+        await self._become_whole()
+        await self._compare()
+        await self._stop()
+
+    async def _become_whole(self) -> None:
+        if not self.checker.stop.is_set():
+            await self.until_broken(until_healthy(self._health, _WHOLE_S))
+
+    async def _compare(self) -> None:
+        """Compare all replicas, once the last high watermark is known everywhere."""
+        for _ in range(100):
+            if not self._health.replicas_differ() or self.checker.stop.is_set():
+                break
+            await asyncio.sleep(0.1)
+        else:
+            raise TimeoutError(f"replicas never become equal: {self._health.replicas_differ()}")
+        self._witness.look()
+        self._witness.compare()
+
+    async def _stop(self) -> None:
+        """Stop one broker after the other, so that each but the last hands over."""
+        for broker in self.brokers:
+            if self.checker.stop.is_set():
+                return
+            broker.keeps_running = False
+            broker.stop()
+            name = broker.node.name
+            await self.bounded(f"the stop of {name}", _STOP_S, [self.tasks[name]])
+
+    def _node(self, kind: Callable[..., Any], name: str) -> Any:
+        return kind(self.world, name, self.scenario, self.checker)
+
+    def _nodes(self, kind: Callable[..., Any], name: str, count: int) -> list[Any]:
+        return [self._node(kind, f"{name}-{number}") for number in range(count)]
+
+    def begin_all(self, clients: list[ClientNode]) -> list[asyncio.Task[None]]:
+        """Start clients."""
+        return [self.begin(client.name, client.keep_running()) for client in clients]

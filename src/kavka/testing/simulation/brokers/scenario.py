@@ -1,0 +1,121 @@
+"""What a seed chooses for a whole cluster, on top of what it chooses for one broker."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, fields
+
+from kavka.testing.simulation.brokers.faults import MODELS
+from kavka.testing.simulation.chance import stream
+from kavka.testing.simulation.scenario import PORT, Scenario
+
+REGISTRY = "registry"
+REGISTRY_PORT = 2181
+
+
+def broker_name(number: int) -> str:
+    """Return the node of a broker."""
+    return f"broker-{number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterScenario(Scenario):
+    """All choices of a seed."""
+
+    brokers: int
+    replication: int
+    """Replicas of each partition."""
+    serves_registry: bool
+    """Whether the registry is a process of its own, spoken to in ZooKeeper's protocol, instead of an object."""
+    registry_delay_ms: int
+    """How long a message to or from a registry that is an object takes."""
+    admins: int
+
+    @property
+    def numbers(self) -> range:
+        """The ids of the brokers."""
+        return range(1, self.brokers + 1)
+
+    @property
+    def servers(self) -> str:
+        """What clients are told as `bootstrap.servers`."""
+        return ",".join(f"{broker_name(number)}:{PORT}" for number in self.numbers)
+
+    def settings(self, number: int) -> dict[str, str]:
+        """Return the settings of one broker."""
+        own = {
+            "broker.id": str(number),
+            "listeners": f"PLAINTEXT://{broker_name(number)}:{PORT}",
+            "broker.rack": f"rack-{number % 2}",
+        }
+        if self.serves_registry:
+            own["zookeeper.connect"] = f"{REGISTRY}:{REGISTRY_PORT}/kavka"
+        return self.broker | own
+
+    def describe(self) -> str:
+        """Return all choices, as the first line of a story."""
+        shown = {f.name: getattr(self, f.name) for f in fields(self)}
+        shown["model"] = f"{self.model.name}: {self.model.says}"
+        shown["partitions"] = " ".join(map(str, self.partitions))
+        return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+    @classmethod
+    def of_cluster(cls, seed: int, brokers: int | None = None) -> ClusterScenario:
+        """Return the scenario of a seed; its own choice of the number of brokers may be overruled."""
+        source = stream(seed, "cluster scenario")
+        alone = Scenario.of(seed)
+        model = source.choice(MODELS)
+        chosen = source.choice([3, 3, 3, 4, 5])
+        brokers = chosen if brokers is None else brokers
+        replication = min(brokers, 3 if model.name == "power" else source.choice([2, 3, 3, 3]))
+        minimum = "2" if replication == 3 and model.name == "power" else source.choice(["1", "2"])
+        minimum = minimum if replication > 1 else "1"
+        inherited = {f.name: getattr(alone, f.name) for f in fields(alone)}
+        inherited |= {
+            "model": model,
+            "broker": _settings(source, alone, replication, minimum) | model.settings,
+            "topic": alone.topic | {"min.insync.replicas": minimum},
+            "producer": alone.producer
+            | {"delivery.timeout.ms": source.choice(["30000", "600000"])},
+            "fault_interval_s": source.choice([0.5, 1.5, 4.0]),
+            "safety_s": source.uniform(5.0, 25.0),
+            "records_each": source.choice([20, 60, 120]),
+            "pace_s": source.choice([0.02, 0.1, 0.3]),
+            "has_admin": False,
+        }
+        return cls(
+            **inherited,
+            brokers=brokers,
+            replication=replication,
+            serves_registry=source.random() < 0.25,
+            registry_delay_ms=source.choice([0, 1, 15]),
+            admins=source.choice([0, 1, 1]),
+        )
+
+
+def _settings(
+    source: random.Random, alone: Scenario, replication: int, minimum: str
+) -> dict[str, str]:
+    session_ms = source.choice([2_000, 4_000, 6_000])
+    chosen = {
+        "default.replication.factor": str(replication),
+        "offsets.topic.replication.factor": str(replication),
+        "min.insync.replicas": minimum,
+        "replica.lag.time.max.ms": source.choice(["1000", "3000", "10000"]),
+        "replica.fetch.wait.max.ms": source.choice(["100", "500"]),
+        "replica.fetch.backoff.ms": source.choice(["50", "500"]),
+        "replica.fetch.max.bytes": source.choice(["300", "5000", "1048576"]),
+        "num.replica.fetchers": source.choice(["1", "1", "2"]),
+        "replica.socket.timeout.ms": source.choice(["3000", "10000"]),
+        "zookeeper.session.timeout.ms": str(session_ms),
+        "zookeeper.connection.timeout.ms": "5000",
+        "controller.socket.timeout.ms": source.choice(["2000", "10000"]),
+        "auto.leader.rebalance.enable": source.choice(["true", "false"]),
+        "leader.imbalance.check.interval.seconds": source.choice(["2", "300"]),
+        "controlled.shutdown.enable": source.choice(["true", "true", "false"]),
+        "controlled.shutdown.retry.backoff.ms": "300",
+        "offset.metadata.max.bytes": "4096",
+        "offsets.commit.timeout.ms": "5000",
+        "auto.create.topics.enable": "false",
+    }
+    return alone.broker | chosen

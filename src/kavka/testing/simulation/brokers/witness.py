@@ -1,0 +1,147 @@
+"""Who looks into the brokers of a run, between their steps, and tells the invariants what is there.
+
+It looks at the memory of live processes and at the files of their logs, never by their doors: looking changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kavka.broker.replica import Replica
+from kavka.ids import TopicPartition
+from kavka.storage.segment import segment_name
+from kavka.testing.simulation.brokers.registries import RegistrySide
+from kavka.testing.simulation.checker import Checker
+from kavka.testing.simulation.cluster import BrokerNode
+from kavka.testing.simulation.events import Batch, BatchesSeen, Looked, ReplicaSeen
+from kavka.wire.records.header import walk_complete
+from kavka.wire.stored import znodes
+from kavka.wire.stored.znodes import StateNode
+
+if TYPE_CHECKING:
+    from kavka.testing.simulation.world import World
+
+_LOOK_EVERY = 4
+"""Moments of virtual time at which something happened."""
+_COMPARE_EVERY = 200
+
+Place = tuple[int, int, bytes, int]
+
+
+class Witness:
+    """Looks, for as long as the world's loop runs."""
+
+    def __init__(
+        self,
+        world: World,
+        brokers: Sequence[BrokerNode],
+        registry: RegistrySide,
+        checker: Checker,
+    ) -> None:
+        """Look at `brokers` from now on."""
+        self._world = world
+        self._brokers = brokers
+        self._registry = registry
+        self._checker = checker
+        self._moments = 0
+        self._zxid = -1
+        self._states: dict[TopicPartition, StateNode] = {}
+        self._compared: dict[Place, int] = {}
+        world.loop.at_rest = self._rest
+
+    @property
+    def states(self) -> dict[TopicPartition, StateNode]:
+        """All partitions' states in the registry."""
+        tree = self._registry.tree
+        if tree.zxid != self._zxid:
+            self._zxid = tree.zxid
+            self._states = read_states(self._registry)
+        return self._states
+
+    def _rest(self) -> None:
+        self._moments += 1
+        if self._moments % _LOOK_EVERY == 0 and not self._checker.stop.is_set():
+            self.look()
+        if self._moments % _COMPARE_EVERY == 0 and not self._checker.stop.is_set():
+            self.compare()
+
+    def _replicas(self) -> list[tuple[BrokerNode, Replica]]:
+        return [
+            (node, replica)
+            for node in self._brokers
+            if node.broker is not None and node.is_serving and node.node.is_running
+            for replica in node.broker.replicas
+            if replica.log.directory.failure is None
+        ]
+
+    def look(self) -> None:
+        """Tell what all replicas are."""
+        seen = tuple(_seen(node, replica) for node, replica in self._replicas())
+        self._checker.observe(Looked(seen, self.states))
+
+    def compare(self) -> None:
+        """Tell the batches below the high watermarks that were not told yet."""
+        for node, replica in self._replicas():
+            partition = replica.partition
+            where = replica.where
+            place = (
+                partition.broker_id,
+                node.node.starts,
+                bytes(partition.topic_id) + where.topic.encode(),
+                where.partition,
+            )
+            end = min(partition.high_watermark, replica.log.written_offset)
+            start = min(self._compared.get(place, 0), end)
+            batches = _batches(node, replica, max(start, replica.log.log_start_offset), end)
+            self._compared[place] = end
+            if batches:
+                self._checker.observe(
+                    BatchesSeen(partition.broker_id, partition.topic_id, where, tuple(batches))
+                )
+
+
+def _seen(node: BrokerNode, replica: Replica) -> ReplicaSeen:
+    partition = replica.partition
+    return ReplicaSeen(
+        partition.broker_id,
+        node.node.starts,
+        replica.where,
+        partition.topic_id,
+        partition.is_leader,
+        partition.leader_epoch,
+        partition.high_watermark,
+        replica.log.log_start_offset,
+        replica.log.log_end_offset,
+    )
+
+
+def _batches(node: BrokerNode, replica: Replica, start: int, end: int) -> list[Batch]:
+    """Return the batches that begin in a range of offsets, from the log's files."""
+    found: list[Batch] = []
+    segments = replica.log.segments
+    for number, segment in enumerate(segments):
+        is_below = number + 1 < len(segments) and segments[number + 1].base_offset <= start
+        if is_below or segment.base_offset >= end:
+            continue
+        path = f"{replica.log.path}/{segment_name(segment.base_offset)}.log"
+        content = node.node.disk.content(path)
+        if content is None:
+            continue
+        for header in walk_complete(memoryview(content)[: segment.size]):
+            if start <= header.base_offset < end:
+                last = header.base_offset + header.last_offset_delta
+                epoch = header.partition_leader_epoch
+                found.append(Batch(header.base_offset, last, epoch, header.crc))
+    return found
+
+
+def read_states(registry: RegistrySide) -> dict[TopicPartition, StateNode]:
+    """Return the states of all partitions that have one."""
+    states: dict[TopicPartition, StateNode] = {}
+    for topic in registry.children(znodes.TOPICS):
+        for name in registry.children(f"{znodes.topic_path(topic)}/partitions"):
+            data = registry.data(znodes.state_path(topic, int(name)))
+            if data:
+                states[TopicPartition(topic, int(name))] = StateNode.decode(data)
+    return states

@@ -1,0 +1,150 @@
+"""Replication: what the replicas of a partition are to each other, seen from the inside."""
+
+from __future__ import annotations
+
+from kavka.ids import TopicId, TopicPartition
+from kavka.testing.simulation.events import (
+    Batch,
+    BatchesSeen,
+    EndAsked,
+    EndSeen,
+    Event,
+    Looked,
+    ReplicaSeen,
+    StateWritten,
+    WatermarkSeen,
+)
+from kavka.testing.simulation.invariants.invariant import Invariant, Violation
+
+
+class OneLeaderPerEpoch(Invariant):
+    """In each leader epoch of a partition only the broker leads that the registry names."""
+
+    says = "a partition has one leader in each leader epoch"
+
+    def __init__(self) -> None:
+        """Know of no partition."""
+        self._leaders: dict[tuple[TopicId, int, int], int] = {}
+
+    def observe(self, event: Event) -> None:
+        """Compare who leads with who was elected."""
+        if isinstance(event, StateWritten) and event.after.leader >= 0:
+            key = (event.topic_id, event.partition, event.after.leader_epoch)
+            self._claim(key, event.after.leader, f"{event.topic}-{event.partition}")
+        elif isinstance(event, Looked):
+            for seen in event.replicas:
+                if seen.leads:
+                    key = (seen.topic_id, seen.partition.partition, seen.leader_epoch)
+                    self._claim(key, seen.broker, str(seen.partition))
+
+    def _claim(self, key: tuple[TopicId, int, int], broker: int, name: str) -> None:
+        leader = self._leaders.setdefault(key, broker)
+        if leader != broker:
+            raise Violation(f"{name} is led by {leader} and by {broker} in epoch {key[2]}")
+
+
+class InSyncReplicasHaveWhatIsCommitted(Invariant):
+    """Whoever the registry counts as in sync has every record below the leader's high watermark."""
+
+    says = "a replica in sync has everything that is committed"
+
+    def observe(self, event: Event) -> None:
+        """Compare the ends of logs with the leader's high watermark."""
+        if not isinstance(event, Looked):
+            return
+        by_partition: dict[tuple[TopicPartition, TopicId], list[ReplicaSeen]] = {}
+        for seen in event.replicas:
+            by_partition.setdefault((seen.partition, seen.topic_id), []).append(seen)
+        for (partition, _), replicas in by_partition.items():
+            state = event.states.get(partition)
+            leader = next((each for each in replicas if each.leads), None)
+            if state is None or leader is None or leader.leader_epoch != state.leader_epoch:
+                continue
+            for each in replicas:
+                behind = each.log_end_offset < leader.high_watermark
+                if behind and each.broker in state.in_sync_replicas:
+                    raise Violation(
+                        f"{partition}: the high watermark of leader {leader.broker} is {leader.high_watermark}, "
+                        f"but {each.broker}, which is in sync, ends at {each.log_end_offset}"
+                    )
+
+
+class LeadersWatermarkOnlyGrows(Invariant):
+    """A leader's own high watermark never goes back in its epoch."""
+
+    says = "the high watermark of a leader never goes back"
+
+    def __init__(self) -> None:
+        """Know of no leader."""
+        self._seen: dict[tuple[int, int, TopicId, int, int], int] = {}
+
+    def observe(self, event: Event) -> None:
+        """Follow each leader."""
+        if not isinstance(event, Looked):
+            return
+        for seen in event.replicas:
+            if not seen.leads:
+                continue
+            epoch = seen.leader_epoch
+            key = (seen.broker, seen.run, seen.topic_id, seen.partition.partition, epoch)
+            before = self._seen.get(key, 0)
+            if seen.high_watermark < before:
+                raise Violation(
+                    f"{seen.partition}: the high watermark of leader {seen.broker} in epoch {epoch} "
+                    f"went from {before} to {seen.high_watermark}"
+                )
+            self._seen[key] = seen.high_watermark
+
+
+class CommittedLogsAreEqual(Invariant):
+    """Below their high watermarks all replicas hold the same batches, with the same epochs, for ever."""
+
+    says = "below the high watermark all logs are equal"
+
+    def __init__(self) -> None:
+        """Know of no batches."""
+        self._batches: dict[tuple[TopicId, int], dict[int, tuple[Batch, int]]] = {}
+
+    def observe(self, event: Event) -> None:
+        """Compare a replica's batches with those that were committed before."""
+        if not isinstance(event, BatchesSeen):
+            return
+        committed = self._batches.setdefault((event.topic_id, event.partition.partition), {})
+        for batch in event.batches:
+            there, first = committed.setdefault(batch.base_offset, (batch, event.broker))
+            if there != batch:
+                raise Violation(
+                    f"{event.partition} is committed as {there} on {first}, and as {batch} on {event.broker}"
+                )
+
+
+class EndOfPartitionNeverGoesBack(Invariant):
+    """Who asks a leader for the end of a partition is told no less than was told before, by it or an earlier one."""
+
+    says = "the end of a partition that a leader names never goes back (KIP-207)"
+
+    def __init__(self) -> None:
+        """Know of no partition."""
+        self._most: dict[TopicPartition, dict[int, int]] = {}
+        self._asked: dict[tuple[str, TopicPartition], dict[int, int]] = {}
+
+    def observe(self, event: Event) -> None:
+        """Remember what leaders said, epoch by epoch."""
+        if isinstance(event, WatermarkSeen):
+            self._note(event.partition, event.leader_epoch, event.high_watermark)
+        elif isinstance(event, EndAsked):
+            known = dict(self._most.get(event.partition, {}))
+            self._asked[event.reader, event.partition] = known
+        elif isinstance(event, EndSeen):
+            known = self._asked.pop((event.reader, event.partition), {})
+            for epoch, offset in known.items():
+                if epoch <= event.leader_epoch and event.offset < offset:
+                    raise Violation(
+                        f"{event.partition} ends at {event.offset} by its leader in epoch {event.leader_epoch}, "
+                        f"but {offset} was told in epoch {epoch}"
+                    )
+            self._note(event.partition, event.leader_epoch, event.offset)
+
+    def _note(self, partition: TopicPartition, epoch: int, offset: int) -> None:
+        known = self._most.setdefault(partition, {})
+        known[epoch] = max(offset, known.get(epoch, 0))

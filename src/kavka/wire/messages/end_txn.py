@@ -1,0 +1,30 @@
+"""Commits or aborts a transaction (KIP-98)."""
+
+from __future__ import annotations
+
+from kavka.wire.schema import boolean, field, i16, i32, i64, message, string
+
+
+@message(api_key=26, versions="0-4", flexible="3+")
+class EndTxnRequest:
+    """Decides the transaction; safe to repeat while no answer came."""
+
+    transactional_id: string = field()
+    producer_id: i64 = field()
+    producer_epoch: i16 = field()
+    committed: boolean = field()
+    """True commits, False aborts."""
+
+
+@message(api_key=26, versions="0-4", flexible="3+")
+class EndTxnResponse:
+    """The decision is stored; partitions get their markers afterwards."""
+
+    throttle_time_ms: i32 = field()
+    """How long the client is held back because of a quota, milliseconds."""
+    error_code: i16 = field()
+    """NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS: find the
+    coordinator, try again. CONCURRENT_TRANSACTIONS: try again. INVALID_PRODUCER_ID_MAPPING,
+    PRODUCER_FENCED (INVALID_PRODUCER_EPOCH below version 2). INVALID_TXN_STATE: nothing to end,
+    or it ended the other way. TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+    """

@@ -1,0 +1,279 @@
+"""Some brokers in one process over real sockets, and a controller that is the test itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kavka.broker.broker import Broker
+from kavka.broker.host import RealHost
+from kavka.broker.replica import Replica
+from kavka.errors import ErrorCode
+from kavka.ids import BrokerId, TopicPartition
+from kavka.net.network import TcpNetwork
+from kavka.net.peer import Peer
+from kavka.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartition,
+    AlterPartitionResponseTopic,
+)
+from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from kavka.wire.messages.leader_and_isr import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrRequestPartition,
+    LeaderAndIsrRequestTopic,
+)
+from kavka.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponsePartition,
+)
+from kavka.wire.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataRequestBroker,
+    UpdateMetadataRequestEndpoint,
+    UpdateMetadataRequestPartition,
+    UpdateMetadataRequestTopic,
+)
+from kavka.wire.records.batch import BatchBuilder
+
+TOPIC_ID = b"0123456789abcdef"
+WHERE = TopicPartition("t", 0)
+
+
+class Cluster:
+    """Brokers 1, 2 ...; the state of `t-0` as the test's controller has it."""
+
+    def __init__(self, path: Path, settings: dict[str, str]) -> None:
+        self.path = path
+        self.settings = settings
+        self.brokers: dict[int, Broker] = {}
+        self.endpoints: dict[int, Any] = {}
+        self.peers: list[Peer] = []
+        self.leader = -1
+        self.epoch = -1
+        self.partition_epoch = 0
+        self.isr: list[int] = []
+        self.replicas: list[int] = []
+        self.refuses: ErrorCode | None = None
+        self.node_endpoints: list[Any] = []
+
+    # -- brokers
+
+    async def start(self, *numbers: int) -> None:
+        for number in numbers:
+            broker = Broker(
+                {
+                    "broker.id": str(number),
+                    "listeners": "PLAINTEXT://127.0.0.1:0",
+                    "log.dirs": str(self.path / str(number)),
+                    "broker.rack": f"rack-{number}",
+                    "replica.fetch.backoff.ms": "50",
+                    **self.settings,
+                },
+                RealHost(),
+            )
+            (self.endpoints[number],) = await broker.start()
+            self.brokers[number] = broker
+            broker.replicas.replication.controller.local = self.alter_partition
+
+    async def stop(self, *numbers: int) -> None:
+        for number in numbers:
+            await self.brokers.pop(number).stop()
+
+    def replica(self, number: int, where: TopicPartition = WHERE) -> Replica:
+        replica = self.brokers[number].replicas.find(where)
+        assert isinstance(replica, Replica), replica
+        return replica
+
+    # -- the controller
+
+    async def order(
+        self,
+        leader: int,
+        isr: Iterable[int] | None = None,
+        replicas: Iterable[int] | None = None,
+        to: Iterable[int] | None = None,
+    ) -> None:
+        """Elect; tell the live replicas, or those in `to`."""
+        self.leader = leader
+        self.epoch += 1
+        self.partition_epoch += 1
+        self.replicas = list(replicas) if replicas is not None else self.replicas
+        self.isr = list(isr) if isr is not None else self.isr
+        for number in self.brokers if to is None else to:
+            await self.tell(number)
+
+    async def tell(self, number: int) -> None:
+        live = list(self.brokers)
+        await self.brokers[number].orders.update_metadata(self.update(live))
+        if number in self.replicas:
+            state = LeaderAndIsrRequestPartition(
+                partition_index=0,
+                controller_epoch=1000,
+                leader=self.leader,
+                leader_epoch=self.epoch,
+                isr=self.isr,
+                partition_epoch=self.partition_epoch,
+                replicas=self.replicas,
+                is_new=True,
+            )
+            topic = LeaderAndIsrRequestTopic(
+                topic_name="t", topic_id=TOPIC_ID, partition_states=[state]
+            )
+            request = LeaderAndIsrRequest(
+                controller_id=1, controller_epoch=1000, topic_states=[topic]
+            )
+            await self.brokers[number].orders.leader_and_isr(request)
+
+    def update(self, live: list[int]) -> UpdateMetadataRequest:
+        state = UpdateMetadataRequestPartition(
+            partition_index=0,
+            controller_epoch=1000,
+            leader=self.leader,
+            leader_epoch=self.epoch,
+            isr=self.isr,
+            zk_version=self.partition_epoch,
+            replicas=self.replicas,
+        )
+        return UpdateMetadataRequest(
+            controller_id=1,
+            controller_epoch=1000,
+            topic_states=[
+                UpdateMetadataRequestTopic(
+                    topic_name="t", topic_id=TOPIC_ID, partition_states=[state]
+                )
+            ],
+            live_brokers=[
+                UpdateMetadataRequestBroker(
+                    id=number,
+                    endpoints=[
+                        UpdateMetadataRequestEndpoint(
+                            port=self.endpoints[number].port,
+                            host="127.0.0.1",
+                            listener="PLAINTEXT",
+                            security_protocol=0,
+                        )
+                    ],
+                    rack=f"rack-{number}",
+                )
+                for number in live
+            ],
+        )
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Carry out what a leader proposes, unless its epochs are old or the test refuses."""
+        (topic,) = request.topics
+        (asked,) = topic.partitions
+        answer = AlterPartitionResponsePartition(partition_index=0)
+        is_current = (asked.leader_epoch, asked.partition_epoch, request.broker_id) == (
+            self.epoch,
+            self.partition_epoch,
+            self.leader,
+        )
+        if self.refuses is not None:
+            answer.error_code = self.refuses
+        elif not is_current:
+            answer.error_code = ErrorCode.INVALID_UPDATE_VERSION
+        else:
+            self.isr = [member.broker_id for member in asked.new_isr_with_epochs]
+            self.partition_epoch += 1
+        answer.leader_id, answer.leader_epoch = self.leader, self.epoch
+        answer.isr, answer.partition_epoch = list(self.isr), self.partition_epoch
+        return AlterPartitionResponse(
+            topics=[AlterPartitionResponseTopic(topic_id=topic.topic_id, partitions=[answer])]
+        )
+
+    # -- clients
+
+    async def peer(self, number: int) -> Peer:
+        port = self.endpoints[number].port
+        peer = await Peer.connect(TcpNetwork(), "127.0.0.1", port, client_id="test")
+        self.peers.append(peer)
+        return peer
+
+    async def produce(
+        self,
+        number: int,
+        *values: bytes,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+        version: int = 9,
+    ) -> ProduceResponsePartition:
+        builder = BatchBuilder()
+        for value in values:
+            builder.append(None, value, 1_700_000_000_000)
+        data = ProduceRequestPartition(index=0, records=builder.build())
+        topic = ProduceRequestTopic(name="t", partition_data=[data])
+        peer = await self.peer(number)
+        request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
+        response = await peer.send(request, version)
+        self.node_endpoints = response.node_endpoints
+        answer: ProduceResponsePartition = response.responses[0].partition_responses[0]
+        return answer
+
+    async def fetch(self, number: int, offset: int, rack: str = "", **asked: Any) -> Any:
+        """Fetch as a consumer."""
+        part = FetchRequestPartition(fetch_offset=offset, partition_max_bytes=1 << 20, **asked)
+        topic = FetchRequestTopic(topic_id=TOPIC_ID, partitions=[part])
+        request = FetchRequest(
+            max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, topics=[topic], rack_id=rack
+        )
+        response = await (await self.peer(number)).send(request)
+        self.node_endpoints = response.node_endpoints
+        return response.responses[0].partitions[0]
+
+    async def until(self, condition: Callable[[], bool], timeout_s: float = 60) -> None:
+        """Give way to the brokers, which run in this loop, until something holds."""
+        async with asyncio.timeout(timeout_s):
+            while not condition():  # noqa: ASYNC110 - brokers do not tell
+                await asyncio.sleep(0.001)
+
+    async def until_equal(self, *numbers: int) -> None:
+        """Wait until these replicas have the same log and high watermark."""
+
+        def is_equal() -> bool:
+            found = {
+                (replica.log.log_end_offset, replica.partition.high_watermark)
+                for replica in map(self.replica, numbers)
+            }
+            return len(found) == 1
+
+        await self.until(is_equal)
+
+    def bytes_of(self, number: int) -> bytes:
+        """Return what is in the segments."""
+        directory = self.path / str(number) / "t-0"
+        return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+
+    def alive(self, number: int) -> BrokerId:
+        return BrokerId(number)
+
+
+Play = Callable[..., None]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Play:
+    """Run a story with a cluster that is given settings as `replica__lag__time__max__ms`."""
+
+    def go(story: Callable[[Cluster], Awaitable[None]], **settings: str) -> None:
+        async def main() -> None:
+            names = {name.replace("__", "."): value for name, value in settings.items()}
+            cluster = Cluster(tmp_path, names)
+            try:
+                await story(cluster)
+            finally:
+                for peer in cluster.peers:
+                    peer.abort()
+                await cluster.stop(*cluster.brokers)
+
+        asyncio.run(main())
+
+    return go

@@ -1,0 +1,156 @@
+"""Consumers of a replicated partition: what they may see, and from whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kavka.errors import ErrorCode
+from kavka.wire.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsRequestPartition,
+    DeleteRecordsRequestTopic,
+)
+
+Play = Callable[..., None]
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def test_consumer_is_sent_to_the_replica_in_its_rack(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.order(1, isr=[1, 2, 3], replicas=[1, 2, 3])
+        await cluster.produce(1, b"a")
+        await cluster.until_equal(1, 2, 3)
+        sent = await cluster.fetch(1, 0, rack="rack-3")
+        assert (sent.preferred_read_replica, sent.records) == (3, b"")
+        near = await cluster.fetch(3, 0, rack="rack-3")
+        assert near.error_code == ErrorCode.NONE
+        assert len(near.records) > 0
+        for rack in ("rack-1", "rack-4", ""):
+            kept = await cluster.fetch(1, 0, rack=rack)
+            assert kept.preferred_read_replica == -1
+            assert len(kept.records) > 0
+
+    play(story, replica__selector__class=RACK_AWARE)
+
+
+def test_without_a_selector_consumers_stay_with_the_leader(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"a")
+        await cluster.until_equal(1, 2)
+        assert (await cluster.fetch(1, 0, rack="rack-2")).preferred_read_replica == -1
+
+    play(story)
+
+
+def test_consumer_is_not_sent_to_a_replica_that_lacks_the_offset(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        await cluster.produce(1, b"a")
+        assert (await cluster.fetch(1, 0, rack="rack-2")).preferred_read_replica == -1
+
+    play(story, replica__selector__class=RACK_AWARE)
+
+
+def test_consumer_is_not_sent_to_a_replica_that_has_fallen_behind(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"a")
+        await cluster.until_equal(1, 2)
+        assert (await cluster.fetch(1, 0, rack="rack-2")).preferred_read_replica == 2
+        await cluster.stop(2)
+        await cluster.produce(1, b"b")
+        assert cluster.isr == [1]
+        assert (await cluster.fetch(1, 0, rack="rack-2")).preferred_read_replica == -1
+
+    play(story, replica__selector__class=RACK_AWARE, replica__lag__time__max__ms="200")
+
+
+def test_follower_shows_nothing_above_the_high_watermark_that_it_knows(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2, 77])
+        await cluster.produce(1, b"a")
+        await cluster.until_equal(1, 2)
+        # A third member that is not alive holds the next record back.
+        await cluster.order(1, isr=[1, 2, 77])
+        await cluster.produce(1, b"b", acks=1)
+        await cluster.until(lambda: cluster.replica(2).log.log_end_offset == 2)
+        shown = await cluster.fetch(2, 1)
+        assert (shown.error_code, shown.high_watermark, shown.records) == (0, 1, b"")
+        beyond = await cluster.fetch(2, 3)
+        assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    play(story)
+
+
+def test_epoch_of_an_older_leader_is_fenced_at_a_follower_too(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.order(2)
+        old = await cluster.fetch(1, 0, current_leader_epoch=0)
+        assert old.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        new = await cluster.fetch(1, 0, current_leader_epoch=2)
+        assert new.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    play(story)
+
+
+def delete(offset: int, timeout_ms: int = 5000) -> DeleteRecordsRequest:
+    asked = DeleteRecordsRequestPartition(partition_index=0, offset=offset)
+    topic = DeleteRecordsRequestTopic(name="t", partitions=[asked])
+    return DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+
+
+def test_records_are_deleted_when_every_live_replica_has_deleted_them(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2, 77])
+        await cluster.produce(1, b"a")
+        await cluster.produce(1, b"b")
+        peer = await cluster.peer(1)
+        answer = (await peer.send(delete(1))).topics[0].partitions[0]
+        assert (answer.error_code, answer.low_watermark) == (0, 1)
+        assert cluster.replica(2).log.log_start_offset == 1
+
+    play(story)
+
+
+def test_deletion_that_a_replica_does_not_follow_times_out(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        await cluster.produce(1, b"a")
+        peer = await cluster.peer(1)
+        answer = (await peer.send(delete(1, timeout_ms=50))).topics[0].partitions[0]
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert cluster.replica(1).log.log_start_offset == 1
+
+    play(story)
+
+
+def test_answer_names_the_leader_that_there_is_now(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.order(2)
+        for answer in (
+            await cluster.produce(1, b"a", version=10),
+            await cluster.fetch(1, 0, current_leader_epoch=0),
+        ):
+            assert answer.error_code in (
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                ErrorCode.FENCED_LEADER_EPOCH,
+            )
+            assert answer.current_leader.leader_id == 2
+            assert answer.current_leader.leader_epoch == 1
+        (endpoint,) = cluster.node_endpoints
+        assert (endpoint.node_id, endpoint.port) == (2, cluster.endpoints[2].port)
+
+    play(story)

@@ -1,0 +1,336 @@
+"""Three brokers replicate one partition: acknowledgements, failover, divergence, the in-sync set."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from kavka.broker.metadata import NO_LEADER
+from kavka.errors import ErrorCode
+from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kavka.wire.messages.stop_replica import (
+    StopReplicaRequest,
+    StopReplicaRequestPartition,
+    StopReplicaRequestTopicState,
+)
+
+Play = Callable[..., None]
+
+
+def test_followers_append_the_leaders_bytes(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.order(1, isr=[1, 2, 3], replicas=[1, 2, 3])
+        for number in range(10):
+            answer = await cluster.produce(1, b"a%d" % number, b"b" * number)
+            assert (answer.error_code, answer.base_offset) == (0, 2 * number)
+        await cluster.until_equal(1, 2, 3)
+        assert cluster.replica(2).partition.high_watermark == 20
+        assert cluster.bytes_of(1) == cluster.bytes_of(2) == cluster.bytes_of(3) != b""
+
+    play(story)
+
+
+def test_acknowledgement_by_all_waits_for_every_in_sync_replica(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2], to=[1])
+        refused = await cluster.produce(1, b"a", timeout_ms=50)
+        assert refused.error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert (await cluster.fetch(1, 0)).records == b""
+        assert (await cluster.produce(1, b"b", acks=1)).error_code == ErrorCode.NONE
+        await cluster.tell(2)
+        assert (await cluster.produce(1, b"c")).error_code == ErrorCode.NONE
+        assert (await cluster.fetch(1, 0)).high_watermark == 3
+
+    play(story)
+
+
+def test_new_leader_goes_on_and_the_old_one_follows_it(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.order(1, isr=[1, 2, 3], replicas=[1, 2, 3])
+        await cluster.produce(1, b"a")
+        await cluster.order(2)
+        assert (await cluster.produce(1, b"x")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await cluster.produce(2, b"b")).base_offset == 1
+        await cluster.until_equal(1, 2, 3)
+        assert cluster.bytes_of(1) == cluster.bytes_of(2) == cluster.bytes_of(3)
+
+    play(story)
+
+
+def test_follower_that_was_stopped_goes_on_when_it_is_told_the_same_epoch_again(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"a")
+        state = StopReplicaRequestPartition(
+            partition_index=0, leader_epoch=cluster.epoch, delete_partition=False
+        )
+        topic = StopReplicaRequestTopicState(topic_name="t", partition_states=[state])
+        stop = StopReplicaRequest(controller_id=1, controller_epoch=1000, topic_states=[topic])
+        await cluster.brokers[2].orders.stop_replica(stop)
+        await cluster.produce(1, b"b", acks=1)
+        await cluster.tell(2)
+        await cluster.until_equal(1, 2)
+        assert cluster.replica(2).log.log_end_offset == 2
+
+    play(story)
+
+
+def test_records_that_nobody_else_has_are_cut_when_the_old_leader_returns(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"a")
+        await cluster.order(2, to=[2])
+        # The old leader has not heard of it: what it takes now cannot be committed.
+        await cluster.produce(1, b"lost", b"lost too", acks=1)
+        assert cluster.replica(1).log.log_end_offset == 3
+        await cluster.produce(2, b"b", acks=1)
+        await cluster.tell(1)
+        await cluster.until_equal(1, 2)
+        assert cluster.replica(1).log.log_end_offset == 2
+        assert cluster.bytes_of(1) == cluster.bytes_of(2)
+        assert b"lost" not in cluster.bytes_of(1)
+
+    play(story)
+
+
+def test_replica_that_stops_leaves_the_set_and_comes_back(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"a")
+        await cluster.stop(2)
+        answer = await cluster.produce(1, b"b")
+        assert answer.error_code == ErrorCode.NONE
+        assert cluster.isr == [1]
+        await cluster.start(2)
+        await cluster.tell(1)
+        await cluster.tell(2)
+        await cluster.until(lambda: cluster.isr == [1, 2])
+        await cluster.until_equal(1, 2)
+
+    play(story, replica__lag__time__max__ms="200")
+
+
+def test_too_small_a_set_refuses_acknowledgement_by_all(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        answer = await cluster.produce(1, b"a")
+        assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert cluster.replica(1).log.log_end_offset == 0
+        assert (await cluster.produce(1, b"a", acks=1)).error_code == ErrorCode.NONE
+        # Written by one only: nobody may see it before the second has it.
+        assert (await cluster.fetch(1, 0)).high_watermark == 0
+
+    play(story, min__insync__replicas="2")
+
+
+def test_set_that_the_controller_refuses_is_proposed_again(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        cluster.refuses = ErrorCode.INELIGIBLE_REPLICA
+        await cluster.order(1, isr=[1], replicas=[1, 2])
+        await cluster.until(lambda: cluster.replica(1).partition.followers[2].log_end_offset == 0)
+        assert cluster.isr == [1]
+        cluster.refuses = None
+        await cluster.until(lambda: cluster.isr == [1, 2])
+
+    play(story)
+
+
+def test_replica_that_was_away_begins_at_the_leaders_start(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        for number in range(5):
+            await cluster.produce(1, b"a%d" % number)
+        cluster.replica(1).delete_before(3)
+        await cluster.tell(2)
+        await cluster.until_equal(1, 2)
+        assert cluster.replica(2).log.log_start_offset == 3
+
+    play(story)
+
+
+def test_log_start_offset_travels_to_followers(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"a")
+        await cluster.produce(1, b"b")
+        cluster.replica(1).delete_before(1)
+        await cluster.until(lambda: cluster.replica(2).log.log_start_offset == 1)
+
+    play(story)
+
+
+def test_partition_without_leader_answers_nobody(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"a")
+        await cluster.order(-1)
+        assert (await cluster.produce(1, b"b")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await cluster.order(2)
+        assert (await cluster.produce(2, b"b")).error_code == ErrorCode.NONE
+
+    play(story)
+
+
+def test_metadata_waits_a_moment_for_the_successor_of_a_leader_that_was_lost(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.order(1, isr=[1, 2, 3], replicas=[1, 2, 3])
+        await cluster.produce(1, b"a")
+        peer = await cluster.peer(2)
+        metadata = cluster.brokers[2].metadata
+        await cluster.stop(1)
+        await cluster.until(lambda: metadata.has_doubts)
+        asked = asyncio.ensure_future(peer.send(MetadataRequest(topics=None)))
+        await cluster.order(3, isr=[2, 3])
+        answer = await asked
+        assert answer.topics[0].partitions[0].leader_id == 3
+
+    play(story)
+
+
+def test_metadata_names_a_lost_leader_when_nobody_takes_its_place(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"a")
+        peer = await cluster.peer(2)
+        await cluster.stop(1)
+        await cluster.until(lambda: cluster.brokers[2].metadata.has_doubts)
+        answer = await peer.send(MetadataRequest(topics=None))
+        assert answer.topics[0].partitions[0].leader_id == 1
+
+    play(story)
+
+
+def test_metadata_waits_until_a_controller_has_told_a_broker_that_has_just_started(
+    play: Play,
+) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1)
+        peer = await cluster.peer(1)
+        metadata = cluster.brokers[1].metadata
+        metadata.controller_id = NO_LEADER  # as before the first order of a controller elsewhere
+        asked = asyncio.ensure_future(peer.send(MetadataRequest(topics=None)))
+        await asyncio.wait([asked], timeout=0.05)
+        assert not asked.done()
+        await cluster.order(1, isr=[1], replicas=[1])
+        answer = await asked
+        assert (answer.controller_id, [t.name for t in answer.topics]) == (1, ["t"])
+
+    play(story)
+
+
+def test_metadata_waits_for_topics_that_the_registry_had_at_the_start(play: Play) -> None:
+    """A controller tells a broker that has just come who lives first, and of partitions some orders later."""
+
+    async def story(cluster: Any) -> None:
+        await cluster.start(1)
+        broker = cluster.brokers[1]
+        broker.metadata.expect(["t"], broker.clock.tick_ms())
+        peer = await cluster.peer(1)
+        asked = [
+            asyncio.ensure_future(peer.send(MetadataRequest(topics=topics)))
+            for topics in (None, [MetadataRequestTopic(name="t")])
+        ]
+        await asyncio.wait(asked, timeout=0.05)
+        assert not any(future.done() for future in asked)
+        await cluster.order(1, isr=[1], replicas=[1])
+        for future in asked:
+            (topic,) = (await future).topics
+            assert (topic.name, topic.error_code) == ("t", ErrorCode.NONE)
+
+    play(story)
+
+
+def test_a_topic_of_the_registry_is_never_called_unknown(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1)
+        broker = cluster.brokers[1]
+        broker.metadata.expect(["t"], broker.clock.tick_ms())
+        peer = await cluster.peer(1)
+        for name, code in (
+            ("t", ErrorCode.LEADER_NOT_AVAILABLE),
+            ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ):
+            asked = MetadataRequest(
+                topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
+            )
+            (topic,) = (await peer.send(asked)).topics
+            assert topic.error_code == code
+
+    play(story)
+
+
+def test_a_topic_that_no_controller_tells_of_is_unknown_in_the_end(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1)
+        broker = cluster.brokers[1]
+        broker.metadata.expect(["t"], broker.clock.tick_ms() - 60_000)
+        asked = MetadataRequest(
+            topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False
+        )
+        (topic,) = (await (await cluster.peer(1)).send(asked)).topics
+        assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    play(story)
+
+
+def test_metadata_is_answered_without_a_controller_in_the_end(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1)
+        cluster.brokers[1].metadata.controller_id = NO_LEADER
+        answer = await (await cluster.peer(1)).send(MetadataRequest(topics=None))
+        assert (answer.controller_id, [b.node_id for b in answer.brokers]) == (NO_LEADER, [1])
+
+    play(story)
+
+
+def test_producer_waits_on_while_its_leader_stays_the_leader(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2], to=[1])
+        waiting = asyncio.ensure_future(cluster.produce(1, b"a"))
+        await cluster.until(lambda: cluster.replica(1).log.log_end_offset == 1)
+        await cluster.order(1, to=[1])
+        await asyncio.wait([waiting], timeout=0.05)
+        assert not waiting.done()
+        await cluster.order(1, isr=[1], to=[1])
+        assert (await waiting).error_code == ErrorCode.NONE
+        assert cluster.replica(1).log.log_end_offset == 1
+
+    play(story)
+
+
+def test_leader_on_a_busy_slow_disk_steps_down_at_once(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        writes = cluster.replica(1).log.directory.writes
+        is_busy = True
+
+        async def write_more() -> None:
+            """Keep the queue of the directory full, as producers of other partitions do."""
+            await asyncio.sleep(0.001)
+            if is_busy:
+                writes.submit(write_more, 1)
+
+        writes.submit(write_more, 1)
+        async with asyncio.timeout(60):
+            await cluster.order(2)
+        is_busy = False
+        assert (await cluster.produce(2, b"a")).error_code == ErrorCode.NONE
+        await cluster.until_equal(1, 2)
+
+    play(story)

@@ -1,0 +1,237 @@
+"""What a leader answers to a follower that the test itself plays, over the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.errors import ErrorCode
+from kavka.ids import BrokerId
+from kavka.wire.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestReplicaState,
+    FetchRequestTopic,
+    FetchResponse,
+)
+
+Play = Callable[..., None]
+TOPIC_ID = b"0123456789abcdef"
+
+
+def fetch(version: int = 17, **asked: Any) -> FetchRequest:
+    """Ask as broker 2 for `t-0`; `session`, `epoch` and `wait` are of the request, the rest of the partition."""
+    session, epoch = asked.pop("session", 0), asked.pop("epoch", 0 if version >= 7 else -1)
+    replica, registration = asked.pop("replica", 2), asked.pop("registration", -1)
+    request = FetchRequest(
+        max_wait_ms=asked.pop("wait", 0),
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_id=session,
+        session_epoch=epoch,
+    )
+    if version >= 15:
+        request.replica_state = FetchRequestReplicaState(
+            replica_id=replica, replica_epoch=registration
+        )
+    else:
+        request.replica_id = replica
+    if not asked.pop("is_quiet", False):
+        if version >= 9:
+            asked.setdefault("current_leader_epoch", 0)
+        part = FetchRequestPartition(
+            fetch_offset=asked.pop("offset", 0), partition_max_bytes=1 << 20, **asked
+        )
+        name = {"topic": "t"} if version < 13 else {"topic_id": TOPIC_ID}
+        request.topics = [FetchRequestTopic(partitions=[part], **name)]
+    return request
+
+
+def only(response: FetchResponse) -> Any:
+    ((answer,),) = [topic.partitions for topic in response.responses]
+    return answer
+
+
+async def led(cluster: Any, count: int) -> Any:
+    """Let broker 1 lead with `count` records, and return a connection to it."""
+    await cluster.start(1)
+    cluster.endpoints[2] = cluster.endpoints[1]
+    await cluster.order(1, isr=[1], replicas=[1, 2])
+    for number in range(count):
+        await cluster.produce(1, b"%d" % number, acks=1)
+    return await cluster.peer(1)
+
+
+@pytest.mark.parametrize("version", range(4, 18))
+def test_follower_of_any_version_gets_what_is_not_committed_yet(play: Play, version: int) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 3)
+        answer = only(await peer.send(fetch(version), version))
+        assert answer.error_code == ErrorCode.NONE
+        assert len(answer.records) > 0
+        assert cluster.replica(1).partition.followers[2].log_end_offset == 0
+        await peer.send(fetch(version, offset=3), version)
+        assert cluster.replica(1).partition.followers[2].log_end_offset == 3
+
+    play(story)
+
+
+def test_broker_that_is_no_replica_is_told_so(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        answer = only(await peer.send(fetch(replica=7)))
+        assert answer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert BrokerId(7) not in cluster.replica(1).partition.followers
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"current_leader_epoch": 5}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"offset": 9}, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ({"offset": 1, "last_fetched_epoch": 4}, ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
+def test_leader_says_what_is_wrong_with_a_fetch(
+    play: Play, asked: dict[str, int], error: ErrorCode
+) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        assert only(await peer.send(fetch(**asked))).error_code == error
+        assert cluster.replica(1).partition.followers[2].log_end_offset == -1
+
+    play(story)
+
+
+def test_leader_says_where_histories_part_and_counts_such_a_fetch_not(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 2)
+        await cluster.order(1)
+        await cluster.order(1)
+        await cluster.produce(1, b"2", acks=1)
+        asked = {"offset": 5, "last_fetched_epoch": 1, "current_leader_epoch": 2}
+        answer = only(await peer.send(fetch(**asked)))
+        assert answer.error_code == ErrorCode.NONE
+        # Nothing was written in epoch 1, so it is as if it had not been.
+        assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 2)
+        assert cluster.replica(1).partition.followers[2].log_end_offset == -1
+
+    play(story)
+
+
+def test_session_goes_on_with_what_is_new(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        first = await peer.send(fetch(offset=1))
+        session = first.session_id
+        assert session != 0
+        quiet = await peer.send(fetch(session=session, epoch=1, is_quiet=True))
+        assert (quiet.error_code, quiet.responses) == (0, [])
+        await cluster.produce(1, b"new", acks=1)
+        news = await peer.send(fetch(session=session, epoch=2, is_quiet=True))
+        assert len(only(news).records) > 0
+        again = await peer.send(fetch(session=session, epoch=3, is_quiet=True))
+        assert again.responses == []
+
+    play(story)
+
+
+def test_follower_that_registered_anew_says_so_for_partitions_without_news(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        first = await peer.send(fetch(offset=1, registration=10))
+        follower = cluster.replica(1).partition.followers[2]
+        assert follower.broker_epoch == 10
+        again = fetch(session=first.session_id, epoch=1, is_quiet=True, registration=11)
+        await peer.send(again)
+        assert follower.broker_epoch == 11
+
+    play(story)
+
+
+def test_wrong_session_or_epoch_begins_anew(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        session = (await peer.send(fetch())).session_id
+        unknown = await peer.send(fetch(session=session ^ 1, epoch=1))
+        assert unknown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        wrong = await peer.send(fetch(session=session, epoch=5))
+        assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        by_name = await peer.send(fetch(12, session=session, epoch=1), 12)
+        assert by_name.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        stranger = await peer.send(fetch(session=session, epoch=1, replica=7))
+        assert stranger.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+    play(story)
+
+
+def test_waiting_fetch_ends_with_the_next_append(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        session = (await peer.send(fetch(offset=1))).session_id
+        waiting = peer.post(fetch(session=session, epoch=1, is_quiet=True, wait=20_000))
+        await asyncio.sleep(0)
+        await cluster.produce(1, b"new", acks=1)
+        async with asyncio.timeout(60):
+            assert len(only(await waiting).records) > 0
+
+    play(story)
+
+
+def test_second_fetch_of_a_session_ends_the_wait_of_the_first(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        session = (await peer.send(fetch(offset=1))).session_id
+        first = peer.post(fetch(session=session, epoch=1, is_quiet=True, wait=20_000))
+        second = peer.post(fetch(session=session, epoch=2, offset=0, wait=20_000))
+        async with asyncio.timeout(60):
+            assert (await first).responses == []
+            assert len(only(await second).records) > 0
+
+    play(story)
+
+
+def test_loss_of_leadership_ends_a_wait(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        session = (await peer.send(fetch(offset=1))).session_id
+        waiting = peer.post(fetch(session=session, epoch=1, is_quiet=True, wait=20_000))
+        await asyncio.sleep(0)
+        await cluster.order(-1)
+        async with asyncio.timeout(60):
+            assert only(await waiting).error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+    play(story)
+
+
+def test_what_does_not_fit_comes_with_the_next_answer(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        await cluster.produce(1, b"x" * 1000, acks=1)
+        request = fetch()
+        request.max_bytes = 1
+        response = await peer.send(request)
+        assert len(only(response).records) > 0
+        request = fetch(session=response.session_id, epoch=1, offset=1)
+        request.max_bytes = 1
+        assert len(only(await peer.send(request)).records) > 1000
+
+    play(story)
+
+
+def test_fetch_of_a_followers_former_life_says_nothing_about_this_one(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        before = await led(cluster, 3)
+        after = await cluster.peer(1)
+        await after.send(fetch(registration=8, offset=1))
+        await before.send(fetch(registration=7, offset=3))
+        assert cluster.replica(1).partition.followers[2].log_end_offset == 1
+        await after.send(fetch(registration=8, offset=2))
+        assert cluster.replica(1).partition.followers[2].log_end_offset == 2
+
+    play(story)

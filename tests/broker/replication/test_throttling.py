@@ -1,0 +1,90 @@
+"""Throttles hold replicas back that are not in sync, on either side, until the rate is raised (KIP-73)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.broker.replication.throttle import Throttle
+
+Play = Callable[..., None]
+
+
+class Ticks:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def tick_ms(self) -> int:
+        return self.ms
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+def is_exceeded(throttle: Throttle) -> bool:
+    return throttle.is_exceeded
+
+
+def test_rate_counts_a_whole_second_at_least() -> None:
+    clock = Ticks()
+    throttle = Throttle(clock, lambda: 1000)
+    throttle.note(1000)
+    assert not is_exceeded(throttle)
+    throttle.note(1)
+    assert is_exceeded(throttle)
+    clock.ms = 1001
+    assert not is_exceeded(throttle)
+
+
+def test_old_samples_do_not_count() -> None:
+    clock = Ticks()
+    throttle = Throttle(clock, lambda: 1000)
+    throttle.note(50_000)
+    clock.ms = 10_999
+    assert is_exceeded(throttle)
+    clock.ms = 11_000
+    assert not is_exceeded(throttle)
+
+
+@pytest.mark.parametrize(("side", "slow"), [("leader", 1), ("follower", 2)])
+def test_new_replica_is_held_back_until_the_rate_is_raised(
+    play: Play, side: str, slow: int
+) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        for broker in cluster.brokers.values():
+            broker.configs.put_topic("t", {f"{side}.replication.throttled.replicas": "*"})
+        configs = cluster.brokers[slow].configs
+        configs.put_broker({f"{side}.replication.throttled.rate": "1"}, default=False)
+        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        for _ in range(20):
+            await cluster.produce(1, b"x" * 2000, acks=1)
+        await cluster.tell(2)
+        throttle = getattr(cluster.brokers[slow].replicas.replication, f"{side}_throttle")
+        await cluster.until(lambda: throttle.is_exceeded)
+        held = cluster.replica(2).log.log_end_offset
+        assert held < 20
+        assert cluster.isr == [1]
+        configs.put_broker({}, default=False)
+        await cluster.until_equal(1, 2)
+        await cluster.until(lambda: cluster.isr == [1, 2])
+
+    play(story, replica__fetch__max__bytes="1000")
+
+
+def test_replica_that_is_in_sync_is_never_held_back(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        cluster.brokers[1].configs.put_topic("t", {"leader.replication.throttled.replicas": "*"})
+        cluster.brokers[1].configs.put_broker(
+            {"leader.replication.throttled.rate": "1"}, default=False
+        )
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        for _ in range(5):
+            assert (await cluster.produce(1, b"x" * 2000)).error_code == 0
+
+    play(story)

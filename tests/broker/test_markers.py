@@ -1,0 +1,370 @@
+"""Markers on their way to the leaders of partitions; the door to the partitions is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.broker.markers import Markers
+from kavka.core.transaction.events import MarkersWritten, SendMarkers
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from kavka.wire.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+    WriteTxnMarkersResponseMarker,
+    WriteTxnMarkersResponsePartition,
+    WriteTxnMarkersResponseTopic,
+)
+from kavka.wire.stored.znodes import topic_path
+
+Run = Callable[..., None]
+T, U = TopicPartition("t", 0), TopicPartition("u", 0)
+Asked = list[tuple[int, str]]
+"""Producer id and topic of each marker in a request."""
+
+
+class Door:
+    """Takes requests, which wait until the test answers them."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Asked, asyncio.Future[WriteTxnMarkersResponse]]] = []
+        self.requests: list[WriteTxnMarkersRequest] = []
+
+    async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        answer: asyncio.Future[WriteTxnMarkersResponse] = asyncio.get_running_loop().create_future()
+        self.requests.append(request)
+        asked = [(m.producer_id, topic.name) for m in request.markers for topic in m.topics]
+        self.waiting.append((asked, answer))
+        return await answer
+
+    async def asked(self, count: int = 1) -> list[Asked]:
+        """Return what is asked for, when there are so many requests."""
+        async with asyncio.timeout(30):
+            while len(self.waiting) < count:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return [asked for asked, _answer in self.waiting]
+
+    def answer(self, index: int = 0, **codes: ErrorCode) -> None:
+        """Answer a request; a topic that is not named has its markers."""
+        asked, answer = self.waiting.pop(index)
+        markers = [
+            WriteTxnMarkersResponseMarker(
+                producer_id=producer_id,
+                topics=[
+                    WriteTxnMarkersResponseTopic(
+                        name=topic,
+                        partitions=[
+                            WriteTxnMarkersResponsePartition(
+                                partition_index=0, error_code=codes.get(topic, ErrorCode.NONE)
+                            )
+                        ],
+                    )
+                ],
+            )
+            for producer_id, topic in asked
+        ]
+        answer.set_result(WriteTxnMarkersResponse(markers=markers))
+
+    def fail(self, error: Exception) -> None:
+        """Lose a request."""
+        _asked, answer = self.waiting.pop(0)
+        answer.set_exception(error)
+
+
+class Coordinator:
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.coordinator_epoch = 7
+        self.told: list[tuple[int, tuple[TopicPartition, ...]]] = []
+
+    def tell(self, event: MarkersWritten) -> None:
+        self.told.append((event.producer_id, event.partitions))
+
+    async def until_told(self, count: int) -> list[tuple[int, tuple[TopicPartition, ...]]]:
+        async with asyncio.timeout(30):
+            while len(self.told) < count:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        return self.told
+
+
+def effect(producer_id: int, *partitions: TopicPartition, committed: bool = True) -> SendMarkers:
+    return SendMarkers(f"x{producer_id}", producer_id, 3, committed, partitions)
+
+
+Story = Callable[[Markers, Door, Coordinator, Any], Any]
+
+
+def tell(run: Run, story: Story) -> None:
+    """Run a story over the partitions `t-0` and `u-0` of a broker."""
+
+    async def over(served: Any) -> None:
+        for where in (T, U):
+            await served.topic(where.topic)
+        door = Door()
+        markers = Markers(served.broker, door.write)
+        try:
+            await story(markers, door, Coordinator(), served)
+        finally:
+            await markers.stop()
+
+    run(over)
+
+
+def test_all_partitions_of_a_transaction_are_told_at_once(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+        markers.send(coordinator, effect(1, T, U, committed=False))
+        assert await door.asked() == [[(1, "t"), (1, "u")]]
+        (marker,) = door.requests[0].markers
+        assert (marker.producer_epoch, marker.coordinator_epoch) == (3, 7)
+        assert marker.transaction_result is False
+        door.answer()
+        assert await coordinator.until_told(1) == [(1, (T, U))]
+
+    tell(run, story)
+
+
+def test_a_partition_has_one_request_in_flight(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+        markers.send(coordinator, effect(1, T))
+        await door.asked()
+        markers.send(coordinator, effect(2, T))
+        markers.send(coordinator, effect(3, T))
+        assert await door.asked() == [[(1, "t")]]
+        door.answer()
+        assert await door.asked() == [[(2, "t"), (3, "t")]]
+        door.answer()
+        assert await coordinator.until_told(3) == [(1, (T,)), (2, (T,)), (3, (T,))]
+
+    tell(run, story)
+
+
+def test_a_slow_partition_does_not_delay_another(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+        markers.send(coordinator, effect(1, T))
+        await door.asked()
+        for producer_id in range(2, 20):
+            markers.send(coordinator, effect(producer_id, U))
+            await door.asked(2)
+            door.answer(1)
+        assert await coordinator.until_told(18) == [(number, (U,)) for number in range(2, 20)]
+        assert await door.asked() == [[(1, "t")]]
+
+    tell(run, story)
+
+
+def test_many_slow_partitions_do_not_delay_another(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, served: Any) -> None:
+        await served.send(
+            CreateTopicsRequest(
+                topics=[
+                    CreateTopicsRequestTopic(name="slow", num_partitions=6, replication_factor=1)
+                ],
+                timeout_ms=30_000,
+            )
+        )
+        for index in range(6):
+            markers.send(coordinator, effect(index, TopicPartition("slow", index)))
+            await asyncio.sleep(0)
+        markers.send(coordinator, effect(9, U))
+        async with asyncio.timeout(30):
+            while [(9, "u")] not in [asked[-1:] for asked, _answer in door.waiting]:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        assert sum(len(asked) for asked in await door.asked()) == 7
+
+    tell(run, story)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+    ids=lambda code: code.name,
+)
+def test_a_refused_marker_is_sent_again_alone(run: Run, code: ErrorCode) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+        markers.send(coordinator, effect(1, T, U))
+        await door.asked()
+        door.answer(t=code)
+        assert await coordinator.until_told(1) == [(1, (U,))]
+        assert await door.asked() == [[(1, "t")]]
+        markers.send(coordinator, effect(2, U))
+        assert await door.asked(2) == [[(1, "t")], [(2, "u")]]
+        door.answer(t=code)
+        door.answer()
+        assert await coordinator.until_told(2) == [(1, (U,)), (2, (U,))]
+        await door.asked()
+        door.answer()
+        assert (await coordinator.until_told(3))[2] == (1, (T,))
+
+    tell(run, story)
+
+
+def test_where_a_newer_epoch_writes_nothing_is_left_to_end(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+        markers.send(coordinator, effect(1, T))
+        await door.asked()
+        door.answer(t=ErrorCode.INVALID_PRODUCER_EPOCH)
+        assert await coordinator.until_told(1) == [(1, (T,))]
+
+    tell(run, story)
+
+
+def test_a_lost_request_is_sent_again(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+        markers.send(coordinator, effect(1, T))
+        for error in (ConnectionError("lost"), TimeoutError("late")):
+            assert await door.asked() == [[(1, "t")]]
+            door.fail(error)
+        assert await door.asked() == [[(1, "t")]]
+        door.answer()
+        assert await coordinator.until_told(1) == [(1, (T,))]
+
+    tell(run, story)
+
+
+def test_partitions_of_a_late_request_are_sent_again_one_by_one(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+        markers.send(coordinator, effect(1, T, U))
+        await door.asked()
+        door.fail(TimeoutError("late"))  # one of them may be why it was
+        assert sorted(await door.asked(2)) == [[(1, "t")], [(1, "u")]]
+        door.answer()
+        door.answer()
+        assert sorted(await coordinator.until_told(2)) == [(1, (T,)), (1, (U,))]
+
+    tell(run, story)
+
+
+def test_a_coordinator_that_resigned_sends_nothing_more(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+        successor = Coordinator()
+        markers.send(coordinator, effect(1, T, U))
+        await door.asked()
+        markers.forget(coordinator)
+        markers.send(successor, effect(2, T))
+        assert await door.asked(2) == [[(1, "t"), (1, "u")], [(2, "t")]]
+        door.answer(t=ErrorCode.NOT_ENOUGH_REPLICAS)
+        door.answer()
+        assert await successor.until_told(1) == [(2, (T,))]
+        assert await door.asked(0) == []
+        assert coordinator.told == []
+
+    tell(run, story)
+
+
+def test_nobody_waits_for_a_deposed_leader(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, served: Any) -> None:
+        metadata = served.broker.metadata
+        news = metadata.topics["t"]
+        elsewhere = news.partitions[0]._replace(leader=9)
+        metadata.brokers[9] = metadata.brokers[0]._replace(broker_id=9, endpoints=())
+        metadata.put_topic(news._replace(partitions=(elsewhere,)))
+        markers.send(coordinator, effect(1, T))  # broker 9 cannot be reached
+        assert await door.asked(0) == []
+        metadata.put_topic(news)
+        markers.metadata_changed()
+        assert await door.asked() == [[(1, "t")]]
+        door.answer()
+        assert await coordinator.until_told(1) == [(1, (T,))]
+
+    tell(run, story)
+
+
+def test_a_marker_that_is_withdrawn_while_connecting_is_not_sent(run: Run) -> None:
+    async def story(markers: Markers, _: Door, coordinator: Coordinator, served: Any) -> None:
+        metadata = served.broker.metadata
+        news = metadata.topics["t"]
+        elsewhere = news.partitions[0]._replace(leader=9)
+        metadata.brokers[9] = metadata.brokers[0]._replace(broker_id=9)  # which is reached here
+        metadata.put_topic(news._replace(partitions=(elsewhere,)))
+        markers.send(coordinator, effect(1, T))
+        await asyncio.sleep(0)
+        assert len(markers._tasks) == 1
+        markers.forget(coordinator)
+        successor = Coordinator()
+        markers.send(successor, effect(2, T))
+        assert await successor.until_told(1) == [(2, (T,))]
+        async with asyncio.timeout(30):
+            while markers._tasks:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        assert served.broker.replicas.find(T).log.log_end_offset == 1
+        assert coordinator.told == []
+
+    tell(run, story)
+
+
+def test_a_topic_made_again_with_fewer_partitions_needs_no_marker_in_the_others(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+        gone = TopicPartition("t", 5)
+        markers.send(coordinator, effect(1, gone))
+        assert await coordinator.until_told(1) == [(1, (gone,))]
+        assert door.requests == []
+
+    tell(run, story)
+
+
+def test_a_topic_that_cannot_be_read_keeps_its_markers(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, served: Any) -> None:
+        registry = served.broker.registry
+        await registry.create(topic_path("odd"), b"junk")
+        odd = TopicPartition("odd", 0)
+        markers.send(coordinator, effect(1, odd))
+        markers.send(coordinator, effect(2, TopicPartition("deleted", 0)))
+        await coordinator.until_told(1)
+        assert [number for number, _partitions in coordinator.told] == [2]
+        await registry.delete(topic_path("odd"))
+        assert (await coordinator.until_told(2))[1] == (1, (odd,))
+
+    tell(run, story)
+
+
+def test_a_request_has_a_bounded_number_of_markers(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+        markers.send(coordinator, effect(0, T, U))
+        await door.asked()
+        for producer_id in range(1, 301):
+            markers.send(coordinator, effect(producer_id, T, U))
+        door.answer()
+        async with asyncio.timeout(30):
+            while len(door.waiting) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        assert [len(asked) for asked in await door.asked(2)] == [300, 300]
+
+    tell(run, story)
+
+
+def test_a_coordinator_that_fails_keeps_nothing_from_others(run: Run) -> None:
+    class Failing(Coordinator):
+        def tell(self, event: MarkersWritten) -> None:
+            raise RuntimeError("a fault")
+
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+        markers.send(coordinator, effect(0, T))
+        await door.asked()
+        markers.send(Failing(), effect(1, T))
+        markers.send(coordinator, effect(2, T))
+        door.answer()
+        assert await door.asked() == [[(1, "t"), (2, "t")]]
+        markers.send(coordinator, effect(3, T))
+        door.answer()
+        assert await coordinator.until_told(2) == [(0, (T,)), (2, (T,))]
+        assert await door.asked() == [[(3, "t")]]
+
+    tell(run, story)

@@ -1,0 +1,327 @@
+"""Verification of transactional batches while their coordinator, the partition or the log change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kavka.broker.config import Endpoint
+from kavka.broker.metadata import LiveBroker, PartitionNews, TopicNews
+from kavka.broker.replica import AppendOutcome
+from kavka.core.group.coordination import partition_for
+from kavka.errors import ErrorCode
+from kavka.ids import NO_TOPIC_ID, BrokerId, TopicPartition
+from kavka.wire.apis import ApiKey
+from kavka.wire.frame import decode_request_header, encode_response
+from kavka.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResponsePartition,
+    AddPartitionsToTxnResponseTopic,
+    AddPartitionsToTxnResponseTransaction,
+)
+from kavka.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsRequestDir,
+    AlterReplicaLogDirsRequestTopic,
+)
+from kavka.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
+from kavka.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+)
+from kavka.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from kavka.wire.records.batch import BatchBuilder
+from kavka.wire.records.header import read_header
+
+Run = Callable[..., None]
+NONE = ErrorCode.NONE
+T = TopicPartition("t", 0)
+PRODUCER_ID = 7
+NOW_MS = 1_700_000_000_000
+STRANGER = BrokerId(9)
+DAY_MS = 24 * 60 * 60 * 1000
+PATIENCE_S = 60
+
+
+class Coordinator:
+    """A broker that coordinates all transactions and answers when, and what, it is told to."""
+
+    def __init__(self, broker: Any, *, is_mute: bool = False) -> None:
+        self.broker = broker
+        self.is_mute = is_mute
+        self.is_asked = asyncio.Event()
+        self.answers: asyncio.Queue[ErrorCode] = asyncio.Queue()
+        self.where = T
+        self._server: asyncio.Server | None = None
+        self._served: list[asyncio.Task[Any]] = []
+
+    async def start(self) -> None:
+        """Listen, and let the broker know of it."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        endpoint = Endpoint("PLAINTEXT", "127.0.0.1", port, "PLAINTEXT")
+        metadata = self.broker.metadata
+        live = LiveBroker(STRANGER, (endpoint,), None, -1)
+        metadata.brokers = {**metadata.brokers, STRANGER: live}
+        self.lead(STRANGER)
+
+    def lead(self, leader: BrokerId) -> None:
+        """Let the broker know who coordinates."""
+        news = PartitionNews(leader, 0, (leader,), (leader,), 0)
+        metadata = self.broker.metadata
+        metadata.put_topic(TopicNews("__transaction_state", NO_TOPIC_ID, (news,)))
+        metadata.changed()
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._served:
+            task.cancel()
+        await asyncio.gather(*self._served, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._served.append(task)
+        try:
+            while True:
+                frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+                header = decode_request_header(frame)
+                if self.is_mute:
+                    self.is_asked.set()
+                    continue
+                response: Any = _versions()
+                if header.api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
+                    self.is_asked.set()
+                    response = self._answer(await self.answers.get())
+                parts = encode_response(response, header.api_version, header.correlation_id)
+                writer.writelines(parts)  # type: ignore[arg-type]
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        finally:
+            writer.transport.abort()
+
+    def _answer(self, code: ErrorCode) -> AddPartitionsToTxnResponse:
+        row = AddPartitionsToTxnResponsePartition(
+            partition_index=self.where.partition, partition_error_code=code
+        )
+        topic = AddPartitionsToTxnResponseTopic(name=self.where.topic, results_by_partition=[row])
+        return AddPartitionsToTxnResponse(
+            error_code=NONE,
+            results_by_transaction=[
+                AddPartitionsToTxnResponseTransaction(transactional_id="x", topic_results=[topic])
+            ],
+        )
+
+
+def _versions() -> ApiVersionsResponse:
+    keys = ((ApiKey.API_VERSIONS, 3), (ApiKey.ADD_PARTITIONS_TO_TXN, 4))
+    return ApiVersionsResponse(
+        error_code=NONE,
+        api_keys=[
+            ApiVersionsResponseApi(api_key=key, min_version=0, max_version=newest)
+            for key, newest in keys
+        ],
+    )
+
+
+def batch(sequence: int = 0) -> bytearray:
+    builder = BatchBuilder()
+    builder.append(None, b"a", NOW_MS)
+    return builder.build(
+        producer_id=PRODUCER_ID, producer_epoch=0, base_sequence=sequence, transactional=True
+    )
+
+
+async def produce(served: Any) -> Any:
+    data = ProduceRequestPartition(index=0, records=batch())
+    topic = ProduceRequestTopic(name="t", partition_data=[data])
+    request = ProduceRequest(transactional_id="x", acks=-1, timeout_ms=30_000, topic_data=[topic])
+    response = await served.send(request, 9)
+    return response.responses[0].partition_responses[0]
+
+
+def with_coordinator(run: Run, story: Any, *, is_mute: bool = False, **settings: str) -> None:
+    """Run a story with the topic `t` and a coordinator elsewhere."""
+
+    async def whole(served: Any) -> None:
+        await served.topic("t")
+        await served.send(FindCoordinatorRequest(key="g"), 3)
+        coordinator = Coordinator(served.broker, is_mute=is_mute)
+        await coordinator.start()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await story(served, coordinator)
+        finally:
+            await coordinator.stop()
+
+    run(whole, offsets__topic__num__partitions="1", **settings)
+
+
+def test_a_batch_is_answered_though_its_partition_is_deleted_meanwhile(run: Run) -> None:
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        answer = asyncio.ensure_future(produce(served))
+        await coordinator.is_asked.wait()
+        assert await served.broker.replicas.stop(T, -2, delete=True) is NONE
+        coordinator.answers.put_nowait(NONE)
+        assert (await answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    with_coordinator(run, story)
+
+
+def test_a_batch_is_answered_though_the_one_before_it_cannot_be_appended(run: Run) -> None:
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        found = served.broker.replicas.find(T)
+        appends = []
+        for sequence in range(2):
+            data = batch(sequence)
+            # What nobody may write to: the offsets are to be patched in, a fault of the caller.
+            records = memoryview(bytes(data)) if sequence == 0 else memoryview(data)
+            append = served.broker.verifier.append(found, "x", read_header(data), (records, -1, 9))
+            assert not isinstance(append, AppendOutcome)
+            appends.append(append)
+        coordinator.answers.put_nowait(NONE)
+        first, second = await asyncio.gather(*appends)
+        assert first.error is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert second.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    with_coordinator(run, story)
+
+
+@pytest.mark.parametrize("is_mute", [False, True])
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_nobody_waits_for_a_broker_that_coordinates_no_more(
+    run: Run, is_dead: bool, is_mute: bool
+) -> None:
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        answer = asyncio.ensure_future(produce(served))
+        await coordinator.is_asked.wait()
+        metadata = served.broker.metadata
+        metadata.changed()  # of something else
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not answer.done()
+        if is_dead:
+            metadata.brokers = {k: v for k, v in metadata.brokers.items() if k != STRANGER}
+            metadata.changed()
+        else:
+            coordinator.lead(served.broker.broker_id)
+        found = await answer
+        assert found.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert served.broker.replicas.find(T).log.log_end_offset == 0
+
+    with_coordinator(run, story, is_mute=is_mute)
+
+
+def test_a_broker_that_coordinates_again_is_asked_again(run: Run) -> None:
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        answer = asyncio.ensure_future(produce(served))
+        await coordinator.is_asked.wait()
+        coordinator.lead(served.broker.broker_id)
+        assert (await answer).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        coordinator.lead(STRANGER)
+        for _ in range(2):  # the first is for the connection that was given up
+            coordinator.answers.put_nowait(NONE)
+        assert (await produce(served)).error_code == NONE
+
+    with_coordinator(run, story)
+
+
+async def commit_offset(served: Any) -> int:
+    row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    request = TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=PRODUCER_ID,
+        producer_epoch=0,
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[row])],
+    )
+    response = await served.send(request, 3)
+    code: int = response.topics[0].partitions[0].error_code
+    return code
+
+
+async def move(served: Any, where: TopicPartition, directories: list[Path]) -> None:
+    """Bring the log of a partition into the directory where it is not."""
+    replica = served.broker.replicas.find(where)
+    before = replica.log
+    (other,) = [path for path in directories if not before.path.startswith(f"{path}/")]
+    topic = AlterReplicaLogDirsRequestTopic(name=where.topic, partitions=[where.partition])
+    asked = AlterReplicaLogDirsRequestDir(path=str(other), topics=[topic])
+    client = await served.another()  # the first waits for its answer
+    response = await client.send(AlterReplicaLogDirsRequest(dirs=[asked]))
+    assert response.results[0].partitions[0].error_code == NONE
+    while replica.log is before:  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+
+
+def test_offsets_open_no_transaction_in_a_log_that_moved_while_they_were_verified(
+    run: Run, tmp_path: Path
+) -> None:
+    directories = [tmp_path / "one", tmp_path / "two"]
+    offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
+
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        coordinator.where = offsets
+        answer = asyncio.ensure_future(commit_offset(served))
+        await coordinator.is_asked.wait()
+        await move(served, offsets, directories)
+        coordinator.answers.put_nowait(NONE)
+        assert await answer == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert served.broker.replicas.find(offsets).log.log_end_offset == 0
+        coordinator.answers.put_nowait(NONE)
+        assert await commit_offset(served) == NONE
+
+    with_coordinator(run, story, log__dirs=",".join(map(str, directories)))
+
+
+def test_a_batch_may_be_sent_again_after_its_log_moved_while_it_was_verified(
+    run: Run, tmp_path: Path
+) -> None:
+    directories = [tmp_path / "one", tmp_path / "two"]
+
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        answer = asyncio.ensure_future(produce(served))
+        await coordinator.is_asked.wait()
+        await move(served, T, directories)
+        coordinator.answers.put_nowait(NONE)
+        assert (await answer).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        coordinator.answers.put_nowait(NONE)
+        assert (await produce(served)).error_code == NONE
+
+    with_coordinator(run, story, log__dirs=",".join(map(str, directories)))
+
+
+@pytest.mark.parametrize(
+    ("code", "is_kept"),
+    [
+        (ErrorCode.PRODUCER_FENCED, False),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, False),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, True),
+    ],
+)
+def test_the_verification_of_who_is_fenced_is_swept_at_once(
+    run: Run, code: ErrorCode, is_kept: bool
+) -> None:
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        answer = asyncio.ensure_future(produce(served))
+        await coordinator.is_asked.wait()
+        producers = served.broker.replicas.find(T).log.producers
+        now_ms = served.broker.clock.now_ms()
+        verification = producers.begin_verification(PRODUCER_ID, 0, 0, now_ms)
+        coordinator.answers.put_nowait(code)
+        assert (await answer).error_code != NONE
+        producers.expire(now_ms, DAY_MS)
+        assert producers.is_valid(PRODUCER_ID, verification) is is_kept
+
+    with_coordinator(run, story)

@@ -1,0 +1,161 @@
+"""One round: load, faults, healing, verdict; and what all rounds have shown."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kavka.testing.history import Verdict
+from kavka.testing.history.operations import Event, Send, Type
+from kavka.testing.history.workload import Load, Settings
+from kavka_chaos.cluster import ChaosCluster
+from kavka_chaos.faults import Faults, Tell
+from kavka_chaos.schedule import Fault
+
+_PARTITIONS = 4
+_AFTERMATH_S = 15
+_NOTICE_S = 0.5
+"""How long before a fault the last acknowledgement may have been."""
+"""How long after a fault a silence still counts as its."""
+
+
+@dataclass
+class Outcome:
+    """What rounds have shown; they add up."""
+
+    rounds: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    sends: Counter[str] = field(default_factory=Counter)
+    reads: int = 0
+    anomalies: Counter[str] = field(default_factory=Counter)
+    """Forbidden ones by name."""
+    others: list[str] = field(default_factory=list)
+    """Whatever else was wrong."""
+    silence: dict[str, float] = field(default_factory=dict)
+    """Worst seconds in which a partition acknowledged nothing, by the kind of the only fault at that time."""
+    worst_silence: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether no promise was broken and nothing else was wrong."""
+        return not self.anomalies and not self.others
+
+    def add(self, other: Outcome) -> None:
+        """Take the outcome of more rounds in."""
+        self.rounds += other.rounds
+        self.faults += other.faults
+        self.sends += other.sends
+        self.reads += other.reads
+        self.anomalies += other.anomalies
+        self.others += other.others
+        for name, seconds in other.silence.items():
+            self.silence[name] = max(seconds, self.silence.get(name, 0.0))
+        self.worst_silence = max(self.worst_silence, other.worst_silence)
+
+
+def play(
+    cluster: ChaosCluster,
+    members: int,
+    topic: str,
+    faults: Sequence[Fault],
+    rate: float,
+    evidence: Path,
+    tell: Tell,
+) -> Outcome:
+    """Play one round; the history of one that fails stays in `evidence`. Raise NotWell, ClientFailed, TimeoutError."""
+    settings = Settings(
+        cluster.bootstrap,
+        "confluent",
+        topic,
+        partitions=_PARTITIONS,
+        replication_factor=3,
+        min_insync_replicas=2,
+        rate=rate,
+        seed=zlib.crc32(topic.encode()),
+        patience_seconds=180,
+    )
+    with evidence.open("w", encoding="utf-8") as sink, Load(settings, sink) as load:
+        load.wait_for(100)
+        began_ns = load.recorder.now_ns()
+        Faults(cluster, members, tell).run(faults)
+        cluster.heal([topic, "__consumer_offsets"])
+        load.wait_for(100, 120)
+        verdict = load.finish()
+    outcome = _outcome(verdict, faults, _silences(load.recorder.events, began_ns))
+    outcome.others += cluster.unequal_logs(topic, _PARTITIONS) + cluster.tracebacks()
+    outcome.others += _failed_sends(load.recorder.events)
+    if outcome.passed:
+        evidence.unlink()
+    else:
+        tell(verdict.report())
+    return outcome
+
+
+def _outcome(
+    verdict: Verdict, faults: Sequence[Fault], silences: Sequence[tuple[float, float]]
+) -> Outcome:
+    counts = verdict.counts
+    outcome = Outcome(
+        rounds=1,
+        faults=Counter(fault.kind.name for fault in faults),
+        sends=Counter({name: counts.get(f"sends {name}", 0) for name in ("ok", "fail", "info")}),
+        reads=counts["records polled"],
+        anomalies=Counter({n: f.count for n, f in verdict.findings.items() if f.allowed is None}),
+        worst_silence=max((end - begin for begin, end in silences), default=0.0),
+    )
+    if verdict.unseen:
+        outcome.others.append(f"acknowledged, but never read: {verdict.unseen}")
+    for fault in faults:
+        seconds = silence_of(fault, faults, silences)
+        if seconds is not None:
+            name = fault.kind.name
+            outcome.silence[name] = max(seconds, outcome.silence.get(name, 0.0))
+    return outcome
+
+
+def _failed_sends(events: Sequence[Event]) -> list[str]:
+    """Return why sends failed, which they should not: librdkafka has 180 s to try again."""
+    reasons = Counter(
+        f"{event.type}: {event.error}"
+        for event in events
+        if isinstance(event.action, Send) and event.type in (Type.FAIL, Type.INFO)
+    )
+    return [f"{count} sends {reason}" for reason, count in reasons.items()]
+
+
+def silence_of(
+    fault: Fault, faults: Sequence[Fault], silences: Sequence[tuple[float, float]]
+) -> float | None:
+    """Return the longest silence that began in a fault or up to 15 s after it; None when it was not alone.
+
+    What lasts into the next fault is counted up to there.
+    """
+    others = [other for other in faults if other is not fault]
+    if any(other.begin <= fault.end and fault.begin <= other.end for other in others):
+        return None
+    later = [other.begin for other in others if other.begin > fault.end]
+    limit = min([*later, fault.end + _AFTERMATH_S])
+    spans = [
+        min(end, limit) - begin
+        for begin, end in silences
+        if fault.begin - _NOTICE_S <= begin < limit
+    ]
+    return max(spans, default=0.0)
+
+
+def _silences(events: Sequence[Event], began_ns: int) -> list[tuple[float, float]]:
+    """Return the times between two acknowledgements of a partition, in seconds after the first fault could begin."""
+    return [span for span in _spans(events, began_ns) if span[1] > span[0]]
+
+
+def _spans(events: Sequence[Event], began_ns: int) -> Iterator[tuple[float, float]]:
+    last: dict[int, float] = {}
+    for event in events:
+        if isinstance(event.action, Send) and event.type is Type.OK:
+            partition, now = event.action.partition.partition, (event.time_ns - began_ns) / 1e9
+            if partition in last:
+                yield last[partition], now
+            last[partition] = now

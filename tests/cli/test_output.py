@@ -1,0 +1,48 @@
+"""Commands whose standard streams are closed, or whose reader has gone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kavka.wire.records.batch import BatchBuilder
+
+KAVKA = [sys.executable, "-m", "kavka"]
+
+
+def _write_log(directory: Path) -> Path:
+    builder = BatchBuilder()
+    for number in range(3000):
+        builder.append(None, b"%d" % number, 0)
+    path = directory / f"{0:020}.log"
+    path.write_bytes(builder.build())
+    return path
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["dump-log", "--print-data-log"]])
+def test_a_reader_that_has_gone_ends_a_command_quietly(words: list[str], tmp_path: Path) -> None:
+    if words[0] == "dump-log":
+        words = [*words, "--files", str(_write_log(tmp_path))]
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run([*KAVKA, *words], stdout=write_end, stderr=subprocess.PIPE)
+    finally:
+        os.close(write_end)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_streams_that_the_caller_has_closed_are_no_fault() -> None:
+    command = f"{sys.executable} -m kavka --help <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", command]).returncode == 0
+
+
+def test_no_broker_is_told_on_standard_error_when_standard_output_is_closed() -> None:
+    command = f"{sys.executable} -m kavka topics --bootstrap-server 127.0.0.1:1 --list >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"cannot reach any of bootstrap.servers")

@@ -1,0 +1,215 @@
+"""The registry's shell, against a served registry of this process; tests/compat show that its output is ZooKeeper's."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kavka.cli.main import main
+from kavka.cli.shell_words import BadCommand, Syntax, parse_words, split_line
+from kavka.net.clock import SystemChance, SystemClock
+from kavka.net.network import TcpNetwork
+from kavka.registry.keeper import Keeper
+from kavka.registry.served import ServedConfig, ServedRegistry
+
+Typed = Callable[..., tuple[int, str, str]]
+
+OPENED = "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null\n"
+
+
+@pytest.fixture
+def served() -> Iterator[str]:
+    """A registry in memory, in a thread with a loop of its own; gives its address."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def call(work):
+        return asyncio.run_coroutine_threadsafe(work, loop).result(10)
+
+    async def start() -> ServedRegistry:
+        config = ServedConfig.parse({"clientPort": "0", "clientPortAddress": "127.0.0.1"})
+        registry = ServedRegistry(Keeper(SystemClock(), SystemChance()), config, TcpNetwork())
+        await registry.start()
+        return registry
+
+    registry = call(start())
+    yield f"127.0.0.1:{registry.port}"
+    call(registry.stop())
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def typed(
+    served: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Typed:
+    """Type lines into the shell; return its code and what it wrote after the greeting."""
+
+    def run(*lines: str, at: str = "") -> tuple[int, str, str]:
+        path = tmp_path / "typed"
+        path.write_text("".join(f"{line}\n" for line in lines))
+        with path.open() as file, monkeypatch.context() as patch:
+            patch.setattr("sys.stdin", file)
+            code = main(["zookeeper-shell", served + at])
+        out, err = capsys.readouterr()
+        greeting = f"Connecting to {served}{at}\nWelcome to ZooKeeper!\nJLine support is disabled\n{OPENED}"
+        assert out.startswith(greeting)
+        return code, out.removeprefix(greeting), err
+
+    return run
+
+
+def test_nodes_are_made_read_changed_and_removed(typed: Typed) -> None:
+    code, out, err = typed(
+        "create /a first",
+        "create /a/b",
+        "create -s /a/n- 'two words'",
+        "get /a",
+        "get /a/b",
+        "get /a/n-0000000001",
+        "set /a second",
+        "get /a",
+        "ls /a",
+        "ls -R /a",
+        "getAllChildrenNumber /a",
+        "delete /a/b",
+        "ls /a",
+        "deleteall /a",
+        "ls /",
+    )
+    assert code == 0
+    assert out.splitlines() == [
+        *("first", "null", "two words", "second"),
+        "[b, n-0000000001]",
+        *("/a", "/a/b", "/a/n-0000000001"),
+        "2",
+        "[n-0000000001]",
+        "[]",
+    ]
+    assert err == "Created /a\nCreated /a/b\nCreated /a/n-0000000001\n"
+
+
+def test_the_facts_of_a_node_are_told(typed: Typed) -> None:
+    _, out, _ = typed("create /a first", "set -s /a more", "stat /a")
+    told = [line.partition(" = ")[0] for line in out.splitlines()]
+    assert told[:11] == [
+        *("cZxid", "ctime", "mZxid", "mtime", "pZxid", "cversion", "dataVersion", "aclVersion"),
+        *("ephemeralOwner", "dataLength", "numChildren"),
+    ]
+    assert told[:11] == told[11:]
+    assert "dataVersion = 1\n" in out
+    assert "dataLength = 4\n" in out
+
+
+def test_ephemeral_nodes_go_with_the_shell(typed: Typed) -> None:
+    _, out, _ = typed("create -e /gone x", "stat /gone")
+    assert "ephemeralOwner = 0x0\n" not in out
+    assert typed("ls /")[1] == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("get /none", "Node does not exist: /none"),
+        ("ls /none", "Node does not exist: /none"),
+        ("stat /none", "Node does not exist: /none"),
+        ("set /none x", "Node does not exist: /none"),
+        ("delete /none", "Node does not exist: /none"),
+        ("deleteall /none", "Node does not exist: /none"),
+        ("create /a x", "Node already exists: /a"),
+        ("create /none/b x", "Node does not exist: /none/b"),
+        ("delete /a", "Node not empty: /a"),
+        ("delete -v 7 /a/b", "version No is not valid : /a/b"),
+        ("set -v 7 /a x", "version No is not valid : /a"),
+        ("create /a/e/c x", "Ephemerals cannot have children: /a/e/c"),
+        ("ls a", "Path must start with / character"),
+        ("ls /a/", "Path must not end with / character"),
+        ("ls /a//b", 'Invalid path string "/a//b"'),
+        ("ls", "ls [-s] [-w] [-R] path"),
+        ("get -x /a", "org.apache.commons.cli.UnrecognizedOptionException: Unrecognized option: -x"),
+        ("set -v", "org.apache.commons.cli.MissingArgumentException: Missing argument for option: v"),
+        ("set -v x /a b", 'For input string: "x"'),
+        ("create /n x world:anyone:r", "world:anyone:r: this release knows no ACL but world:anyone:cdrwa"),
+        ("unheard of", "Command not found: Command not found unheard"),
+    ],
+)  # fmt: skip
+def test_a_command_that_fails_says_why_and_is_the_exit_code(
+    typed: Typed, line: str, sentence: str
+) -> None:
+    code, out, err = typed("create /a x", "create /a/b y", "create -e /a/e z", line)
+    assert code == 1
+    assert out == ""
+    assert err.splitlines()[-1] == sentence
+
+
+def test_the_last_command_is_the_exit_code(typed: Typed) -> None:
+    assert typed("get /none", "ls /")[0] == 0
+    code, out, _ = typed("get /none", "quit", "ls /")
+    assert code == 1
+    assert out == "\nWATCHER::\n\nWatchedEvent state:Closed type:None path:null\n"
+
+
+def test_watches_speak_once_unless_they_are_not_printed(typed: Typed) -> None:
+    lines = ("create /a x", "get -w /a", "set /a y", "set /a z", "ls -w /a", "create /a/b")
+    _, out, _ = typed(*lines)
+    assert [line for line in out.splitlines() if line.startswith("WatchedEvent")] == [
+        "WatchedEvent state:SyncConnected type:NodeDataChanged path:/a",
+        "WatchedEvent state:SyncConnected type:NodeChildrenChanged path:/a",
+    ]
+    _, out, _ = typed("deleteall /a", "printwatches off", "printwatches", *lines)
+    assert "WATCHER" not in out
+    assert out.startswith("printwatches is off\n")
+
+
+def test_a_chroot_is_the_root_of_what_is_seen(typed: Typed) -> None:
+    typed("create /inner x")
+    typed("create /a y", at="/inner")
+    assert typed("ls -R /inner")[1] == "/inner\n/inner/a\n"
+    assert typed("ls /", "history", at="/inner")[1] == "[a]\n0 - ls /\n1 - history\n"
+
+
+def test_one_command_may_stand_in_the_call(served: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zookeeper-shell", served, "ls", "/"]) == 0
+    assert capsys.readouterr().out == f"Connecting to {served}\n{OPENED}[]\n"
+    assert main(["zookeeper-shell", "-server", served, "get", "/none"]) == 1
+    assert capsys.readouterr().err == "Node does not exist: /none\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        ([], "USAGE: kavka zookeeper-shell"),
+        (["--help"], "delete [-v version] path"),
+        (["a:b"], "zookeeper.connect must be host:port"),
+        (["a:1", "-zk-tls-config-file", "f", "ls", "/"], "speaks no TLS"),
+    ],
+)
+def test_calls_that_make_no_sense_are_refused(
+    argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["zookeeper-shell", *argv]) == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_words_are_taken_apart() -> None:
+    assert split_line("""  set /a "two  words" 'x"y' z'w """) == [
+        "set",
+        "/a",
+        "two  words",
+        'x"y',
+        "z'w",
+    ]
+    syntax = Syntax("usage", 1, 1, "sw", "v")
+    words = parse_words(syntax, ["-sw", "-v", "-1", "/a"])
+    assert (words.has("s"), words.has("w"), words.version(), words.rest) == (True, True, -1, ["/a"])
+    with pytest.raises(BadCommand, match="usage"):
+        parse_words(syntax, ["/a", "/b"])

@@ -1,0 +1,70 @@
+from kavka.client.metadata import BrokerAddress, LeaderHint, MetadataCache
+from kavka.ids import BrokerId, LeaderEpoch, TopicPartition
+from kavka.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+AT = TopicPartition("t", 0)
+
+
+def answer(leader, epoch, topic_id=b"t" * 16):
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=n, host=f"b{n}", port=9092) for n in (0, 1)],
+        controller_id=0,
+        topics=[
+            MetadataResponseTopic(
+                name="t",
+                topic_id=topic_id,
+                partitions=[
+                    MetadataResponsePartition(
+                        partition_index=0, leader_id=leader, leader_epoch=epoch
+                    )
+                ],
+            )
+        ],
+    )
+
+
+def cache(leader=0, epoch=5):
+    made = MetadataCache(1000)
+    made.update(answer(leader, epoch), 0, None)
+    return made
+
+
+def hint(leader, epoch):
+    return {AT: LeaderHint(BrokerId(leader), LeaderEpoch(epoch))}
+
+
+def test_an_answer_that_says_the_same_brings_nothing_new():
+    known = cache()
+    assert known.update(answer(0, 5), 10, None) is False
+    assert known.update(answer(1, 6), 20, None) is True
+
+
+def test_a_broker_that_lags_behind_is_overruled_unless_the_topic_was_made_anew():
+    known = cache(1, 6)
+    known.update(answer(0, 5), 10, None)
+    assert known.leader(AT) == 1
+    known.update(answer(0, 0, b"n" * 16), 20, None)
+    assert (known.leader(AT), known.leader_epoch(AT)) == (0, 0)
+
+
+def test_a_hint_with_a_newer_epoch_is_used_and_brings_its_address():
+    known = cache()
+    address = BrokerAddress(BrokerId(9), "b9", 9099)
+    assert known.learn_leaders(hint(9, 6), {BrokerId(9): address})
+    assert (known.leader(AT), known.leader_epoch(AT)) == (9, 6)
+    assert known.brokers[9] == address
+    known.update(answer(0, 5), 10, None)
+    assert known.leader_epoch(AT) == 6, "older metadata do not undo it"
+
+
+def test_a_hint_that_is_older_or_leads_nowhere_is_dropped():
+    known = cache()
+    assert not known.learn_leaders(hint(1, 5), {})
+    assert not known.learn_leaders(hint(7, 6), {})
+    assert not known.learn_leaders({TopicPartition("u", 0): hint(1, 9)[AT]}, {})
+    assert (known.leader(AT), known.leader_epoch(AT)) == (0, 5)

@@ -1,0 +1,67 @@
+"""Brokers that stop cleanly: those that are left lead, and nobody waits for a broker that has gone."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kavka.ids import TopicPartition
+
+Run = Any
+Cluster = Any
+WHERE = TopicPartition("t", 0)
+LONG = "60000"
+
+
+def test_brokers_that_stop_together_do_not_wait_for_each_other(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", [1, 2, 3], [2, 3, 1], [3, 1, 2])
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(cluster.stop(number) for number in (1, 2, 3)))
+
+    run(story, controlled__shutdown__retry__backoff__ms=LONG)
+
+
+def test_brokers_that_stop_in_turn_hand_over_and_the_last_one_just_stops(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", [1, 2, 3])
+        async with asyncio.timeout(60):
+            await cluster.stop(1)
+            await cluster.until(lambda: cluster.leader(WHERE) == 2, "2 leads")
+            await cluster.stop(2)
+            await cluster.until(lambda: cluster.leader(WHERE) == 3, "3 leads")
+            await cluster.stop(3)
+
+    run(story, controlled__shutdown__retry__backoff__ms=LONG)
+
+
+def test_broker_whose_peers_are_dead_does_not_wait_for_their_sessions(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.session_ms = 600_000
+        await cluster.start(2, 3)
+        await cluster.create("t", [1, 2, 3])
+        await asyncio.gather(cluster.kill(2), cluster.kill(3))
+        async with asyncio.timeout(60):
+            await cluster.stop(1)
+        for number in (2, 3):
+            assert cluster.keeper.tree.stat(f"/brokers/ids/{number}") is not None
+
+    run(story, brokers=1, controlled__shutdown__retry__backoff__ms="600000")
+
+
+def test_controller_that_stops_is_not_taken_for_dead(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        for _turn in range(3):
+            ruler = cluster.controller
+            await cluster.stop(ruler)
+            await cluster.until(lambda: cluster.controller > 0, "another rules")
+            await cluster.start(ruler)
+        assert "office given back" in caplog.text
+        assert "dead controller deposed" not in caplog.text
+
+    caplog.set_level("INFO", "kavka")
+    run(story)

@@ -1,0 +1,66 @@
+"""Plain questions to one broker of a cluster: what it tells clients at this moment, whoever has made it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
+
+from kavka.net.network import TcpNetwork
+from kavka.net.peer import Peer
+from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+
+def until(holds: Callable[[], bool], seconds: float = 90, what: str = "") -> None:
+    """Wait until something holds, looking often. Raise AssertionError."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+def ask(address: str, request: object, version: int | None = None) -> Any:
+    """Send a request to the broker at `host:port`, and return its answer."""
+
+    async def exchange() -> Any:
+        host, _colon, port = address.rpartition(":")
+        peer = await Peer.connect(TcpNetwork(), host, int(port))
+        try:
+            return await peer.send(request, version)
+        finally:
+            peer.close()
+            await peer.wait_closed()
+
+    return asyncio.run(exchange())
+
+
+def wait_until_all_know_all(addresses: Collection[str]) -> None:
+    """Wait until each broker knows that all of them are there, and a controller.
+
+    Apache Kafka's broker says that it has started before the controller told it anything. librdkafka, given such an
+    empty answer, does not ask again.
+    """
+
+    def knows_all(address: str) -> bool:
+        known = ask(address, MetadataRequest(topics=[]))
+        return known.controller_id >= 0 and len(known.brokers) >= len(addresses)
+
+    for address in addresses:
+        until(partial(knows_all, address), what=f"{address} knows all brokers")
+
+
+def wait_until_known(addresses: Collection[str], topic: str, partition: int) -> None:
+    """Wait until each broker tells clients who leads a partition.
+
+    The answer to a creation comes from the controller: the others hear of it a moment later.
+    """
+
+    def tells_leader(address: str) -> bool:
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+        (known,) = ask(address, asked).topics
+        return any(p.partition_index == partition and p.leader_id >= 0 for p in known.partitions)
+
+    for address in addresses:
+        until(partial(tells_leader, address), what=f"{address} knows {topic}-{partition}")

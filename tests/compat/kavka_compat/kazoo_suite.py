@@ -1,0 +1,95 @@
+"""kazoo's own tests against a served registry: a pytest plugin, and the run of it.
+
+kazoo's harness starts an ensemble of Apache ZooKeeper; the plugin gives it one process of ours instead. Three modules
+that only TLS and leak tests need, and that are not installed, are replaced by empty ones.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kavka_compat.served import Served
+
+_ABSENT = ("OpenSSL", "jks", "objgraph")
+_HERE = Path(__file__).resolve().parent.parent
+
+
+def run(modules: list[str], directory: Path) -> dict[str, str]:
+    """Run modules of `kazoo.tests`; return `PASSED`, `FAILED` or another outcome by test."""
+    command = [
+        *(sys.executable, "-m", "pytest", "-p", "kavka_compat.kazoo_suite", "-c", os.devnull),
+        *("--rootdir", str(directory), "--import-mode=importlib", "-p", "no:cacheprovider"),
+        *("--timeout=90", "-q", "-rA", "--pyargs", *(f"kazoo.tests.{name}" for name in modules)),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(_HERE), "ZOOKEEPER_VERSION": "3.9.3"}
+    done = subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, check=False
+    )
+    found = {}
+    for line in done.stdout.splitlines():
+        outcome, _, rest = line.partition(" ::")
+        if outcome in ("PASSED", "FAILED", "ERROR"):
+            found[rest.partition(" ")[0]] = outcome
+    assert found, done.stdout + done.stderr
+    return found
+
+
+class _Member:
+    """What kazoo's tests know of a server of their ensemble."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self.address = self.secure_address = served.connect
+        self.client_port = served.port
+
+    @property
+    def running(self) -> bool:
+        return self._served.process.alive()
+
+    def run(self) -> None:
+        if not self.running:
+            self._served.start()
+
+    def stop(self) -> None:
+        if self.running:
+            self._served.process.stop()
+
+
+class _Ensemble(list[_Member]):
+    """What kazoo's tests know of an ensemble."""
+
+    def start(self) -> None:
+        for member in self:
+            member.run()
+
+    def stop(self) -> None:
+        for member in self:
+            member.stop()
+
+    def terminate(self) -> None:
+        self.stop()
+
+    def get_logs(self) -> Iterator[str]:
+        return iter(())
+
+
+def pytest_configure(config: Any) -> None:
+    """Serve, and let kazoo's harness find it."""
+    for name in _ABSENT:
+        if name not in sys.modules:
+            sys.modules[name] = types.ModuleType(name)
+    from kazoo.testing import harness
+
+    directory = Path(tempfile.mkdtemp(prefix="kazoo-suite-"))
+    served = Served(directory, {"4lw.commands.whitelist": "*"})
+    served.start()
+    ensemble = _Ensemble([_Member(served)])
+    harness.get_global_cluster = lambda: ensemble
+    config.add_cleanup(ensemble.stop)

@@ -1,0 +1,299 @@
+"""The transaction machine knows clients that get an epoch with each end (KIP-890, part 2), as Apache Kafka 4.1 does.
+
+Our brokers do not serve these versions yet: the machine is asked in this process, a broker of 4.1 over its socket.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kavka.core.machine import Answer
+from kavka.core.transaction.events import (
+    AddPartitions,
+    End,
+    Event,
+    InitProducer,
+    MarkersWritten,
+    NeedProducerId,
+    ProducerIdGiven,
+    SendMarkers,
+    TransactionDecision,
+)
+from kavka.core.transaction.settings import TransactionSettings
+from kavka.core.transaction.shard import TransactionShard
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.wire.codec import decode, encode
+from kavka.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTopic,
+    AddPartitionsToTxnRequestTransaction,
+    AddPartitionsToTxnResponse,
+)
+from kavka.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kavka.wire.schema import boolean, field, i16, i32, i64, message, string
+from kavka_compat.apache import ApacheKafka
+from kavka_compat.asking import until, wait_until_known
+from kavka_compat.raw import RawConnection, frame
+
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(240)]
+
+_SETTINGS = {
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+_TOPIC, _ID = "compared", "tx"
+_TIMEOUT_MS = 600_000
+_RETRIED = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+}
+
+
+@message(api_key=26, versions="5", flexible="3+")
+class EndTxn5Request:
+    """EndTxn as only Apache Kafka 4.x has it."""
+
+    transactional_id: string = field()
+    producer_id: i64 = field()
+    producer_epoch: i16 = field()
+    committed: boolean = field()
+
+
+@message(api_key=26, versions="5", flexible="3+")
+class EndTxn5Response:
+    """Its answer has the epoch of the next transaction."""
+
+    throttle_time_ms: i32 = field()
+    error_code: i16 = field()
+    producer_id: i64 = field(default=-1)
+    producer_epoch: i16 = field(default=-1)
+
+
+Outcome = tuple[int, int, int]
+"""Error, producer id and epoch; -1 where an answer has none."""
+
+
+class Theirs:
+    """Apache Kafka's coordinator."""
+
+    def __init__(self, connection: RawConnection) -> None:
+        self._connection = connection
+
+    def ask(self, request: Any, key: int, version: int, answer: type[Any]) -> Any:
+        """Send a request of a flexible version, and return its answer."""
+        head = struct.pack(">hhih", key, version, 1, -1) + b"\0"
+        body = b"".join(bytes(part) for part in encode(request, version))  # type: ignore[arg-type]
+        self._connection.send(frame(head + body))
+        answered = self._connection.answer()
+        assert answered is not None, "the broker closed the connection"
+        return decode(answer, version, answered[1], 1)
+
+    def init(self, producer_id: int, epoch: int) -> Outcome:
+        request = InitProducerIdRequest(
+            transactional_id=_ID,
+            transaction_timeout_ms=_TIMEOUT_MS,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        answer = self.ask(request, 22, 5, InitProducerIdResponse)
+        return answer.error_code, answer.producer_id, answer.producer_epoch
+
+    def add(self, producer_id: int, epoch: int, partitions: list[int]) -> Outcome:
+        transaction = AddPartitionsToTxnRequestTransaction(
+            transactional_id=_ID,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            topics=[AddPartitionsToTxnRequestTopic(name=_TOPIC, partitions=partitions)],
+        )
+        request = AddPartitionsToTxnRequest(transactions=[transaction])
+        answer = self.ask(request, 24, 5, AddPartitionsToTxnResponse)
+        (result,) = answer.results_by_transaction
+        (code,) = {row.partition_error_code for row in result.topic_results[0].results_by_partition}
+        return code, -1, -1
+
+    def end(self, producer_id: int, epoch: int, committed: bool) -> Outcome:
+        request = EndTxn5Request(
+            transactional_id=_ID,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=committed,
+        )
+        answer = self.ask(request, 26, 5, EndTxn5Response)
+        return answer.error_code, answer.producer_id, answer.producer_epoch
+
+    def state(self) -> tuple[str, int, int, list[int]]:
+        """Return state, id, epoch and partitions when nothing is being completed any more."""
+        found: list[Any] = []
+
+        def is_settled() -> bool:
+            request = DescribeTransactionsRequest(transactional_ids=[_ID])
+            answer = self.ask(request, 65, 0, DescribeTransactionsResponse)
+            found[:] = answer.transaction_states
+            return not found[0].transaction_state.startswith("Prepare")
+
+        until(is_settled, 60)
+        (one,) = found
+        partitions = sorted(p for topic in one.topics for p in topic.partitions)
+        return one.transaction_state, one.producer_id, one.producer_epoch, partitions
+
+    def prepare(self) -> None:
+        """Have the coordinator ready, with producer ids."""
+
+        def serves() -> bool:
+            find = FindCoordinatorRequest(key_type=1, coordinator_keys=[_ID])
+            (found,) = self.ask(find, 10, 4, FindCoordinatorResponse).coordinators
+            if found.error_code:
+                return False
+            request = InitProducerIdRequest(transactional_id="warm", transaction_timeout_ms=60_000)
+            answer = self.ask(request, 22, 5, InitProducerIdResponse)
+            described = self.ask(
+                DescribeTransactionsRequest(transactional_ids=[_ID]),
+                65,
+                0,
+                DescribeTransactionsResponse,
+            )
+            return {answer.error_code, described.transaction_states[0].error_code}.isdisjoint(
+                _RETRIED
+            )
+
+        until(serves, 60)
+
+
+class Ours:
+    """Our machine, with a log and leaders that never let it wait."""
+
+    def __init__(self) -> None:
+        self._shard = TransactionShard(TransactionSettings())
+        self._shard.loaded(0)
+        self._next_producer_id = 100
+        self._reply: Any = None
+
+    def tell(self, event: Event) -> Any:
+        self._run(self._shard.handle(event, 0))
+        self._run(self._shard.tick(0))
+        return self._reply
+
+    def _run(self, decision: TransactionDecision) -> None:
+        for record in decision.records:
+            self._shard.apply(record)
+        for effect in decision.effects:
+            match effect:
+                case Answer():
+                    self._reply = effect.reply
+                case NeedProducerId():
+                    self._next_producer_id += 1
+                    self.tell(ProducerIdGiven(_ID, self._next_producer_id))
+                case SendMarkers():
+                    who = (_ID, effect.producer_id, effect.producer_epoch)
+                    self._run(self._shard.handle(MarkersWritten(*who, effect.partitions), 0))
+
+    def init(self, producer_id: int, epoch: int) -> Outcome:
+        reply = self.tell(InitProducer(1, _ID, _TIMEOUT_MS, producer_id, epoch))
+        return reply.error_code, reply.producer_id, reply.producer_epoch
+
+    def add(self, producer_id: int, epoch: int, partitions: list[int]) -> Outcome:
+        some = tuple(TopicPartition(_TOPIC, one) for one in partitions)
+        reply = self.tell(AddPartitions(1, _ID, producer_id, epoch, some, 2))
+        return reply.error_code, -1, -1
+
+    def end(self, producer_id: int, epoch: int, committed: bool) -> Outcome:
+        reply = self.tell(End(1, _ID, producer_id, epoch, committed, 2))
+        return reply.error_code, reply.producer_id, reply.producer_epoch
+
+    def state(self) -> tuple[str, int, int, list[int]]:
+        shown = self._shard.describe(_ID)
+        partitions = [one.partition for one in shown.partitions]
+        return shown.state, shown.producer_id, shown.producer_epoch, partitions
+
+
+def _live(theirs: Theirs, ours: Ours, dice: Random, steps: int) -> set[str]:
+    """Lead one life with both; return which states it came through."""
+    labels: list[dict[int, int]] = [{}, {}]
+    known: list[list[tuple[int, int]]] = [[(-1, -1)], [(-1, -1)]]
+    story: list[str] = []
+    states: set[str] = set()
+    sides: tuple[Theirs | Ours, ...] = (theirs, ours)
+    is_open = False
+
+    def label(side: int, producer_id: int) -> int:
+        return (
+            producer_id
+            if producer_id < 1
+            else labels[side].setdefault(producer_id, len(labels[side]))
+        )
+
+    for _ in range(steps):
+        count = len(known[0])
+        place = count - 1 - min(dice.choice([0, 0, 0, 0, 0, 1, 1, 2, 3]), count - 1)
+        action = dice.randint(0, 9)
+        partitions, committed = dice.sample([0, 1, 2], dice.randint(1, 3)), dice.random() < 0.5
+        says_its_id = not is_open and dice.random() < 0.7
+        outcomes = []
+        for side, asked in enumerate(sides):
+            who = known[side][place]
+            if action == 0 or count == 1:
+                outcome = asked.init(*(who if says_its_id else (-1, -1)))
+            elif action <= 4:
+                outcome = asked.add(*who, partitions)
+            else:
+                outcome = asked.end(*who, committed)
+            if outcome[0] == 0 and outcome[1] != -1 and outcome[1:] not in known[side]:
+                known[side].append(outcome[1:])
+            outcomes.append((outcome[0], label(side, outcome[1]), outcome[2]))
+        name = f"{action} with {label(1, known[1][place][0])}/{known[1][place][1]} {committed} {says_its_id}"
+        story.append(f"{name}: {outcomes[0]}")
+        assert outcomes[0] == outcomes[1], "\n".join([*story[-12:], f"kavka says {outcomes[1]}"])
+        shown = [asked.state() for asked in sides]
+        seen = [
+            (state, label(side, *[pid]), *rest) for side, (state, pid, *rest) in enumerate(shown)
+        ]
+        assert seen[0] == seen[1], "\n".join([*story[-12:], f"{seen[0]} is not {seen[1]}"])
+        states.add(shown[0][0])
+        is_open = shown[0][0] == "Ongoing"
+    return states
+
+
+def _wear_out(theirs: Theirs, ours: Ours, epochs: int) -> None:
+    """Take epochs of the first producer id, until few are left."""
+    for _ in range(epochs):
+        assert theirs.init(-1, -1)[0] == ours.init(-1, -1)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("seed", "steps", "worn"),
+    [
+        (1, 200, 0),
+        pytest.param(2, 1000, 0, marks=pytest.mark.long),
+        pytest.param(8, 400, 32_760, marks=pytest.mark.long),
+    ],
+)
+def test_the_machine_gives_the_answers_of_apache_kafka_4_1(
+    seed: int, steps: int, worn: int, tmp_path: Path
+) -> None:
+    with ApacheKafka("4.1").run_broker(tmp_path, settings=_SETTINGS) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic(_TOPIC, 3, 1)])[_TOPIC].result(60)
+        del admin
+        for partition in range(3):
+            wait_until_known([broker.bootstrap], _TOPIC, partition)
+        with RawConnection.to(broker) as connection:
+            theirs = Theirs(connection)
+            theirs.prepare()
+            ours = Ours()
+            _wear_out(theirs, ours, worn)
+            states = _live(theirs, ours, Random(seed), steps)
+    assert states == {"Empty", "Ongoing", "CompleteCommit", "CompleteAbort"}

@@ -1,0 +1,219 @@
+"""Our registry over Apache ZooKeeper 3.8 and 3.9."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kavka.broker.host import RealHost
+from kavka.core.znodes import Check, Create, Delete, Event, EventType, SetData, ZnodeError
+from kavka.registry.interface import RegistryRefused
+from kavka.registry.zookeeper import ZooKeeperRegistry, ZooKeeperUnreachable
+from kavka_compat.zookeeper import RELEASES, Ensemble, run_ensemble
+
+pytestmark = pytest.mark.compat
+
+SESSION_MS = 2000
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def zookeeper(request, tmp_path_factory) -> Iterator[Ensemble]:
+    directory = tmp_path_factory.mktemp("zookeeper")
+    with run_ensemble(directory, release=request.param) as ensemble:
+        yield ensemble
+
+
+@asynccontextmanager
+async def session(connect: str, timeout_ms: int = SESSION_MS) -> AsyncIterator[ZooKeeperRegistry]:
+    host = RealHost()
+    registry = await ZooKeeperRegistry.open(
+        host.network,
+        host.chance,
+        connect,
+        session_timeout_ms=timeout_ms,
+        connection_timeout_ms=60_000,
+    )
+    try:
+        yield registry
+    finally:
+        await registry.close()
+
+
+async def eventually(condition) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def test_what_is_written_is_read_with_zookeepers_facts(zookeeper):
+    async def run():
+        async with session(f"{zookeeper.connect}/facts") as registry:
+            assert await registry.create("/node", b"one") == "/node"
+            stat = await registry.set("/node", b"three", 0)
+            data, same = await registry.get("/node")
+            assert data == b"three"
+            assert same == stat
+            assert (stat.version, stat.data_length, stat.ephemeral_owner) == (1, 5, 0)
+            assert await registry.children("/") == ["node"]
+            await registry.delete("/node", 1)
+            assert await registry.stat("/node") is None
+
+    asyncio.run(run())
+
+
+def test_refusals_have_their_names(zookeeper):
+    async def run():
+        async with session(f"{zookeeper.connect}/refusals") as registry:
+            await registry.create("/taken")
+            await registry.create("/parent")
+            await registry.create("/parent/child")
+            calls = {
+                ZnodeError.NODE_EXISTS: lambda: registry.create("/taken"),
+                ZnodeError.NO_NODE: lambda: registry.get("/nobody"),
+                ZnodeError.BAD_VERSION: lambda: registry.set("/taken", b"", 7),
+                ZnodeError.NOT_EMPTY: lambda: registry.delete("/parent"),
+            }
+            for error, call in calls.items():
+                with pytest.raises(RegistryRefused) as refused:
+                    await call()
+                assert refused.value.error is error
+
+    asyncio.run(run())
+
+
+def test_a_multi_happens_whole_or_says_what_refused_it(zookeeper):
+    async def run():
+        async with session(f"{zookeeper.connect}/multi") as registry:
+            await registry.create("/epoch", b"1")
+            made = await registry.multi(
+                [Check("/epoch", 0), Create("/a"), Create("/s-", sequence=True), Delete("/a")]
+            )
+            assert made == ["/epoch", "/a", "/s-0000000002", "/a"]
+            with pytest.raises(RegistryRefused) as refused:
+                await registry.multi([Create("/b"), SetData("/epoch", b"2", 5), Create("/c")])
+            assert (refused.value.error, refused.value.path) == (ZnodeError.BAD_VERSION, "/epoch")
+            assert refused.value.at == 1
+            assert await registry.stat("/b") is None
+
+    asyncio.run(run())
+
+
+def test_what_is_larger_than_a_packet_is_refused_and_the_session_goes_on(zookeeper):
+    async def run():
+        async with session(f"{zookeeper.connect}/large") as registry:
+            with pytest.raises(RegistryRefused, match="BAD_ARGUMENTS"):
+                await registry.create("/large", bytes(2**20))
+            await registry.create("/small", bytes(2**19))
+
+    asyncio.run(run())
+
+
+def test_watches_are_told_once_and_inside_the_chroot(zookeeper):
+    async def run():
+        told: list[Event] = []
+        async with (
+            session(f"{zookeeper.connect}/watched") as watching,
+            session(f"{zookeeper.connect}/watched") as changing,
+        ):
+            assert await watching.stat("/later", told.append) is None
+            await watching.children("/", told.append)
+            await changing.create("/later", b"1")
+            await eventually(lambda: len(told) == 2)
+            assert set(told) == {
+                Event(EventType.CREATED, "/later"),
+                Event(EventType.CHILDREN_CHANGED, "/"),
+            }
+            await changing.set("/later", b"2")
+            await watching.get("/later", told.append)
+            await changing.delete("/later")
+            await eventually(lambda: len(told) == 3)
+            assert told[2] == Event(EventType.DELETED, "/later")
+
+    asyncio.run(run())
+
+
+def test_ephemeral_nodes_go_with_their_session(zookeeper):
+    async def run():
+        async with session(f"{zookeeper.connect}/ephemeral") as other:
+            async with session(f"{zookeeper.connect}/ephemeral") as owner:
+                await owner.create("/here", ephemeral=True)
+                stat = await other.stat("/here")
+                assert stat is not None
+                assert stat.ephemeral_owner == owner.session_id
+            assert await other.stat("/here") is None
+
+    asyncio.run(run())
+
+
+def test_a_stuck_loop_loses_its_session_and_another_begins(zookeeper):
+    async def run():
+        async with session(f"{zookeeper.connect}/stuck", 1000) as registry:
+            await registry.create("/mine", ephemeral=True)
+            first = registry.session_id
+            lost = asyncio.Event()
+            registry.session_lost = lost.set
+            time.sleep(3)  # noqa: ASYNC251 - the loop itself pings: stuck, it falls silent
+            await asyncio.wait_for(lost.wait(), 30)
+            with pytest.raises(ConnectionError, match="is over"):
+                await registry.set("/mine", b"late")
+            await registry.reconnect()
+            assert registry.session_id not in (0, first)
+            assert await registry.stat("/mine") is None
+
+    asyncio.run(run())
+
+
+def test_nobody_at_the_address_is_said_with_the_settings_to_look_at():
+    async def run():
+        host = RealHost()
+        with pytest.raises(ZooKeeperUnreachable, match=r"127\.0\.0\.1:1/x within 300 ms"):
+            await ZooKeeperRegistry.open(
+                host.network,
+                host.chance,
+                "127.0.0.1:1/x",
+                session_timeout_ms=SESSION_MS,
+                connection_timeout_ms=300,
+            )
+
+    asyncio.run(run())
+
+
+def test_a_session_outlives_members_that_are_killed_or_silent(tmp_path: Path):
+    async def run(ensemble: Ensemble) -> None:
+        told: list[Event] = []
+        async with (
+            session(f"{ensemble.connect}/cluster", 10_000) as registry,
+            session(f"{ensemble.connect}/cluster", 10_000) as other,
+        ):
+            first = registry.session_id
+            await registry.create("/mine", ephemeral=True)
+            await registry.create("/counted", b"0")
+            await registry.get("/counted", told.append)
+            for round_number in range(3):
+                ensemble.kill(round_number)
+                await registry.set("/counted", str(round_number).encode(), round_number)
+                ensemble.start(round_number)
+                await other.stat("/counted")
+            frozen = ensemble.process(0)
+            frozen.signal(signal.SIGSTOP)
+            try:
+                await registry.set("/counted", b"3", 3)
+                await other.get("/counted")
+            finally:
+                frozen.signal(signal.SIGCONT)
+            data, stat = await registry.get("/counted")
+            assert (data, stat.version) == (b"3", 4)
+            assert registry.session_id == first
+            mine = await other.stat("/mine")
+            assert mine is not None
+            assert mine.ephemeral_owner == first
+        assert told[0] == Event(EventType.DATA_CHANGED, "/counted")
+
+    with run_ensemble(tmp_path, members=3) as ensemble:
+        asyncio.run(run(ensemble))

@@ -1,0 +1,384 @@
+"""A registry, brokers that obey, and the controller between them, all in one hand.
+
+The world is the shell: it writes records as multis into a tree of znodes, loads another controller from that tree, and
+hands orders to brokers, which believe what they were told and nothing else. A controller can die after any write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kavka.core.controller.events import (
+    BrokersChanged,
+    DeletionsMarked,
+    Elected,
+    Event,
+    IsrChange,
+    IsrChangeAsked,
+    OrderAnswered,
+    PartitionsRead,
+    PreferredElectionRead,
+    ReassignmentNodeRead,
+    Snapshot,
+    TopicCreationAsked,
+    TopicsChanged,
+)
+from kavka.core.controller.machine import ControllerMachine
+from kavka.core.controller.orders import Order, Tell
+from kavka.core.controller.records import Record, TopicRemoved, operations_of
+from kavka.core.controller.replies import (
+    IsrReply,
+    Reply,
+)
+from kavka.core.controller.settings import ControllerSettings
+from kavka.core.controller.state import LiveBroker, TopicRead
+from kavka.core.controller.step import ControllerDecision
+from kavka.core.machine import Answer
+from kavka.core.znodes import Create, Delete, Operation, Refusal, SetData, ZnodeTree
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.wire.stored import znodes
+from kavka.wire.stored.znodes import StateNode, TopicNode
+
+
+class Died(Exception):
+    """The controller died between two writes."""
+
+
+class Replica:
+    """What a broker believes of a partition."""
+
+    def __init__(self) -> None:
+        self.leader = -1
+        self.leader_epoch = -1
+        self.partition_epoch = -1
+        self.replicas: tuple[int, ...] = ()
+
+
+class ModelBroker:
+    """A broker that obeys orders as Kafka's do."""
+
+    def __init__(self, broker_id: int, epoch: int) -> None:
+        self.broker_id = broker_id
+        self.epoch = epoch
+        self.replicas: dict[TopicPartition, Replica] = {}
+        self.broken: set[TopicPartition] = set()
+        self.refuses_deletion = False
+        self.shown: set[TopicPartition] = set()
+
+    def obey(self, order: Order, machine: ControllerMachine) -> OrderAnswered:
+        self.shown -= set(order.deleted)
+        obeyed = {w: self._lead_or_follow(w, machine) for w in order.leader_and_isr}
+        self.shown |= {w for w in order.metadata if machine.state.assignment(w) is not None}
+        deleted: dict[TopicPartition, ErrorCode] = {}
+        for where, stop in order.stops.items():
+            replica = self.replicas.get(where)
+            if replica is not None and 0 <= stop.leader_epoch < replica.leader_epoch:
+                continue
+            if stop.deletes and self.refuses_deletion:
+                deleted[where] = ErrorCode.KAFKA_STORAGE_ERROR
+                continue
+            self.replicas.pop(where, None)
+            if stop.deletes:
+                deleted[where] = ErrorCode.NONE
+        return OrderAnswered(self.broker_id, self.epoch, obeyed, deleted)
+
+    def _lead_or_follow(self, where: TopicPartition, machine: ControllerMachine) -> ErrorCode:
+        if where in self.broken:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        assignment = machine.state.obeyed_assignment(where)
+        leadership = machine.state.leadership(where)
+        if assignment is None or leadership is None:
+            return ErrorCode.NONE
+        replica = self.replicas.setdefault(where, Replica())
+        if leadership.node.leader_epoch <= replica.leader_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        replica.leader = leadership.node.leader
+        replica.leader_epoch = leadership.node.leader_epoch
+        replica.partition_epoch = leadership.partition_epoch
+        replica.replicas = assignment.replicas
+        return ErrorCode.NONE
+
+
+class World:
+    """Everything; `machine` rules it."""
+
+    def __init__(self) -> None:
+        self.tree = ZnodeTree()
+        self.now_ms = 0
+        self.unclean: set[str] = set()
+        self.settings = ControllerSettings(
+            allows_unclean=self.unclean.__contains__, rebalances=False
+        )
+        self.brokers: dict[int, ModelBroker] = {}
+        self.away: dict[int, ModelBroker] = {}
+        self.slow: set[int] = set()
+        self.replies: dict[int, Reply] = {}
+        self.token = 0
+        self.lives: int | None = None
+        """How many more writes the controller lives for; None is for ever."""
+        self.told: list[str] = []
+        self.rewrites = 0
+        for path in ("/cluster", *znodes.PERSISTENT_ROOTS, "/admin"):
+            parts = path.split("/")[1:]
+            for depth in range(len(parts)):
+                part = "/" + "/".join(parts[: depth + 1])
+                if self.tree.stat(part) is None:
+                    self.write([Create(part)])
+        self.write([Create(znodes.CONTROLLER_EPOCH, b"0")])
+        self.machine = ControllerMachine(0, Snapshot(), self.settings)
+
+    # -- the registry
+
+    def write(self, operations: list[Operation]) -> Refusal | None:
+        txn = self.tree.prepare(operations, 1, self.now_ms)
+        if isinstance(txn, Refusal):
+            return txn
+        if txn.changes:
+            self.tree.apply(txn)
+        return None
+
+    def must_write(self, *operations: Operation) -> None:
+        refusal = self.write(list(operations))
+        assert refusal is None, refusal
+
+    def below(self, path: str) -> list[str]:
+        found: list[str] = []
+        for child in self.tree.children(path) or ():
+            found += self.below(f"{path}/{child}")
+        return [*found, path] if self.tree.stat(path) is not None else []
+
+    def remains_of(self, topic: str) -> list[str]:
+        return [
+            *self.below(znodes.topic_path(topic)),
+            *self.below(znodes.config_path("topics", topic)),
+        ]
+
+    def read_state(self, where: TopicPartition) -> tuple[StateNode, int] | None:
+        path = znodes.state_path(*where)
+        stat = self.tree.stat(path)
+        if stat is None:
+            return None
+        return StateNode.decode(self.tree.data(path) or b""), stat.version
+
+    def read_topic(self, name: str) -> TopicRead:
+        path = znodes.topic_path(name)
+        stat = self.tree.stat(path)
+        assert stat is not None
+        node = TopicNode.decode(self.tree.data(path) or b"")
+        names = self.tree.children(f"{path}/partitions")
+        states = {p: self.read_state(TopicPartition(name, p)) for p in node.assignment}
+        return TopicRead(
+            node,
+            stat.version,
+            {p: read for p, read in states.items() if read is not None},
+            names is not None,
+            frozenset(int(n) for n in names or ()),
+        )
+
+    def topics(self) -> list[str]:
+        return self.tree.children(znodes.TOPICS) or []
+
+    def snapshot(self) -> Snapshot:
+        moves = self.tree.data(znodes.REASSIGN_PARTITIONS)
+        elections = self.tree.data(znodes.PREFERRED_ELECTION)
+        return Snapshot(
+            self.registered(),
+            {name: self.read_topic(name) for name in self.topics()},
+            self.tree.children(znodes.DELETED_TOPICS) or (),
+            None if moves is None else znodes.decode_reassignments(moves),
+            None if elections is None else znodes.decode_partitions(elections),
+        )
+
+    def registered(self) -> list[LiveBroker]:
+        return [LiveBroker(b.broker_id, b.epoch) for b in self.brokers.values()]
+
+    # -- the shell
+
+    def elect(
+        self,
+        bounced: Iterable[int] = (),
+        returned: Mapping[int, frozenset[TopicPartition]] | None = None,
+    ) -> None:
+        """Let another controller take over."""
+        epoch = int(self.tree.data(znodes.CONTROLLER_EPOCH) or b"0") + 1
+        self.must_write(SetData(znodes.CONTROLLER_EPOCH, str(epoch).encode()))
+        self.machine = ControllerMachine(epoch, self.snapshot(), self.settings)
+        self.handle(Elected(frozenset(bounced), returned or {}))
+
+    def handle(self, event: Event) -> None:
+        """Handle an event to its end, with all that it leads to."""
+        for _ in range(10):
+            if self._commit(self.machine.handle(event, self.now_ms)):
+                break
+            self.rewrites += 1
+        else:
+            raise AssertionError(f"never written: {event}")
+        self.run_due()
+
+    def run_due(self) -> None:
+        while True:
+            deadline = self.machine.deadline_ms()
+            if deadline is not None and deadline <= self.now_ms:
+                self._commit(self.machine.tick(self.now_ms))
+            elif not self._deliver():
+                return
+
+    def _commit(self, decision: ControllerDecision) -> bool:
+        for number, record in enumerate(decision.records):
+            if self.lives is not None:
+                if self.lives == 0:
+                    raise Died
+                self.lives -= 1
+            below = self.remains_of(record.topic) if isinstance(record, TopicRemoved) else ()
+            refusal = self.write(operations_of(record, below))
+            if refusal is not None:
+                self.told.append(f"refused {refusal.error.name} {refusal.path}")
+                self.machine.overtaken(decision, number)
+                self._reread()
+                return False
+            self.machine.apply(record)
+            self.note(record)
+        for effect in decision.effects:
+            if isinstance(effect, Tell):
+                self.machine.outbox.add(effect)
+            elif isinstance(effect, Answer):
+                self.replies[effect.token] = effect.reply
+                self.noted_reply(effect.token, effect.reply)
+        return True
+
+    def _reread(self) -> None:
+        reads = {name: self.read_topic(name) for name in self.topics()}
+        self._quietly(
+            PartitionsRead(
+                {
+                    TopicPartition(name, p): read.states.get(p)
+                    for name, read in reads.items()
+                    for p in read.node.assignment
+                }
+            )
+        )
+        self._quietly(TopicsChanged(reads))
+        self._quietly(DeletionsMarked(self.tree.children(znodes.DELETED_TOPICS) or ()))
+
+    def _quietly(self, event: Event) -> None:
+        """Tell the machine what was read; what it would write is decided again later."""
+        self.machine.handle(event, self.now_ms)
+
+    def _deliver(self) -> bool:
+        delivered = False
+        for broker_id in self.machine.outbox.waiting():
+            if broker_id in self.slow:
+                continue
+            broker = self.brokers.get(broker_id)
+            order = self.machine.outbox.take(broker_id)
+            if order is None or broker is None:
+                continue
+            delivered = True
+            self.note_order(broker_id, order)
+            answer = broker.obey(order, self.machine)
+            self._commit(self.machine.handle(answer, self.now_ms))
+        return delivered
+
+    def note(self, record: Record) -> None:
+        """Hear of a write."""
+
+    def note_order(self, broker: int, order: Order) -> None:
+        """Hear of an order."""
+
+    def noted_reply(self, token: int, reply: Reply) -> None:
+        """Hear of an answer."""
+
+    # -- brokers
+
+    def start(self, broker: int) -> None:
+        self.brokers[broker] = ModelBroker(broker, self._next_epoch())
+        self.handle(BrokersChanged(self.registered()))
+
+    def kill(self, broker: int) -> None:
+        self.brokers.pop(broker, None)
+        self.handle(BrokersChanged(self.registered()))
+
+    def _next_epoch(self) -> int:
+        # Any write takes a zxid: registrations have one each.
+        self.must_write(SetData("/cluster", b""))
+        return self.tree.zxid
+
+    def next_token(self) -> int:
+        self.token += 1
+        return self.token
+
+    def propose(self, where: TopicPartition, leader: int, isr: Iterable[int]) -> IsrReply | None:
+        """Have a leader that believes to be one propose an in-sync set."""
+        replica = self.brokers[leader].replicas[where]
+        token = self.next_token()
+        change = IsrChange(
+            where.topic, where.partition, replica.leader_epoch, replica.partition_epoch, tuple(isr)
+        )
+        self.handle(IsrChangeAsked(token, leader, self.brokers[leader].epoch, [change]))
+        reply = self.replies.get(token)
+        if not isinstance(reply, IsrReply):
+            return None
+        for outcome in reply.outcomes:
+            if outcome.node is not None and outcome.node.leader_epoch == replica.leader_epoch:
+                replica.partition_epoch = outcome.partition_epoch
+        return reply
+
+    def catch_up(self) -> bool:
+        """Let every leader propose those of its replicas that follow it; tell whether anything changed."""
+        changed = False
+        for broker_id in sorted(self.brokers):
+            for where in sorted(self.brokers[broker_id].replicas):
+                changed = self._catch_up(broker_id, where) or changed
+        return changed
+
+    def _catch_up(self, broker_id: int, where: TopicPartition) -> bool:
+        broker = self.brokers[broker_id]
+        replica = broker.replicas.get(where)
+        if replica is None or replica.leader != broker_id:
+            return False
+        following = [
+            other
+            for other in replica.replicas
+            if other in self.brokers
+            and self.machine.state.is_online(other, where, or_leaving=other == broker_id)
+            and (theirs := self.brokers[other].replicas.get(where)) is not None
+            and theirs.leader_epoch == replica.leader_epoch
+        ]
+        read = self.read_state(where)
+        if read is None or sorted(read[0].in_sync_replicas) == sorted(following):
+            return False
+        self.propose(where, broker_id, following)
+        return True
+
+    def settle(self) -> None:
+        """Let time pass until nothing moves any more."""
+        for _ in range(100):
+            self.run_due()
+            self.announce()
+            if not self.catch_up():
+                return
+        raise AssertionError("the cluster does not come to rest")
+
+    def announce(self) -> None:
+        """Let the watches fire for what is in the tree and the machine does not know."""
+        names = self.topics()
+        unknown = {n: self.read_topic(n) for n in names if n not in self.machine.state.topics}
+        gone = [n for n in self.machine.state.topics if n not in names]
+        if unknown or gone:
+            self.handle(TopicsChanged(unknown, gone))
+        marks = self.tree.children(znodes.DELETED_TOPICS) or []
+        if any(mark not in self.machine.state.deletions for mark in marks):
+            self.handle(DeletionsMarked(marks))
+        moves = self.tree.data(znodes.REASSIGN_PARTITIONS)
+        if moves is not None and not self.machine.state.reassignment_node:
+            self.handle(ReassignmentNodeRead(znodes.decode_reassignments(moves)))
+        elections = self.tree.data(znodes.PREFERRED_ELECTION)
+        if elections is not None:
+            self.handle(PreferredElectionRead(znodes.decode_partitions(elections)))
+
+    def forget(self, path: str) -> None:
+        self.must_write(Delete(path))
+
+
+__all__ = ["Died", "TopicCreationAsked", "World"]

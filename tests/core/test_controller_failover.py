@@ -1,0 +1,201 @@
+"""A controller that dies after any write leaves a tree from which the next one reaches the same end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import controller_world
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kavka.core.controller.events import (
+    ControlledShutdownAsked,
+    ElectionAsked,
+    ElectionKind,
+    ReassignmentAsked,
+    TopicCreationAsked,
+    TopicDeletionAsked,
+    TopicGrowthAsked,
+    TopicToCreate,
+)
+from kavka.core.znodes import Create, SetData
+from kavka.ids import TopicId, TopicPartition
+from kavka.wire.stored import znodes
+
+BROKERS = (1, 2, 3, 4)
+TOPICS = ("s", "t")
+
+_brokers = st.sampled_from(BROKERS)
+_topics = st.sampled_from(TOPICS)
+_replicas = st.lists(_brokers, min_size=1, max_size=3, unique=True).map(tuple)
+_partitions = st.builds(TopicPartition, _topics, st.integers(0, 2))
+_actions = st.one_of(
+    st.tuples(st.just("create"), _topics, st.lists(_replicas, min_size=1, max_size=3)),
+    st.tuples(st.just("grow"), _topics, st.lists(_replicas, min_size=1, max_size=2)),
+    st.tuples(st.just("delete"), _topics),
+    st.tuples(st.just("move"), st.dictionaries(_partitions, _replicas, min_size=1, max_size=3)),
+    st.tuples(st.just("move_by_znode"), st.dictionaries(_partitions, _replicas, min_size=1)),
+    st.tuples(st.just("cancel"), st.lists(_partitions, min_size=1, max_size=3)),
+    st.tuples(st.just("kill"), _brokers),
+    st.tuples(st.just("start"), _brokers),
+    st.tuples(st.just("shut_down"), _brokers),
+    st.tuples(st.just("elect"), st.sampled_from(list(ElectionKind))),
+    st.tuples(st.just("interfere"), _partitions),
+    st.tuples(st.just("settle")),
+)
+
+
+def actions_of(world: Any) -> dict[str, Callable[..., None]]:
+    def create(name: str, replicas: list[tuple[int, ...]]) -> None:
+        topic_id = TopicId(name.encode().ljust(16, b"-"))
+        topic = TopicToCreate(name, topic_id, dict(enumerate(replicas)), {})
+        world.handle(TopicCreationAsked(world.next_token(), topic))
+
+    def grow(name: str, replicas: list[tuple[int, ...]]) -> None:
+        topic = world.machine.state.topics.get(name)
+        # The second try of a growth that was written must not grow again: names say what is meant.
+        added = {10 + at: r for at, r in enumerate(replicas)} if topic is not None else {}
+        world.handle(TopicGrowthAsked(world.next_token(), name, added))
+
+    def delete(name: str) -> None:
+        world.handle(TopicDeletionAsked(world.next_token(), name))
+
+    def move(targets: dict[TopicPartition, tuple[int, ...]]) -> None:
+        world.handle(ReassignmentAsked(world.next_token(), targets))
+
+    def move_by_znode(targets: dict[TopicPartition, tuple[int, ...]]) -> None:
+        if world.tree.stat(znodes.REASSIGN_PARTITIONS) is None:
+            data = znodes.encode_reassignments(targets)
+            world.must_write(Create(znodes.REASSIGN_PARTITIONS, data))
+        world.announce()
+
+    def cancel(partitions: list[TopicPartition]) -> None:
+        world.handle(ReassignmentAsked(world.next_token(), dict.fromkeys(partitions)))
+
+    def shut_down(broker: int) -> None:
+        world.handle(ControlledShutdownAsked(world.next_token(), broker, -1))
+
+    def interfere(where: TopicPartition) -> None:
+        """Somebody writes a state once more: the version that the controller expects is none."""
+        data = world.tree.data(znodes.state_path(*where))
+        if data is not None:
+            world.must_write(SetData(znodes.state_path(*where), data))
+
+    def elect(kind: ElectionKind) -> None:
+        world.handle(ElectionAsked(world.next_token(), kind, None))
+
+    return {
+        "create": create,
+        "grow": grow,
+        "delete": delete,
+        "move": move,
+        "move_by_znode": move_by_znode,
+        "cancel": cancel,
+        "kill": world.kill,
+        "start": world.start,
+        "shut_down": shut_down,
+        "elect": elect,
+        "interfere": interfere,
+        "settle": world.settle,
+    }
+
+
+def run(script: list[tuple[Any, ...]], dies_after: int | None) -> Any:
+    """Play a script; the controller may die once, and who asked it something asks the next one."""
+    world = controller_world.World()
+    world.lives = dies_after
+    actions = actions_of(world)
+    steps = [("start", broker) for broker in BROKERS] + script + [("end",)]
+    actions["end"] = lambda: end(world)
+    for name, *arguments in steps:
+        try:
+            actions[name](*arguments)
+        except controller_world.Died:
+            world.lives = None
+            leaving = sorted(world.machine.state.shutting_down)
+            world.elect()
+            for broker in leaving:  # that is not in the registry: who wants to stop asks again
+                actions["shut_down"](broker)
+            if name != "start":  # the broker is there, it would be another life of it
+                actions[name](*arguments)
+        check_leaders(world)
+    return world
+
+
+def end(world: Any) -> None:
+    """Bring all brokers back, let all replicas catch up, and give each partition its preferred leader."""
+    for broker in BROKERS:
+        if broker not in world.brokers or broker in world.machine.state.shutting_down:
+            world.start(broker)
+    world.settle()
+    world.handle(ElectionAsked(world.next_token(), ElectionKind.PREFERRED, None))
+    world.settle()
+
+
+def check_leaders(world: Any) -> None:
+    """No two brokers believe to lead in one epoch; a leader that knows its epoch is the newest stands in sync."""
+    leaders: dict[tuple[TopicPartition, int], int] = {}
+    for broker in world.brokers.values():
+        for where, replica in broker.replicas.items():
+            if replica.leader == broker.broker_id:
+                other = leaders.setdefault((where, replica.leader_epoch), broker.broker_id)
+                assert other == broker.broker_id
+    for name, topic in world.machine.state.topics.items():
+        for partition, leadership in topic.leadership.items():
+            read = world.read_state(TopicPartition(name, partition))
+            if read is not None:
+                assert leadership.node == read[0]
+            assert leadership.node.in_sync_replicas
+            if leadership.node.leader != -1 and world.lives is None:
+                assert leadership.node.leader in leadership.node.in_sync_replicas
+
+
+def picture(world: Any) -> dict[TopicPartition, tuple[Any, ...]]:
+    """Return what the registry says at the end, and check that brokers believe it."""
+    found: dict[TopicPartition, tuple[Any, ...]] = {}
+    for name in world.topics():
+        read = world.read_topic(name)
+        for partition, replicas in read.node.assignment.items():
+            where = TopicPartition(name, partition)
+            node, _version = read.states[partition]
+            for broker in replicas:
+                replica = world.brokers[broker].replicas[where]
+                assert replica.leader == node.leader
+                assert replica.leader_epoch == node.leader_epoch
+                assert replica.replicas == tuple(replicas)
+            for broker in world.brokers.values():
+                assert where in broker.shown
+            found[where] = (
+                replicas,
+                read.node.adding.get(partition),
+                read.node.removing.get(partition),
+                node.leader,
+                sorted(node.in_sync_replicas),
+            )
+    for broker in world.brokers.values():
+        assert broker.shown == set(found)
+    assert world.tree.stat(znodes.REASSIGN_PARTITIONS) is None
+    assert not world.tree.children(znodes.DELETED_TOPICS)
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(script=st.lists(_actions, max_size=12))
+def test_everything_comes_to_rest_when_all_brokers_are_back(script: list[tuple[Any, ...]]) -> None:
+    world = run(script, dies_after=None)
+    for where, (replicas, adding, removing, leader, in_sync) in picture(world).items():
+        assert (adding, removing) == (None, None)
+        assert leader == replicas[0]
+        assert in_sync == sorted(replicas)
+        hosting = [b.broker_id for b in world.brokers.values() if where in b.replicas]
+        assert set(hosting) >= set(replicas)
+
+
+@settings(max_examples=300, deadline=None)
+@given(script=st.lists(_actions, min_size=1, max_size=8), dies_after=st.integers(0, 40))
+def test_a_controller_that_dies_after_any_write_is_replaced_without_a_trace(
+    script: list[tuple[Any, ...]], dies_after: int
+) -> None:
+    undisturbed = run(script, dies_after=None)
+    assert picture(run(script, dies_after)) == picture(undisturbed)

@@ -1,0 +1,31 @@
+"""The scenarios in tests/scripts/<machine>/*.txt; `--rewrite` puts what they print into the files."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+from shard_story import play
+
+MACHINES = {"controller": 30, "follower": 8, "group": 10, "transaction": 15}
+"""How many scenarios there are of each, at least."""
+SCRIPTS = [
+    script
+    for machine in MACHINES
+    for script in sorted((Path(__file__).parent.parent / "scripts" / machine).glob("*.txt"))
+]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_there_are_stories(machine: str) -> None:
+    assert sum(script.parent.name == machine for script in SCRIPTS) >= MACHINES[machine]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_story_goes_as_it_is_written(script: Path, request: pytest.FixtureRequest) -> None:
+    story = importlib.import_module(f"{script.parent.name}_story").Story()
+    told = play(story, script.read_text())
+    if request.config.getoption("--rewrite", default=False):
+        script.write_text(told)
+    assert told == script.read_text()

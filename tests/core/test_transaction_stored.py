@@ -1,0 +1,58 @@
+"""Records of transactions as bytes of `__transaction_state`."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.core.transaction.records import StoredTransaction, TransactionRecord, TransactionState
+from kavka.core.transaction.stored import from_bytes, to_bytes
+from kavka.ids import TopicPartition
+from kavka.wire.codec import CorruptFrame
+
+PARTITIONS = frozenset(TopicPartition(topic, n) for topic in ("t", "u") for n in (0, 7))
+VALUES = [
+    StoredTransaction(5, 0, 60_000, TransactionState.EMPTY, frozenset(), 1000),
+    StoredTransaction(5, 3, 60_000, TransactionState.ONGOING, PARTITIONS, 1000, 900),
+    StoredTransaction(5, 3, 60_000, TransactionState.PREPARE_ABORT, PARTITIONS, 1000, 900, 4, 6, 2),
+    StoredTransaction(5, 3, 60_000, TransactionState.ONGOING, PARTITIONS, 1000, 900, -1, 5, 2, 4),
+    StoredTransaction(5, 3, 60_000, TransactionState.COMPLETE_COMMIT, frozenset(), 1000, 900),
+]
+
+
+@pytest.mark.parametrize("value", [*VALUES, None])
+def test_records_survive_their_bytes(value: StoredTransaction | None) -> None:
+    record = TransactionRecord("id", value)
+    assert from_bytes(*to_bytes(record)) == record
+
+
+def test_bytes_are_those_of_apache_kafka() -> None:
+    key, value = to_bytes(TransactionRecord("id", VALUES[1]))
+    assert key.hex() == "00000002" + b"id".hex()
+    topics = "000174000000020000000000000007", "000175000000020000000000000007"
+    assert value is not None
+    assert value.hex() == (
+        "0000" "0000000000000005" "0003" "0000ea60" "01" "00000002"
+        + "".join(topics)
+        + "00000000000003e8" "0000000000000384"
+    )  # fmt: skip
+    _, empty = to_bytes(TransactionRecord("id", VALUES[0]))
+    assert empty is not None
+    assert empty[17:21].hex() == "ffffffff", "an empty transaction has no list of partitions"
+
+
+def test_clients_of_version_2_get_records_of_version_1() -> None:
+    assert [(to_bytes(TransactionRecord("id", v))[1] or b"")[:2] for v in VALUES] == [
+        b"\0\0",
+        b"\0\0",
+        b"\0\1",
+        b"\0\1",
+        b"\0\0",
+    ]
+
+
+def test_unknown_keys_are_skipped_and_unknown_states_are_corrupt() -> None:
+    assert from_bytes(b"\0\1\0\2id", b"\0\0") is None
+    key, value = to_bytes(TransactionRecord("id", VALUES[0]))
+    assert value is not None
+    with pytest.raises(CorruptFrame, match="no state has the number 7"):
+        from_bytes(key, value[:16] + b"\7" + value[17:])

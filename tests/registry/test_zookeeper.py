@@ -1,0 +1,262 @@
+"""Our ZooKeeper client beside the registry that we serve; tests/compat has it beside Apache ZooKeeper."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kavka.core.znodes import Check, Create, Delete, Event, EventType, SetData, ZnodeError
+from kavka.net.clock import SystemChance, SystemClock
+from kavka.net.network import TcpNetwork
+from kavka.registry.interface import RegistryRefused
+from kavka.registry.keeper import Keeper
+from kavka.registry.served import ServedConfig, ServedRegistry
+from kavka.registry.zookeeper import ZooKeeperRegistry, ZooKeeperUnreachable, parse_connect
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(work)
+
+
+class Relay:
+    """A way to the server that can be broken."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._writers: list[asyncio.StreamWriter] = []
+        self.drops_answers = False
+        """Whether the next answer is swallowed and its connection broken: the request was carried out."""
+        self.refuses = False
+
+    async def start(self) -> int:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.refuses:
+            writer.close()
+            return
+        there, back = await asyncio.open_connection("127.0.0.1", self._to)
+        self._writers += [writer, back]
+        await asyncio.gather(self._pump(reader, back), self._pump(there, writer, answers=True))
+
+    async def _pump(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, answers: bool = False
+    ) -> None:
+        try:
+            while data := await source.read(65536):
+                if answers and self.drops_answers:
+                    self.drops_answers = False
+                    self.cut()
+                    return
+                sink.write(data)
+        except ConnectionError:
+            pass
+        finally:
+            sink.close()
+
+    def cut(self) -> None:
+        """Break every connection."""
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    def stop(self) -> None:
+        self._server.close()
+        self.cut()
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[tuple[Keeper, int]]:
+    keeper = Keeper(SystemClock(), SystemChance())
+    texts = {"clientPort": "0", "clientPortAddress": "127.0.0.1", "tickTime": "100"}
+    server = ServedRegistry(keeper, ServedConfig.parse(texts), TcpNetwork())
+    await server.start()
+    try:
+        yield keeper, server.port
+    finally:
+        await server.stop()
+
+
+async def opened(port: int, chroot: str = "", timeout_ms: int = 2000) -> ZooKeeperRegistry:
+    return await ZooKeeperRegistry.open(
+        TcpNetwork(),
+        SystemChance(),
+        f"127.0.0.1:{port}{chroot}",
+        session_timeout_ms=timeout_ms,
+        connection_timeout_ms=5000,
+    )
+
+
+@pytest.mark.parametrize(
+    ("connect", "members", "chroot"),
+    [
+        ("a:1", [("a", 1)], ""),
+        ("a", [("a", 2181)], ""),
+        ("a:1,b:2/x/y", [("a", 1), ("b", 2)], "/x/y"),
+        (" a:1 , b:2 ", [("a", 1), ("b", 2)], ""),
+        ("[::1]:5/", [("::1", 5)], ""),
+    ],
+)
+def test_addresses_are_read_as_kafka_writes_them(connect, members, chroot):
+    assert parse_connect(connect) == (members, chroot)
+
+
+@pytest.mark.parametrize(
+    "connect", ["", ":1", "a:", "a:x", "a:0", "a:1,,b:2", "a:1/x//y", "a:70000"]
+)
+def test_addresses_that_cannot_be_are_refused(connect):
+    with pytest.raises(ValueError, match=r"zookeeper\.connect"):
+        parse_connect(connect)
+
+
+def test_a_write_whose_answer_was_lost_is_not_done_twice():
+    async def work():
+        async with serving() as (_keeper, port):
+            relay = Relay(port)
+            registry = await opened(await relay.start())
+            await registry.create("/n", b"0")
+            writes = [
+                lambda: registry.create("/made", b"x"),
+                lambda: registry.create("/mine", b"x", ephemeral=True),
+                lambda: registry.set("/n", b"1", 0),
+                lambda: registry.multi([Check("/made", 0), SetData("/n", b"2", 1), Create("/m")]),
+                lambda: registry.delete("/m"),
+                lambda: registry.multi([Delete("/made"), SetData("/n", b"3", 2)]),
+            ]
+            for write in writes:
+                relay.drops_answers = True
+                await write()
+            data, stat = await registry.get("/n")
+            assert (data, stat.version) == (b"3", 3)
+            assert await registry.children("/") == ["mine", "n"]
+            await registry.close()
+            relay.stop()
+
+    run(work())
+
+
+def test_a_refusal_of_another_after_a_lost_answer_is_a_refusal():
+    async def work():
+        async with serving() as (keeper, port):
+            relay = Relay(port)
+            registry = await opened(await relay.start())
+            await keeper.open_session().create("/theirs", b"other")
+            relay.drops_answers = True
+            with pytest.raises(RegistryRefused) as refused:
+                await registry.create("/theirs", b"ours")
+            assert refused.value.error is ZnodeError.NODE_EXISTS
+            await registry.close()
+            relay.stop()
+
+    run(work())
+
+
+def test_events_that_were_missed_come_with_the_next_connection():
+    async def work():
+        async with serving() as (keeper, port):
+            relay = Relay(port)
+            registry = await opened(await relay.start(), "/inner")
+            other = keeper.open_session()
+            told: dict[str, Event] = {}
+            await registry.create("/changed")
+            await registry.create("/deleted")
+            await registry.get("/changed", lambda event: told.update(changed=event))
+            await registry.get("/deleted", lambda event: told.update(deleted=event))
+            await registry.stat("/created", lambda event: told.update(created=event))
+            await registry.children("/", lambda event: told.update(children=event))
+            relay.refuses = True
+            relay.cut()
+            await other.set("/inner/changed", b"new")
+            await other.delete("/inner/deleted")
+            await other.create("/inner/created")
+            relay.refuses = False
+            await registry.stat("/")
+            assert told == {
+                "changed": Event(EventType.DATA_CHANGED, "/changed"),
+                "deleted": Event(EventType.DELETED, "/deleted"),
+                "created": Event(EventType.CREATED, "/created"),
+                "children": Event(EventType.CHILDREN_CHANGED, "/"),
+            }
+            await registry.close()
+            relay.stop()
+
+    run(work())
+
+
+def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one():
+    async def work():
+        async with serving() as (keeper, port):
+            registry = await opened(port)
+            await registry.create("/mine", ephemeral=True)
+            lost: asyncio.Queue[int] = asyncio.Queue()
+            registry.session_lost = lambda: lost.put_nowait(registry.session_id)
+            first = registry.session_id
+            keeper.expire(first)
+            assert await asyncio.wait_for(lost.get(), 60) == first
+            with pytest.raises(ConnectionError, match="is over"):
+                await registry.get("/")
+            await registry.reconnect()
+            assert registry.session_id != first
+            assert await registry.stat("/mine") is None
+            assert lost.empty()
+            await registry.close()
+
+    run(work())
+
+
+def test_calls_wait_for_a_connection_and_no_longer_than_a_session():
+    async def work():
+        async with serving() as (_keeper, port):
+            relay = Relay(port)
+            registry = await opened(await relay.start(), timeout_ms=400)
+            relay.refuses = True
+            relay.cut()
+            with pytest.raises(ZooKeeperUnreachable):
+                await registry.get("/")
+            await registry.close()
+            relay.stop()
+
+    run(work())
+
+
+def test_a_silent_member_is_given_up_for_another():
+    async def work():
+        async with serving() as (_keeper, port):
+            silent = socket.create_server(("127.0.0.1", 0))  # nobody accepts
+            dead = silent.getsockname()[1]
+            registry = await ZooKeeperRegistry.open(
+                TcpNetwork(),
+                SystemChance(),
+                f"127.0.0.1:{dead},127.0.0.1:{port},127.0.0.1:{dead}",
+                session_timeout_ms=1500,
+                connection_timeout_ms=20_000,
+            )
+            assert await registry.children("/") == []
+            await registry.close()
+            silent.close()
+
+    run(work())
+
+
+def test_a_watch_is_told_before_the_data_that_it_speaks_of():
+    async def work():
+        async with serving() as (keeper, port):
+            registry = await opened(port)
+            other = keeper.open_session()
+            await registry.create("/n", b"0")
+            for number in range(1, 20):
+                told: list[Event] = []
+                await registry.get("/n", told.append)
+                change = asyncio.ensure_future(other.set("/n", b"%d" % number))
+                while (await registry.get("/n"))[0] != b"%d" % number:
+                    assert len(told) <= 1
+                assert len(told) == 1
+                await change
+            await registry.close()
+
+    run(work())

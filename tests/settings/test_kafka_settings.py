@@ -1,0 +1,122 @@
+"""Names, types, defaults and bounds are those of Apache Kafka 3.9, as `ConfigDef` tells them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kavka.settings.broker import BROKER_SETTINGS
+from kavka.settings.declaration import Scope, Setting, ValueType
+from kavka.settings.topic import TOPIC_SETTINGS
+
+CATALOGUES = {"broker": BROKER_SETTINGS, "topic": TOPIC_SETTINGS}
+
+
+class Told(NamedTuple):
+    """A row of the table; empty where Kafka says nothing."""
+
+    kind: str
+    name: str
+    type: str
+    default: str
+    bounds: str
+    mode: str
+
+
+def _told() -> list[Told]:
+    text = (Path(__file__).parent / "kafka_3_9.tsv").read_text()
+    rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
+    return [Told(*row, *[""] * (6 - len(row))) for row in rows]
+
+
+TOLD = _told()
+NAMES = [f"{told.kind}-{told.name}" for told in TOLD]
+# Our own defaults, each for a reason that its declaration gives.
+OTHER_DEFAULTS = {"listeners", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"}
+# Kafka takes these apart as text, where a list is what is meant.
+LISTS = {"log.dirs", "listeners", "advertised.listeners", "listener.security.protocol.map"}
+# Properties of Kafka's authorizer and quotas, which `ConfigDef` does not list.
+ELSEWHERE = {
+    "super.users",
+    "allow.everyone.if.no.acl.found",
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+}
+
+
+@pytest.mark.parametrize("told", TOLD, ids=NAMES)
+def test_every_setting_of_kafka_is_known_with_its_type(told: Told) -> None:
+    setting = CATALOGUES[told.kind][told.name]
+    if told.name in LISTS:
+        assert setting.type is ValueType.LIST
+    elif told.type == "CLASS":
+        assert setting.type in (ValueType.CLASS, ValueType.STRING)
+    else:
+        assert setting.type.name == told.type
+
+
+@pytest.mark.parametrize("told", TOLD, ids=NAMES)
+def test_defaults_are_those_of_kafka(told: Told) -> None:
+    setting = CATALOGUES[told.kind][told.name]
+    if told.name in OTHER_DEFAULTS:
+        return
+    shown = "null" if setting.default is None else setting.print(setting.default)
+    theirs = told.default.strip("[]").removeprefix("class ").replace(", ", ",").lower()
+    assert shown is not None
+    if setting.type is ValueType.DOUBLE:
+        assert float(shown) == float(theirs)
+    else:
+        assert sorted(shown.lower().split(",")) == sorted(theirs.split(","))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [t for t in TOLD if t.bounds.startswith("[") and CATALOGUES[t.kind][t.name].effective],
+    ids=lambda told: told.name,
+)
+def test_what_kafka_refuses_is_refused(told: Told) -> None:
+    setting = CATALOGUES[told.kind][told.name]
+    numbers = re.match(r"\[(-?\d+(?:\.\d+)?),\.\.\.(?:,(-?\d+(?:\.\d+)?))?\]", told.bounds)
+    for text in ("no such choice", "-9223372036854775809"):
+        assert _refuses(setting, text)
+    if numbers is not None:
+        whole = setting.type is not ValueType.DOUBLE
+        below = float(numbers[1]) - 1
+        assert _refuses(setting, str(int(below) if whole else below))
+        assert not _refuses(setting, numbers[1])
+        if numbers[2] is not None:
+            above = float(numbers[2]) + 1
+            assert _refuses(setting, str(int(above) if whole else above))
+            assert not _refuses(setting, numbers[2])
+
+
+def _refuses(setting: Setting, text: str) -> bool:
+    try:
+        setting.parse(text)
+    except ValueError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("told", [t for t in TOLD if t.kind == "broker"], ids=lambda t: t.name)
+def test_nothing_may_change_at_run_time_that_may_not_in_kafka(told: Told) -> None:
+    scope = BROKER_SETTINGS[told.name].scope
+    if not told.mode:
+        assert scope is Scope.READ_ONLY
+    elif told.mode == "per-broker":
+        assert scope is not Scope.CLUSTER_WIDE
+
+
+def test_there_is_no_setting_that_kafka_does_not_have() -> None:
+    theirs = {(told.kind, told.name) for told in TOLD}
+    ours = {
+        (kind, setting.name)
+        for kind, catalogue in CATALOGUES.items()
+        for setting in catalogue
+        if not setting.name.startswith("kavka.")
+    }
+    assert ours - theirs == {("broker", name) for name in ELSEWHERE}

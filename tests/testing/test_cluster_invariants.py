@@ -1,0 +1,137 @@
+"""Each invariant of replication and control by itself: what it accepts, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.ids import NO_TOPIC_ID, TopicPartition
+from kavka.testing.simulation.brokers.faults import POWER, PROCESSES
+from kavka.testing.simulation.events import (
+    Audited,
+    Batch,
+    BatchesSeen,
+    Committed,
+    ControllerElected,
+    Deleted,
+    EndAsked,
+    EndSeen,
+    Event,
+    Looked,
+    ReplicaSeen,
+    StateWritten,
+    WatermarkSeen,
+)
+from kavka.testing.simulation.invariants import Invariant, Violation, for_cluster, for_model
+from kavka.testing.simulation.invariants.controlling import OneControllerPerEpoch, StatesGoForward
+from kavka.testing.simulation.invariants.groups import CommittedRecordsWereProcessedOrDeleted
+from kavka.testing.simulation.invariants.replication import (
+    CommittedLogsAreEqual,
+    EndOfPartitionNeverGoesBack,
+    InSyncReplicasHaveWhatIsCommitted,
+    LeadersWatermarkOnlyGrows,
+    OneLeaderPerEpoch,
+)
+from kavka.wire.stored.znodes import StateNode
+
+T0 = TopicPartition("t", 0)
+
+
+def led(broker: int, epoch: int = 0, mark: int = 0, end: int = 9, run: int = 1) -> ReplicaSeen:
+    return ReplicaSeen(broker, run, T0, NO_TOPIC_ID, True, epoch, mark, 0, end)
+
+
+def following(broker: int, end: int) -> ReplicaSeen:
+    return ReplicaSeen(broker, 1, T0, NO_TOPIC_ID, False, 0, 0, 0, end)
+
+
+def looked(*replicas: ReplicaSeen, isr: tuple[int, ...] = (1, 2)) -> Looked:
+    return Looked(replicas, {T0: StateNode(1, 0, 1, list(isr))})
+
+
+def state(leader: int, epoch: int, isr: tuple[int, ...] = (1, 2), controller: int = 1) -> StateNode:
+    return StateNode(leader, epoch, controller, list(isr))
+
+
+def written(
+    after: StateNode, before: StateNode | None = None, session: int = 7, controller_epoch: int = 1
+) -> StateWritten:
+    return StateWritten("t", 0, NO_TOPIC_ID, before, after, session, controller_epoch)
+
+
+def batches(broker: int, *found: Batch) -> BatchesSeen:
+    return BatchesSeen(broker, NO_TOPIC_ID, T0, found)
+
+
+AUDIT = Audited(T0, 0, 1, ((0, b"a"),))
+COMMITTED = Committed("g", "m", T0, 1, 1.0)
+
+HOLDS: list[tuple[type[Invariant], list[Event]]] = [
+    (OneLeaderPerEpoch, [written(state(1, 0)), looked(led(1)), looked(led(2, epoch=1))]),
+    (InSyncReplicasHaveWhatIsCommitted, [looked(led(1, mark=5), following(2, 5))]),
+    (InSyncReplicasHaveWhatIsCommitted, [looked(led(1, mark=5), following(2, 4), isr=(1,))]),
+    (InSyncReplicasHaveWhatIsCommitted, [looked(led(1, epoch=3, mark=5), following(2, 4))]),
+    (LeadersWatermarkOnlyGrows, [looked(led(1, mark=4)), looked(led(1, epoch=1, mark=3))]),
+    (LeadersWatermarkOnlyGrows, [looked(led(1, mark=4)), looked(led(1, mark=3, run=2))]),
+    (CommittedLogsAreEqual, [batches(1, Batch(0, 3, 0, 99)), batches(2, Batch(0, 3, 0, 99))]),
+    (
+        EndOfPartitionNeverGoesBack,
+        [EndAsked("r", T0), WatermarkSeen("q", T0, 5, 1), EndSeen("r", T0, 4, 1)],
+    ),
+    (
+        EndOfPartitionNeverGoesBack,
+        [WatermarkSeen("q", T0, 5, 2), EndAsked("r", T0), EndSeen("r", T0, 4, 1)],
+    ),
+    (OneControllerPerEpoch, [ControllerElected(1, 7), written(state(1, 0))]),
+    (StatesGoForward, [written(state(1, 0)), written(state(2, 1), state(1, 0))]),
+    (StatesGoForward, [written(state(-1, 1, (2,)), state(1, 0))]),
+    (CommittedRecordsWereProcessedOrDeleted, [COMMITTED, Deleted(T0, 1), AUDIT]),
+]
+
+BREAKS: list[tuple[type[Invariant], list[Event]]] = [
+    (OneLeaderPerEpoch, [written(state(1, 0)), looked(led(2))]),
+    (OneLeaderPerEpoch, [looked(led(1), led(2))]),
+    (InSyncReplicasHaveWhatIsCommitted, [looked(led(1, mark=5), following(2, 4))]),
+    (LeadersWatermarkOnlyGrows, [looked(led(1, mark=4)), looked(led(1, mark=3))]),
+    (CommittedLogsAreEqual, [batches(1, Batch(0, 3, 0, 99)), batches(2, Batch(0, 3, 1, 99))]),
+    (CommittedLogsAreEqual, [batches(1, Batch(0, 3, 0, 99)), batches(2, Batch(0, 3, 0, 98))]),
+    (
+        EndOfPartitionNeverGoesBack,
+        [WatermarkSeen("q", T0, 5, 1), EndAsked("r", T0), EndSeen("r", T0, 4, 2)],
+    ),
+    (OneControllerPerEpoch, [ControllerElected(2, 7), ControllerElected(2, 8)]),
+    (OneControllerPerEpoch, [ControllerElected(1, 7), written(state(1, 0), session=8)]),
+    (OneControllerPerEpoch, [ControllerElected(1, 7), written(state(1, 0, controller=2))]),
+    (StatesGoForward, [written(state(1, 0, ()))]),
+    (StatesGoForward, [written(state(3, 0))]),
+    (StatesGoForward, [written(state(1, 0), state(1, 1))]),
+    (StatesGoForward, [written(state(2, 0), state(1, 0))]),
+    (StatesGoForward, [written(state(3, 1, (3,)), state(1, 0))]),
+    (CommittedRecordsWereProcessedOrDeleted, [COMMITTED, AUDIT]),
+]
+
+
+def see(kind: type[Invariant], events: list[Event]) -> None:
+    invariant = kind()
+    for event in events:
+        invariant.observe(event)
+
+
+@pytest.mark.parametrize(("kind", "events"), HOLDS)
+def test_what_must_be_so_is_accepted(kind: type[Invariant], events: list[Event]) -> None:
+    see(kind, events)
+
+
+@pytest.mark.parametrize(("kind", "events"), BREAKS)
+def test_what_must_not_be_is_refused(kind: type[Invariant], events: list[Event]) -> None:
+    with pytest.raises(Violation):
+        see(kind, events)
+
+
+def test_every_invariant_of_clusters_is_seen_to_break_and_to_hold() -> None:
+    alone = {type(invariant) for invariant in for_model(PROCESSES)}
+    kinds = {type(invariant) for invariant in for_cluster(PROCESSES)} - alone
+    assert {kind for kind, _ in BREAKS} == kinds == {kind for kind, _ in HOLDS}
+
+
+def test_replica_in_sync_may_be_short_while_its_loss_of_power_is_not_known() -> None:
+    assert InSyncReplicasHaveWhatIsCommitted not in map(type, for_cluster(POWER))

@@ -1,0 +1,82 @@
+"""Write `apache_3_9.txt`: the sample of every message in every version, as Apache Kafka 3.9 encodes it.
+
+And `apache_4_1.txt`: those of the records of internal topics, some of whose fields came with 4.x.
+
+    .venv/bin/python tests/wire/golden/ask_apache.py
+
+Needs a JDK (`javac` compiles `ApacheEncoder.java` in memory) and the jars of `python -m kavka_compat.artifacts`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import runpy
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kavka.wire.apis import APIS
+from kavka.wire.schema import Kind, ListOf, fields_of, schema_of
+
+HERE = Path(__file__).parent
+JARS = Path.home() / ".cache" / "kavka" / "apache-kafka"
+REMARK = (
+    "# Samples (`conftest.sample`) as Apache Kafka {} encodes them; made by ask_apache.py.\n"
+    "# A line is: message, version, bytes (none where a body is empty).\n"
+)
+
+
+def main() -> None:
+    """Ask for all messages at once: Java starts slowly."""
+    conftest = runpy.run_path(str(HERE.parent / "conftest.py"))
+    sample = conftest["sample"]
+    requests = [
+        (cls, version)
+        for api in APIS.values()
+        for cls in (api.request(), api.response())
+        for version in range(api.min_version, api.max_version + 1)
+    ]
+    stored = [(cls, version) for cls in conftest["STORED"] for version in schema_of(cls).versions]
+    _ask("3.9", requests, sample)
+    _ask("4.1", stored, sample)
+
+
+def _ask(release: str, wanted: list[tuple[type, int]], sample: Callable[[type, int], Any]) -> None:
+    lines = [
+        f"{cls.__name__} {version} {json.dumps(_as_json(sample(cls, version), cls, version))}\n"
+        for cls, version in wanted
+    ]
+    command = ["java", "-cp", f"{JARS / release}/*", str(HERE / "ApacheEncoder.java")]
+    answer = subprocess.run(
+        command, input="".join(lines), capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.count("\n") == len(lines), answer.stderr
+    file = HERE / f"apache_{release.replace('.', '_')}.txt"
+    file.write_text(REMARK.format(release) + answer.stdout.replace(" \n", "\n"))
+
+
+def _as_json(value: Any, wire_type: Kind | ListOf | type, version: int) -> Any:
+    if isinstance(wire_type, ListOf):
+        return [_as_json(one, wire_type.item, version) for one in value]
+    if isinstance(wire_type, Kind):
+        if wire_type.name == "uuid":
+            return base64.urlsafe_b64encode(value).decode().rstrip("=")
+        return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+    return {
+        _json_name(each.name): _as_json(getattr(value, each.name), each.type, version)
+        for each in fields_of(wire_type)
+        if version in each.versions
+    }
+
+
+def _json_name(name: str) -> str:
+    if name == "is_kraft_controller":
+        return "isKRaftController"
+    first, *others = name.split("_")
+    return first + "".join(map(str.title, others))
+
+
+if __name__ == "__main__":
+    main()
