@@ -19,6 +19,9 @@ sys.path.insert(0, str(Path(__file__).parent / "compat"))
 pytest_plugins = ["kavka_compat.fixtures", "kavka.testing.fixture"]
 
 _SLOW = ("compat", "spark", "simulation", "chaos")
+_OTHERS_PROGRAMS = ("compat", "spark")
+"""Marks of tests in which programs run that are not ours, on machines that are shared: these have a second try,
+which the summary names (RERUN). Chaos and simulation have one try: what they find is a fact."""
 
 
 @pytest.fixture(autouse=True)
@@ -43,4 +46,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             "kafka_tools" in parameters
         ):
             item.add_marker(pytest.mark.long)
+        if any(item.get_closest_marker(name) for name in _OTHERS_PROGRAMS) and not (
+            item.get_closest_marker("chaos")
+        ):
+            item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2))
     items.sort(key=lambda item: any(item.get_closest_marker(name) for name in _SLOW))
