@@ -12,14 +12,13 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
 from kavka.cli.dumped_log import whole_batches
 from kavka.cli.mapped_file import mapped
 from kavka.core.producer_state import ProducerEntry
 from kavka.doors import Buffer
 from kavka.storage.failures import CorruptFile
 from kavka.storage.producer_snapshot import decode_snapshot
+from kavka.wire.crc32c import crc32c
 from kavka.wire.records.batch import decode_records
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader

@@ -12,8 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from crc32c import crc32c
-
 from kavka.core.znodes import Txn, ZnodeTree
 from kavka.doors import Disk, File
 from kavka.registry.journal_format import (
@@ -26,6 +24,7 @@ from kavka.registry.journal_format import (
     snapshot_parts,
     transactions_behind,
 )
+from kavka.wire.crc32c import crc32c
 
 log = logging.getLogger(__name__)
 

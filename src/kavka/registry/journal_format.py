@@ -15,8 +15,6 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from crc32c import crc32c
-
 from kavka.core.znodes import (
     Change,
     Changed,
@@ -28,6 +26,7 @@ from kavka.core.znodes import (
     Txn,
     ZnodeTree,
 )
+from kavka.wire.crc32c import crc32c
 
 HEAD: Final = struct.Struct(">II")
 _PART_BYTES = 32 << 10

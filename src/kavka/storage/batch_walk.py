@@ -5,11 +5,10 @@ from __future__ import annotations
 import zlib
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from kavka.doors import Disk
 from kavka.storage.failures import CorruptFile
 from kavka.storage.partition_directory import DataFile
+from kavka.wire.crc32c import crc32c
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import (
     CRC_START,

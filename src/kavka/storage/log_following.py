@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from crc32c import crc32c
-
 from kavka.doors import Buffer
 from kavka.storage.failures import OffsetBelowEnd
 from kavka.storage.log_appending import Appended
 from kavka.storage.log_cutting import CuttingLog
+from kavka.wire.crc32c import crc32c
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import CRC_START, BatchHeader, walk_complete
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct, error
 
-from crc32c import crc32c
-
 from kavka.core.producer_state import ProducerEntry
 from kavka.storage.failures import CorruptFile
+from kavka.wire.crc32c import crc32c
 
 SNAPSHOT_SUFFIX = ".snapshot"
 _HEAD = Struct(">hIi")

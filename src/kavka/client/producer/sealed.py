@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from crc32c import crc32c
-
+from kavka.wire.crc32c import crc32c
 from kavka.wire.records.columns import decode_columns, encode_columns
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.header import CRC_START, TRANSACTIONAL_BIT

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from crc32c import crc32c
-
 from kavka.storage.log import Log
 from kavka.testing.simulation.invariants.invariant import Violation
+from kavka.wire.crc32c import crc32c
 from kavka.wire.records.header import (
     HEADER_SIZE,
     LENGTH_END,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from crc32c import crc32c
-
 from kavka.doors import Buffer
+from kavka.wire.crc32c import crc32c
 from kavka.wire.records.compression import Compression, compress, decompress
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import (

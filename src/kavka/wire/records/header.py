@@ -18,9 +18,8 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from kavka.doors import Buffer
+from kavka.wire.crc32c import crc32c
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.corrupt import CorruptBatch
 

@@ -14,10 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from kavka.doors import Buffer
 from kavka.errors import ErrorCode
+from kavka.wire.crc32c import crc32c
 from kavka.wire.records import corrupt, kernel
 from kavka.wire.records.body import DECOMPRESSED_LIMIT, body_of, reseal
 from kavka.wire.records.compression import (
