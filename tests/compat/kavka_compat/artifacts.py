@@ -15,6 +15,8 @@ POM = Path(__file__).resolve().parent.parent / "pom.xml"
 RELEASES = ("3.9", "4.1")
 ZOOKEEPER = "zookeeper-3.9"
 """A release of ZooKeeper alone: Apache Kafka 3.9 comes with 3.8."""
+STREAMS = ("streams-3.9", "streams-4.1")
+"""Kafka Streams, its client and a compiler for programs that use them."""
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _COMPLETE = ".complete"
 _INSTALL = "Apache Kafka's tests need {what}; install it with: apt-get install -y maven openjdk-17-jre-headless"
@@ -54,7 +56,8 @@ def _tool(name: str) -> str:
 
 
 def _pom(release: str) -> Path:
-    return POM.parent / "zookeeper" / "pom.xml" if release == ZOOKEEPER else POM
+    kind, dash, _version = release.partition("-")
+    return POM.parent / kind / "pom.xml" if dash else POM
 
 
 def _fetch(release: str, target: Path) -> None:
@@ -76,14 +79,16 @@ def _fetch(release: str, target: Path) -> None:
 
 
 def _name(release: str) -> str:
-    return "Apache ZooKeeper 3.9" if release == ZOOKEEPER else f"Apache Kafka {release}"
+    kind, dash, version = release.partition("-")
+    names = {"zookeeper": "Apache ZooKeeper", "streams": "Kafka Streams"}
+    return f"{names[kind]} {version}" if dash else f"Apache Kafka {release}"
 
 
 def main() -> None:
     """Fetch all releases; the text of a failure is one sentence."""
     try:
         java()
-        for release in (*RELEASES, ZOOKEEPER):
+        for release in (*RELEASES, ZOOKEEPER, *STREAMS):
             count = len(jars(release))
             print(f"{_name(release)}: {count} jars in {cache_directory(release)}")
     except (MissingTool, RuntimeError) as error:
