@@ -17,7 +17,7 @@ written = st.tuples(i32, i64, i64, i64)
 topics = st.lists(st.tuples(st.text(max_size=300), st.lists(written, max_size=3)), max_size=3)
 
 
-@given(st.integers(0, 11), i32, topics)
+@given(st.integers(0, 12), i32, topics)
 def test_an_answer_without_errors_is_encoded_as_its_message(version, correlation_id, topics):
     message = ProduceResponse(
         responses=[
@@ -40,7 +40,7 @@ def test_an_answer_without_errors_is_encoded_as_its_message(version, correlation
     assert encode_written(version, correlation_id, topics) == expected
 
 
-@given(st.sampled_from([0, 9, 11]), st.integers(126, 200))
+@given(st.sampled_from([0, 9, 12]), st.integers(126, 200))
 def test_many_partitions_are_counted_in_as_many_bytes_as_they_take(version, count):
     partitions = [(index, index, -1, 0) for index in range(count)]
     message = ProduceResponse(

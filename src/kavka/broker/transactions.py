@@ -39,6 +39,7 @@ class TransactionCoordinators(Coordinators[TransactionShell]):
         integer = broker.config.integer
         self._settings = TransactionSettings(
             max_timeout_ms=integer("transaction.max.timeout.ms"),
+            two_phase_commit_enable=broker.config.flag("transaction.two.phase.commit.enable"),
             expiration_ms=integer("transactional.id.expiration.ms"),
             abort_timed_out_interval_ms=integer(
                 "transaction.abort.timed.out.transaction.cleanup.interval.ms"

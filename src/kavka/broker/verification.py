@@ -1,10 +1,14 @@
-"""Partition leaders ask coordinators before the first batch of a transaction is appended (KIP-890, part 1).
+"""Partition leaders ask coordinators before the first batch of a transaction is appended (KIP-890).
 
     Produce --> transaction open here? --yes--------------------------------------------> appended
                        '--no--> waits --> AddPartitionsToTxn (verify_only) --> takes part? --'
                                               to its coordinator                 '--no--> refused
 
-So a batch that comes late, after its transaction has ended, cannot open one that nobody would end. Batches of one
+So a batch that comes late, after its transaction has ended, cannot open one that nobody would end. For a producer of
+version 2 the leader does not verify, but adds: its first batch comes without its partition having been announced. While
+the last transaction is still being completed it asks again for a moment, since that is soon over.
+
+Batches of one
 producer and partition are appended in the order in which they came, whichever of them waits. What leaders here want to
 know of one coordinator's transactions goes in one request; one is in flight to each broker.
 """
@@ -21,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kavka.broker.replica import UNVERIFIED, AppendOutcome, Replica
 from kavka.broker.traffic import note_refused_produce
 from kavka.core.producer_state import Verification
-from kavka.core.transaction.events import Verify, VerifyReply
+from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
@@ -44,6 +48,7 @@ _CONNECT_MS: Final = 10_000
 _FIRST_BATCHED: Final = 4
 _MOST_QUESTIONS: Final = 1000
 _FIRST_WITH_TRANSACTION_ABORTABLE: Final = 11
+_FIRST_THAT_ADDS: Final = 12
 _UNANSWERED: Final = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.NETWORK_EXCEPTION,
@@ -58,12 +63,13 @@ _LONG_AGO_MS: Final = -sys.maxsize
 
 
 class _Question(NamedTuple):
-    """Whether a partition takes part in a producer's transaction."""
+    """Whether a partition takes part in a producer's transaction, from now on if it is to be added."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     where: TopicPartition
+    adds: bool
 
 
 class _Waiting(NamedTuple):
@@ -108,7 +114,9 @@ class Verifier:
 
         `header` is None when it cannot be read; `waiting` are records, acks and the request's version.
         """
-        if header is None or not header.is_transactional or not self._is_enabled():
+        adds = waiting[2] >= _FIRST_THAT_ADDS
+        is_asked = adds or self._is_enabled()
+        if header is None or not header.is_transactional or not is_asked:
             return _append(replica, waiting, UNVERIFIED)
         producers = replica.log.producers
         producer_id, epoch = header.producer_id, header.producer_epoch
@@ -121,7 +129,7 @@ class Verifier:
         queue = self._waiting.get(verification)
         if queue is None:
             queue = self._waiting[verification] = []
-            question = _Question(transactional_id, producer_id, epoch, replica.where)
+            question = _Question(transactional_id, producer_id, epoch, replica.where, adds)
             self._spawn(self._verify_batches(replica, verification, question))
         queue.append(_Waiting(*waiting, future))
         return future
@@ -133,7 +141,7 @@ class Verifier:
         producers = replica.log.producers
         code = ErrorCode.NETWORK_EXCEPTION
         try:
-            code = await self._ask(question)
+            code = await self._ask_patiently(question)
             _forget_if_final(verification, code)
             if code is ErrorCode.NONE and replica.log.producers is not producers:
                 code = ErrorCode.NETWORK_EXCEPTION  # the log moved, and knows of no verification
@@ -165,16 +173,26 @@ class Verifier:
     # -- offsets
 
     async def verify(
-        self, replica: Replica, transactional_id: str, producer_id: int, producer_epoch: int
+        self,
+        replica: Replica,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        adds: bool,
     ) -> ErrorCode:
-        """Return NONE when something of the transaction may be appended in this very turn of the loop."""
+        """Return NONE when something of the transaction may be appended in this very turn of the loop.
+
+        With `adds` the partition takes part by it, else only if it did.
+        """
         producers = replica.log.producers
-        if not self._is_enabled() or producers.has_open_transaction(producer_id, producer_epoch):
+        is_asked = adds or self._is_enabled()
+        if not is_asked or producers.has_open_transaction(producer_id, producer_epoch):
             return ErrorCode.NONE
         now_ms = self._broker.clock.now_ms()
         verification = producers.begin_verification(producer_id, producer_epoch, -1, now_ms)
-        question = _Question(transactional_id, producer_id, producer_epoch, replica.where)
-        code = await self._ask(question)
+        question = _Question(transactional_id, producer_id, producer_epoch, replica.where, adds)
+        code = await self._ask_patiently(question)
         _forget_if_final(verification, code)
         if code is not ErrorCode.NONE:
             return code
@@ -191,6 +209,18 @@ class Verifier:
     def _is_enabled(self) -> bool:
         values = self._broker.configs.broker_values()
         return values["transaction.partition.verification.enable"] is True
+
+    async def _ask_patiently(self, question: _Question) -> ErrorCode:
+        """Ask again, where a partition is added, as long as the last transaction is still being completed."""
+        integer = self._broker.config.integer
+        backoff_ms = integer("add.partitions.to.txn.retry.backoff.ms")
+        left_ms = integer("add.partitions.to.txn.retry.backoff.max.ms") if question.adds else 0
+        while True:
+            code = await self._ask(question)
+            if code is not ErrorCode.CONCURRENT_TRANSACTIONS or left_ms <= 0:
+                return code
+            await asyncio.sleep(backoff_ms / 1000)
+            left_ms -= backoff_ms
 
     async def _ask(self, question: _Question) -> ErrorCode:
         leader = self._broker.transactions.known_leader_of(question.transactional_id)
@@ -219,13 +249,16 @@ class Verifier:
             self._watch_metadata()
 
     async def _ask_here(self, question: _Question) -> ErrorCode:
-        transactional_id, producer_id, producer_epoch, where = question
+        transactional_id, producer_id, producer_epoch, where, adds = question
+        who = (transactional_id, producer_id, producer_epoch, (where,))
         reply = await self._broker.transactions.ask(
             transactional_id,
-            lambda token: Verify(token, transactional_id, producer_id, producer_epoch, (where,)),
+            lambda token: AddPartitions(token, *who, 2) if adds else Verify(token, *who),
         )
         if isinstance(reply, ErrorCode):
             return reply
+        if isinstance(reply, AddPartitionsReply):
+            return reply.error_code
         assert isinstance(reply, VerifyReply)
         return reply.partitions[0][1]
 
@@ -365,12 +398,12 @@ class _Coordinator:
 
 
 def _one_request(asked: _Asked) -> tuple[_Asked, _Asked]:
-    """Part what fits into one request from the rest: a transactional id is in it once, with one producer."""
-    producers: dict[str, tuple[int, int]] = {}
+    """Part what fits into one request from the rest: a transactional id is in it once, with one producer and wish."""
+    producers: dict[str, tuple[int, int, bool]] = {}
     taken: _Asked = []
     left: _Asked = []
     for question, future in asked:
-        producer = (question.producer_id, question.producer_epoch)
+        producer = (question.producer_id, question.producer_epoch, question.adds)
         known = producers.setdefault(question.transactional_id, producer)
         fits = known == producer and len(taken) < _MOST_QUESTIONS
         (taken if fits else left).append((question, future))
@@ -388,7 +421,7 @@ def _message(questions: Iterable[_Question]) -> AddPartitionsToTxnRequest:
                 transactional_id=transactional_id,
                 producer_id=question.producer_id,
                 producer_epoch=question.producer_epoch,
-                verify_only=True,
+                verify_only=not question.adds,
             )
         topic = topics.get((transactional_id, name))
         if topic is None:
@@ -416,7 +449,10 @@ def _settle(
     for question, future in asked:
         if not future.done():
             key = (question.transactional_id, question.where)
-            future.set_result(codes.get(key, otherwise))
+            # One may go without verification, where the coordinator is too old, but not without taking part.
+            is_untold = question.adds and otherwise is ErrorCode.NONE
+            unsaid = ErrorCode.INVALID_TXN_STATE if is_untold else otherwise
+            future.set_result(codes.get(key, unsaid))
 
 
 def _settle_moved(asked: _Asked, has_moved: Callable[[_Question], bool]) -> bool:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from kavka.client.admin import Admin as AsyncAdmin
 from kavka.client.consumer import Consumer as AsyncConsumer
 from kavka.client.consumer import ConsumerRecord, FetchedBatches
-from kavka.client.producer import BufferFull, RecordMetadata
+from kavka.client.producer import BufferFull, PreparedTxnState, RecordMetadata
 from kavka.client.producer import Producer as AsyncProducer
 from kavka.ids import TopicPartition
 
@@ -247,6 +247,16 @@ class Producer(_Blocking):
             await self._async.commit_transaction()
 
         self._require_thread().run(work())
+
+    def prepare_transaction(self) -> PreparedTxnState | None:
+        """Take what was handed over, and prepare as the asynchronous producer."""
+
+        async def work() -> PreparedTxnState | None:
+            await self._take_all()
+            prepared: PreparedTxnState | None = await self._async.prepare_transaction()
+            return prepared
+
+        return self._require_thread().run(work())
 
     def abort_transaction(self) -> None:
         """Take what was handed over, which is dropped, and abort as the asynchronous producer."""

@@ -245,6 +245,11 @@ class Cluster:
 
     # Connections
 
+    @property
+    def transaction_version(self) -> int:
+        """The level of the feature `transaction.version`, as the connections that were made have told."""
+        return self._connections.transaction_version
+
     def connected(self, broker_id: BrokerId, channel: Channel = Channel.MAIN) -> Peer | None:
         """Return an open connection to the broker if there is one."""
         return self._connections.connected(broker_id, channel)

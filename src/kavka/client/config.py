@@ -102,6 +102,8 @@ PRODUCER = Catalogue([
             check=_not_empty),
     Setting("transaction.timeout.ms", _INT, 60_000, "After which the broker aborts a transaction by itself.",
             minimum=0),
+    Setting("transaction.two.phase.commit.enable", _BOOL, False,
+            "Whether the broker never aborts a transaction because of its age (KIP-939); it must allow that."),
     *_ineffective("metadata.max.idle.ms", "partitioner.adaptive.partitioning.enable",
                   "partitioner.availability.timeout.ms"),
 ])  # fmt: skip

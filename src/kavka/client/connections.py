@@ -53,6 +53,9 @@ class Connections:
         self._connecting: dict[tuple[BrokerId, Channel], asyncio.Task[Peer]] = {}
         self._failures: dict[BrokerId, tuple[int, float]] = {}  # in a row, loop time of next try
         self._bootstrap_peer: Peer | None = None
+        self._features_epoch = -1
+        self.transaction_version = 0
+        """The level of `transaction.version` that the cluster has, as far as connections have told."""
 
     async def close(self) -> None:
         """Close every connection; requests under way fail with ConnectionError."""
@@ -129,13 +132,17 @@ class Connections:
         return max(again - asyncio.get_running_loop().time(), 0.0)
 
     async def _open(self, host: str, port: int) -> Peer:
-        return await Peer.connect(
+        peer = await Peer.connect(
             self._network,
             host,
             port,
             client_id=self._client_id,
             timeout_ms=self._connect_timeout_ms,
         )
+        if peer.features.finalized_features_epoch >= self._features_epoch:
+            self._features_epoch = peer.features.finalized_features_epoch
+            self.transaction_version = peer.transaction_version
+        return peer
 
     async def any_peer(self) -> Peer:
         """Return the connection with the least work, or make one to any broker, those first that did not fail lately.

@@ -121,6 +121,16 @@ class Peer(asyncio.BufferedProtocol):
         return high
 
     @property
+    def transaction_version(self) -> int:
+        """The level of the feature `transaction.version` that the cluster had when this connection was made."""
+        levels = (
+            one.max_version_level
+            for one in self.features.finalized_features
+            if one.name == "transaction.version"
+        )
+        return next(levels, 0)
+
+    @property
     def broker_versions(self) -> dict[int, tuple[int, int]]:
         """The versions that the broker serves, by API key, also of keys that are unknown here."""
         return {a.api_key: (a.min_version, a.max_version) for a in self.features.api_keys}

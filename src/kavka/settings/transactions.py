@@ -15,6 +15,12 @@ TRANSACTION_SETTINGS: list[Setting] = [
         minimum=1,
     ),
     Setting(
+        "transaction.two.phase.commit.enable",
+        _T.BOOLEAN,
+        False,
+        "Whether producers may have transactions that are never aborted because of their age (KIP-939).",
+    ),
+    Setting(
         "transactional.id.expiration.ms",
         _T.INT,
         604_800_000,
@@ -69,6 +75,20 @@ TRANSACTION_SETTINGS: list[Setting] = [
         True,
         "Whether a leader asks the coordinator before it takes the first batch of a transaction.",
         scope=Scope.CLUSTER_WIDE,
+    ),
+    Setting(
+        "add.partitions.to.txn.retry.backoff.ms",
+        _T.INT,
+        20,
+        "How soon a leader asks again for its partition to take part while the last transaction is being completed.",
+        minimum=1,
+    ),
+    Setting(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        _T.INT,
+        100,
+        "For how long a leader asks so; then the producer is told to try again.",
+        minimum=0,
     ),
     Setting(
         "request.timeout.ms",

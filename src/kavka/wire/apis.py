@@ -1,7 +1,8 @@
 """The APIs of the protocol: keys, the versions that this release speaks, and where their classes are.
 
 Importing this module imports no message: a class comes with the first use of its API. The versions are those of
-Apache Kafka 3.9; that they equal the declarations of the classes is checked by a test.
+Apache Kafka 3.9, and those of 4.1 that transactions of version 2 need (KIP-890, KIP-939); that they equal the
+declarations of the classes is checked by a test.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def _class_of(key: ApiKey, suffix: str) -> type[Any]:
 APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        Api(ApiKey.PRODUCE, 0, 11, 9),
+        Api(ApiKey.PRODUCE, 0, 12, 9),
         Api(ApiKey.FETCH, 0, 17, 12),
         Api(ApiKey.LIST_OFFSETS, 0, 9, 6),
         Api(ApiKey.METADATA, 0, 12, 9),
@@ -171,13 +172,13 @@ APIS: dict[int, Api] = {
         Api(ApiKey.CREATE_TOPICS, 0, 7, 5),
         Api(ApiKey.DELETE_TOPICS, 0, 6, 4),
         Api(ApiKey.DELETE_RECORDS, 0, 2, 2),
-        Api(ApiKey.INIT_PRODUCER_ID, 0, 5, 2),
+        Api(ApiKey.INIT_PRODUCER_ID, 0, 6, 2),
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, 4),
         Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, 3),
         Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, 3),
-        Api(ApiKey.END_TXN, 0, 4, 3),
+        Api(ApiKey.END_TXN, 0, 5, 3),
         Api(ApiKey.WRITE_TXN_MARKERS, 0, 1, 1),
-        Api(ApiKey.TXN_OFFSET_COMMIT, 0, 4, 3),
+        Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, 3),
         Api(ApiKey.DESCRIBE_ACLS, 0, 3, 2),
         Api(ApiKey.DESCRIBE_CONFIGS, 0, 4, 4),
         Api(ApiKey.ALTER_CONFIGS, 0, 2, 2),
@@ -193,6 +194,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.OFFSET_DELETE, 0, 0, None),
         Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, 1),
         Api(ApiKey.ALTER_PARTITION, 0, 3, 0),
+        Api(ApiKey.UPDATE_FEATURES, 0, 1, 0),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 1, 0),
         Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0),
         Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, 0),

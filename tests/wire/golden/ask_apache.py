@@ -1,6 +1,6 @@
 """Write `apache_3_9.txt`: the sample of every message in every version, as Apache Kafka 3.9 encodes it.
 
-And `apache_4_1.txt`: those of the records of internal topics, some of whose fields came with 4.x.
+And `apache_4_1.txt`: those of what came with 4.x, and of the records of internal topics, some of whose fields did.
 
     .venv/bin/python tests/wire/golden/ask_apache.py
 
@@ -22,6 +22,17 @@ from kavka.wire.schema import Kind, ListOf, fields_of, schema_of
 
 HERE = Path(__file__).parent
 JARS = Path.home() / ".cache" / "kavka" / "apache-kafka"
+LAST_OF_3_9 = {
+    f"{name}{kind}": version
+    for name, version in {
+        "Produce": 11,
+        "InitProducerId": 5,
+        "EndTxn": 4,
+        "TxnOffsetCommit": 4,
+    }.items()
+    for kind in ("Request", "Response")
+}
+"""Messages of which we speak newer versions than 3.9 does."""
 REMARK = (
     "# Samples (`conftest.sample`) as Apache Kafka {} encodes them; made by ask_apache.py.\n"
     "# A line is: message, version, bytes (none where a body is empty).\n"
@@ -39,8 +50,9 @@ def main() -> None:
         for version in range(api.min_version, api.max_version + 1)
     ]
     stored = [(cls, version) for cls in conftest["STORED"] for version in schema_of(cls).versions]
-    _ask("3.9", requests, sample)
-    _ask("4.1", stored, sample)
+    newer = [one for one in requests if one[1] > LAST_OF_3_9.get(one[0].__name__, one[1])]
+    _ask("3.9", [one for one in requests if one not in newer], sample)
+    _ask("4.1", [*stored, *newer], sample)
 
 
 def _ask(release: str, wanted: list[tuple[type, int]], sample: Callable[[type, int], Any]) -> None:

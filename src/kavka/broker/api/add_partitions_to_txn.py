@@ -1,6 +1,7 @@
 """AddPartitionsToTxn: partitions take part in a transaction, or are looked for in it (KIP-98, KIP-890).
 
-Producers ask for one transaction, below version 4. Brokers ask for several: leaders that verify what they append.
+Producers ask for one transaction, below version 4. Brokers ask for several: leaders that verify what they append, or
+add their partition for producers that leave this to them (transaction version 2).
 """
 
 from __future__ import annotations
@@ -72,8 +73,11 @@ async def _ask(
     if refused:
         unasked = ErrorCode.OPERATION_NOT_ATTEMPTED
         return {where: refused.get(where, unasked) for where in partitions}
-    verb = _verify if transaction.verify_only else _add
-    codes = await verb(broker, transaction, partitions)
+    if transaction.verify_only:
+        codes = await _verify(broker, transaction, partitions)
+    else:
+        client_version = 0 if version < _FIRST_BATCHED else 2
+        codes = await _add(broker, transaction, partitions, client_version)
     return {where: _spoken(code, version) for where, code in codes.items()}
 
 
@@ -92,6 +96,7 @@ async def _add(
     broker: Broker,
     transaction: AddPartitionsToTxnRequestTransaction,
     partitions: tuple[TopicPartition, ...],
+    client_version: int,
 ) -> _Codes:
     reply: AddPartitionsReply | ErrorCode = await broker.transactions.ask(
         transaction.transactional_id,
@@ -101,6 +106,7 @@ async def _add(
             transaction.producer_id,
             transaction.producer_epoch,
             partitions,
+            client_version,
         ),
     )
     code = reply if isinstance(reply, ErrorCode) else reply.error_code

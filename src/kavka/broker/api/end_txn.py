@@ -1,4 +1,4 @@
-"""EndTxn: a transaction is committed or aborted (KIP-98)."""
+"""EndTxn: a transaction is committed or aborted (KIP-98, KIP-890)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from kavka.errors import ErrorCode
 from kavka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 _FIRST_WITH_PRODUCER_FENCED = 2
+_FIRST_WITH_NEXT_EPOCH = 5
 
 
 async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
@@ -21,8 +22,11 @@ async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest
             request.producer_id,
             request.producer_epoch,
             request.committed,
+            2 if context.version >= _FIRST_WITH_NEXT_EPOCH else 0,
         ),
     )
+    if isinstance(reply, EndReply) and reply.error_code is ErrorCode.NONE:
+        return EndTxnResponse(producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
     code = reply if isinstance(reply, ErrorCode) else reply.error_code
     if code is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_WITH_PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

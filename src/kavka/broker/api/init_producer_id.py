@@ -1,4 +1,4 @@
-"""InitProducerId: an id and an epoch for a producer (KIP-98, KIP-360)."""
+"""InitProducerId: an id and an epoch for a producer (KIP-98, KIP-360, KIP-939)."""
 
 from __future__ import annotations
 
@@ -50,13 +50,18 @@ async def _transactional(
             request.transaction_timeout_ms,
             request.producer_id,
             request.producer_epoch,
+            request.enable_2pc,
+            request.keep_prepared_txn,
         ),
     )
     if isinstance(reply, ErrorCode):
         return _refused(reply)
     if reply.error_code is ErrorCode.NONE:
         return InitProducerIdResponse(
-            producer_id=reply.producer_id, producer_epoch=reply.producer_epoch
+            producer_id=reply.producer_id,
+            producer_epoch=reply.producer_epoch,
+            ongoing_txn_producer_id=reply.ongoing_txn_producer_id,
+            ongoing_txn_producer_epoch=reply.ongoing_txn_producer_epoch,
         )
     is_old = context.version < _FIRST_WITH_PRODUCER_FENCED
     if reply.error_code is ErrorCode.PRODUCER_FENCED and is_old:

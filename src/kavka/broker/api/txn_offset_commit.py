@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: where a group has read to, if the producer's transaction commits (KIP-98, KIP-447)."""
+"""TxnOffsetCommit: where a group has read to, if the producer's transaction commits (KIP-98, KIP-447, KIP-890)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from kavka.wire.messages.txn_offset_commit import (
 
 _FIRST_THAT_BEARS_LOADING = 2
 _FIRST_WITH_TRANSACTION_ABORTABLE = 4
+_FIRST_THAT_ADDS = 5
 _UNVERIFIED = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.NETWORK_EXCEPTION,
@@ -74,7 +75,7 @@ async def _commit(
     request: TxnOffsetCommitRequest,
     wanted: tuple[OffsetToCommit, ...],
 ) -> _Codes:
-    code = await _verify(broker, request)
+    code = await _verify(broker, version, request)
     if code is ErrorCode.NONE:
         # In the turn in which it was verified: no marker can come in between.
         reply = await broker.groups.ask(
@@ -96,8 +97,8 @@ async def _commit(
     return {(offset.topic, offset.partition): _spoken(code, version) for offset in wanted}
 
 
-async def _verify(broker: Broker, request: TxnOffsetCommitRequest) -> ErrorCode:
-    """Return NONE when the transaction takes part in the group's partition of the offsets topic."""
+async def _verify(broker: Broker, version: int, request: TxnOffsetCommitRequest) -> ErrorCode:
+    """Return NONE when the group's partition of the offsets topic takes part in the transaction."""
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     shard = broker.groups.shard_of(request.group_id)
@@ -111,7 +112,11 @@ async def _verify(broker: Broker, request: TxnOffsetCommitRequest) -> ErrorCode:
     if isinstance(replica, ErrorCode):
         return ErrorCode.NOT_COORDINATOR
     code = await broker.verifier.verify(
-        replica, request.transactional_id, request.producer_id, request.producer_epoch
+        replica,
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        adds=version >= _FIRST_THAT_ADDS,
     )
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code in _UNVERIFIED else code
 

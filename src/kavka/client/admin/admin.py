@@ -23,6 +23,7 @@ from kavka.client.config import ADMIN
 from kavka.client.consumer.subscription import OffsetAndMetadata
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import BrokerAddress
+from kavka.client.producer.prepared import PreparedTxnState
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.messages.api_versions import ApiVersionsResponse
@@ -348,6 +349,26 @@ class Admin(Client):
         Raise KafkaError, TimeoutError.
         """
         await transactions.abort_transaction(self._router, hanging, timeout_ms)
+
+    async def end_transaction(
+        self,
+        transactional_id: str,
+        state: PreparedTxnState,
+        *,
+        committed: bool,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit or abort a transaction that another process has prepared, in its producer's place (KIP-939).
+
+        It is repeated until a coordinator has stored the outcome, and the same call may be made again after a
+        TimeoutError or a crash, as long as nobody has begun anything with the transactional id since. Raise KafkaError:
+        PRODUCER_FENCED or INVALID_PRODUCER_EPOCH when the id has a later epoch (a time-out or a new producer has
+        aborted the transaction, or another transaction has begun after it), INVALID_PRODUCER_ID_MAPPING when the id has
+        another producer id or is forgotten, INVALID_TXN_STATE when it ended the other way or nothing was written to it.
+        """
+        await transactions.end_transaction(
+            self._router, transactional_id, state, committed, timeout_ms
+        )
 
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None

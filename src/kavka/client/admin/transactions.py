@@ -8,6 +8,8 @@ from typing import NamedTuple
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.cluster import CoordinatorKind
 from kavka.client.leaders import ask_until_answered
+from kavka.client.producer.prepared import PreparedTxnState
+from kavka.client.producer.transaction_requests import version_of
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
@@ -22,6 +24,7 @@ from kavka.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
+from kavka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kavka.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kavka.wire.messages.write_txn_markers import (
@@ -247,6 +250,32 @@ async def abort_transaction(
     outcome = found[hanging.at]
     if isinstance(outcome, KafkaError):
         raise outcome
+
+
+async def end_transaction(
+    router: Router,
+    transactional_id: str,
+    state: PreparedTxnState,
+    committed: bool,
+    timeout_ms: int | None,
+) -> None:
+    """See `Admin.end_transaction`."""
+    request = EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=state.producer_id,
+        producer_epoch=state.epoch,
+        committed=committed,
+    )
+
+    def build(peer: Peer) -> tuple[EndTxnRequest, int]:
+        return request, version_of(peer, ApiKey.END_TXN, peer.transaction_version)
+
+    answer: EndTxnResponse = await router.coordinator(
+        transactional_id, build, lambda a: (a.error_code,), timeout_ms, CoordinatorKind.TRANSACTION
+    )
+    refused = refusal(answer.error_code, None, f"transaction {transactional_id} {state}")
+    if refused is not None:
+        raise refused
 
 
 async def fence_producers(

@@ -26,6 +26,7 @@ from kavka.client.producer.early import EarlyRecords
 from kavka.client.producer.flushes import Flushes
 from kavka.client.producer.many import ManyRecords
 from kavka.client.producer.placing import Placing
+from kavka.client.producer.prepared import PreparedTxnState
 from kavka.client.producer.preparing import Preparing
 from kavka.client.producer.records import (
     LARGE_VALUE,
@@ -167,7 +168,8 @@ class Producer(Client):
     async def close(self, timeout_ms: int | None = None) -> None:
         """Send what waits within `timeout_ms` (None is no bound), fail the rest, close the connections.
 
-        A transaction that is open is aborted. Raise the first failure of a record that nobody watched.
+        A transaction that is open is aborted, unless it is prepared. Raise the first failure of a record that nobody
+        watched.
         """
         if not self._is_open:
             return
@@ -198,14 +200,16 @@ class Producer(Client):
 
     # Transactions
 
-    async def init_transactions(self) -> None:
+    async def init_transactions(self, *, keep_prepared: bool = False) -> PreparedTxnState | None:
         """Take over the transactional id: once, before anything is sent.
 
-        An older producer with the id is fenced, and what it left open is ended. As all calls of transactions, raise
-        FatalError when the producer must be closed, RuntimeError for a call that is not possible now (or without
-        `transactional.id`), TimeoutError after `max.block.ms`: then the call goes on, and made again waits for it.
+        An older producer with the id is fenced, and what it left open is aborted; or kept, with `keep_prepared`, and
+        its name returned: then it has to be completed, committed or aborted first (KIP-939). As all calls of
+        transactions, raise FatalError when the producer must be closed, RuntimeError for a call that is not possible
+        now (or without `transactional.id`), TimeoutError after `max.block.ms`: then the call goes on, and made again
+        waits for it.
         """
-        await self._require_transactional().init()
+        return await self._require_transactional().init(keep_prepared)
 
     def begin_transaction(self) -> None:
         """Begin a transaction: what is sent from now on is part of it. Raise FatalError, RuntimeError."""
@@ -223,6 +227,24 @@ class Producer(Client):
         """
         transacting = self._require_transactional()
         await transacting.send_offsets(as_offsets(offsets), group_metadata)
+
+    async def prepare_transaction(self) -> PreparedTxnState | None:
+        """Write what was sent, and return the transaction's name, so that nothing is left but the decision (KIP-939).
+
+        Then it is committed or aborted: here, by `complete_transaction`, or elsewhere, by `Admin.end_transaction`; a
+        producer that is closed leaves it as it is. Without `transaction.two.phase.commit.enable` its time-out goes on.
+        Return None when nothing was sent, so that there is nothing to decide. Raise AbortableError when a record could
+        not be written.
+        """
+        return await self._require_transactional().prepare()
+
+    async def complete_transaction(self, state: PreparedTxnState | None) -> None:
+        """Commit the transaction that is prepared if `state` is its name, else abort it (KIP-939).
+
+        So who has kept the name together with its own work decides by what is found there. Raise as
+        `commit_transaction` and `abort_transaction`; RuntimeError when no transaction is prepared.
+        """
+        await self._require_transactional().complete(state)
 
     async def commit_transaction(self) -> None:
         """Write what was sent, and commit. Raise AbortableError when a record could not be written.

@@ -18,6 +18,7 @@ from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from kavka.client.producer.sequences import Sequences
 from kavka.client.producer.transaction import Transaction, aborted
+from kavka.client.producer.transaction_requests import version_of
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition
 from kavka.net.peer import Peer
@@ -248,7 +249,10 @@ class Sender:
         answer.add_done_callback(partial(self._on_answer, broker_id, batches))
 
     def _version(self, peer: Peer) -> int:
-        version = peer.version_of(ApiKey.PRODUCE)
+        if self._transaction is None:
+            version = peer.version_of(ApiKey.PRODUCE)
+        else:
+            version = version_of(peer, ApiKey.PRODUCE, self._transaction.version)
         needed = _ZSTD_VERSION if self._settings.compression is Compression.ZSTD else _BATCH_VERSION
         if version < needed:
             detail = f"{peer.name} is too old to take these batches (Produce {version} < {needed})"

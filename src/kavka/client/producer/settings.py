@@ -83,11 +83,20 @@ def transaction_settings(config: Config) -> TransactionSettings | None:
     transactional_id = config.optional_text("transactional.id")
     if not transactional_id:
         return None
+    two_phase_commit = config.flag("transaction.two.phase.commit.enable")
+    if two_phase_commit and "transaction.timeout.ms" in config.given:
+        reason = (
+            "Must not be given with transaction.two.phase.commit.enable, which knows no time-out"
+        )
+        raise InvalidSetting(
+            "transaction.timeout.ms", config.thing("transaction.timeout.ms"), reason
+        )
     return TransactionSettings(
         transactional_id=transactional_id,
         timeout_ms=config.integer("transaction.timeout.ms"),
         max_block_ms=config.integer("max.block.ms"),
         retry_backoff_ms=config.integer("retry.backoff.ms"),
+        two_phase_commit=two_phase_commit,
     )
 
 

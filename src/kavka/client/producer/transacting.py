@@ -6,6 +6,12 @@ What a transaction asks for, in this order on each line; lines may overlap:
     send_offsets      -> AddOffsetsToTxn -> TxnOffsetCommit (at the group's coordinator)
     commit or abort   -> everything above is answered -> EndTxn -> (after damage) InitProducerId
 
+In version 2 (KIP-890) brokers add to the transaction by themselves, and EndTxn gives the epoch of the next one:
+
+    a batch is opened -> Produce
+    send_offsets      -> TxnOffsetCommit
+    commit or abort   -> everything above is answered -> EndTxn
+
 Each request is repeated until it is answered for good. A call waits for `max.block.ms`; what it has begun goes on in a
 task, and the same call made again waits for the same task.
 """
@@ -23,6 +29,7 @@ from kavka.client.coordinator import Coordinator
 from kavka.client.group_metadata import GroupMetadata
 from kavka.client.producer.asking import Ask, Asking
 from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
+from kavka.client.producer.prepared import PreparedTxnState
 from kavka.client.producer.sequences import Sequences
 from kavka.client.producer.transaction import State, Transaction, aborted
 from kavka.client.producer.transaction_errors import (
@@ -35,24 +42,26 @@ from kavka.client.producer.transaction_errors import (
 from kavka.client.producer.transaction_requests import (
     MEMBERS_VERSION,
     NEWEST_ADD_PARTITIONS,
-    NEWEST_COMMIT_OFFSETS,
-    NEWEST_END,
     Identity,
     Offsets,
     code_of_answer,
     codes_of_offsets,
     codes_of_partitions,
+    version_of,
 )
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import ProducerEpoch, ProducerId, TopicPartition
 from kavka.net.peer import Peer
 from kavka.wire.apis import ApiKey
+from kavka.wire.messages.end_txn import EndTxnResponse
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 log = logging.getLogger(__name__)
 
 _BUMP_VERSION = 3
 """InitProducerId before it cannot raise an epoch that it is told (KIP-360)."""
+_TWO_PHASE_VERSION = 6
+"""InitProducerId before it knows nothing of two-phase commit (KIP-939)."""
 
 
 class TransactionSettings(NamedTuple):
@@ -62,6 +71,8 @@ class TransactionSettings(NamedTuple):
     timeout_ms: int
     max_block_ms: int
     retry_backoff_ms: int
+    two_phase_commit: bool
+    """Whether transactions are open until they are ended, for somebody has decided elsewhere (KIP-939)."""
 
 
 class Records(NamedTuple):
@@ -111,15 +122,32 @@ class Transacting:
 
     # Called by the producer's user
 
-    async def init(self) -> None:
-        """Get a producer id and epoch, which fences an older life of this producer and ends what it left open."""
-        await self._operate("init_transactions", self._transaction.begin_init, self._init)
+    async def init(self, keep_prepared: bool) -> PreparedTxnState | None:
+        """Get a producer id and epoch, which fences an older life of this producer.
+
+        What it left open is ended, or kept, and its name returned.
+        """
+        await self._operate(
+            "init_transactions", self._transaction.begin_init, lambda: self._init(keep_prepared)
+        )
+        return self._transaction.prepared
 
     def begin(self) -> None:
         """Begin a transaction; nothing is sent."""
         if self._operation is not None:
             raise RuntimeError(f"{self._operation.name} is not over: call it again to wait for it")
-        self._transaction.begin()
+        self._transaction.begin(self._cluster.transaction_version)
+
+    async def prepare(self) -> PreparedTxnState | None:
+        """Write everything, so that nothing is left but the decision; None when there is nothing to decide about."""
+        await self._operate("prepare_transaction", self._begin_prepare, self._prepare)
+        return self._transaction.prepared
+
+    async def complete(self, state: PreparedTxnState | None) -> None:
+        """Commit what is prepared if this is its name, else abort it."""
+        if self._operation is None:
+            self._transaction.require_prepared()
+        await (self.commit() if state == self._transaction.prepared else self.abort())
 
     async def commit(self) -> None:
         """Write everything and commit."""
@@ -152,6 +180,8 @@ class Transacting:
                     log.info("open transaction aborted id=%s", self._settings.transactional_id)
                     self._begin_abort()
                     await self._abort()
+                elif self._transaction.state is State.PREPARED:
+                    log.info("transaction left prepared id=%s", self._settings.transactional_id)
         except (TimeoutError, KafkaError) as error:
             log.warning(
                 "transaction left to its time-out id=%s reason=%s",
@@ -221,22 +251,33 @@ class Transacting:
             self._fail(error, must_bump=False)
             raise
 
-    async def _init(self) -> None:
-        await self._get_producer(
+    async def _init(self, keep_prepared: bool) -> None:
+        answer = await self._get_producer(
             InitProducerIdRequest(
                 transactional_id=self._settings.transactional_id,
                 transaction_timeout_ms=self._settings.timeout_ms,
+                enable_2pc=self._settings.two_phase_commit,
+                keep_prepared_txn=keep_prepared,
             )
         )
-        self._transaction.initialized()
+        if answer.ongoing_txn_producer_id < 0:
+            self._transaction.initialized()
+        else:
+            ongoing = answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch
+            self._transaction.kept(PreparedTxnState(*ongoing))
 
-    async def _get_producer(self, request: InitProducerIdRequest) -> None:
+    async def _get_producer(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
         def build(peer: Peer) -> tuple[Any, int | None]:
             version = peer.version_of(ApiKey.INIT_PRODUCER_ID)
             if request.producer_id >= 0 and version < _BUMP_VERSION:
                 raise KafkaError(
                     ErrorCode.UNSUPPORTED_VERSION,
                     f"{peer.name} is too old to raise the epoch (InitProducerId {version} < {_BUMP_VERSION})",
+                )
+            if (request.enable_2pc or request.keep_prepared_txn) and version < _TWO_PHASE_VERSION:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"{peer.name} is too old for two-phase commit (InitProducerId {version} < {_TWO_PHASE_VERSION})",
                 )
             return request, version
 
@@ -251,16 +292,29 @@ class Transacting:
             producer_id,
             epoch,
         )
+        return answer
+
+    def _begin_prepare(self) -> None:
+        self._transaction.begin_prepare()
+        self._records.close_batches()
+
+    async def _prepare(self) -> None:
+        await self._all_written()
+        identity = self._identity
+        self._transaction.has_prepared(PreparedTxnState(identity.producer_id, identity.epoch))
+
+    async def _all_written(self) -> None:
+        await self._records.written()
+        self._transaction.ending()
+        await self._joined()
+        self._transaction.raise_error()
 
     def _begin_commit(self) -> None:
         self._transaction.begin_commit()
         self._records.close_batches()
 
     async def _commit(self) -> None:
-        await self._records.written()
-        self._transaction.ending()
-        await self._joined()
-        self._transaction.raise_error()
+        await self._all_written()
         await self._end(commit=True)
         self._transaction.ended()
 
@@ -292,12 +346,18 @@ class Transacting:
     async def _end(self, commit: bool) -> None:
         if not self._transaction.is_known:
             return
-        request = self._identity.end(commit)
+        request, transaction_version = self._identity.end(commit), self._transaction.version
 
         def build(peer: Peer) -> tuple[Any, int]:
-            return request, peer.version_of(ApiKey.END_TXN, NEWEST_END)
+            return request, version_of(peer, ApiKey.END_TXN, transaction_version)
 
-        await self._asking.answer(Ask(Stage.END, self._coordinator, build, code_of_answer))
+        answer: EndTxnResponse = await self._asking.answer(
+            Ask(Stage.END, self._coordinator, build, code_of_answer)
+        )
+        if transaction_version >= 2:
+            epoch = ProducerEpoch(answer.producer_epoch)
+            self._sequences.start_over(ProducerId(answer.producer_id), epoch)
+            self._transaction.must_bump = False
 
     async def _bump(self) -> None:
         identity = self._identity
@@ -307,6 +367,7 @@ class Transacting:
                 transaction_timeout_ms=self._settings.timeout_ms,
                 producer_id=identity.producer_id,
                 producer_epoch=identity.epoch,
+                enable_2pc=self._settings.two_phase_commit,
             )
         )
 
@@ -355,15 +416,16 @@ class Transacting:
                     code_of_answer,
                 )
             )
-            self._transaction.group_added(group.group_id)
+        self._transaction.group_added(group.group_id)
         coordinator = self._groups.get(group.group_id)
         if coordinator is None:
             coordinator = Coordinator(self._cluster, CoordinatorKind.GROUP, group.group_id)
             self._groups[group.group_id] = coordinator
         commit = self._identity.commit_offsets(group, offsets)
+        transaction_version = self._transaction.version
 
         def build(peer: Peer) -> tuple[Any, int]:
-            version = peer.version_of(ApiKey.TXN_OFFSET_COMMIT, NEWEST_COMMIT_OFFSETS)
+            version = version_of(peer, ApiKey.TXN_OFFSET_COMMIT, transaction_version)
             if group.generation_id >= 0 and version < MEMBERS_VERSION:
                 raise KafkaError(
                     ErrorCode.UNSUPPORTED_VERSION,

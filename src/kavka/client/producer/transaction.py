@@ -1,4 +1,4 @@
-"""One producer's transactions as a state machine (KIP-98, KIP-360). Pure.
+"""One producer's transactions as a state machine (KIP-98, KIP-360, KIP-890, KIP-939). Pure.
 
                         init                      begin
     UNINITIALIZED --> INITIALIZING --> READY ----------------> OPEN --commit--> COMMITTING --ended--> READY
@@ -9,14 +9,17 @@
                                          |                      | abort (also from OPEN)
                                          '------- ended --- ABORTING
     any state --fail--> FAILED
+    OPEN --prepare--> PREPARING --prepared--> PREPARED --commit or abort--> COMMITTING or ABORTING
+    INITIALIZING --kept--> PREPARED: a former life's transaction, which is to be ended before anything else
 
 A partition takes part before its first batch is written: `wanted` (has records) -> `asked` (AddPartitionsToTxn is
 under way) -> `included`. Only batches of included partitions may be drained. `is_known` says that the coordinator
-has a transaction that must be ended: one to which nothing was added is ended by forgetting it.
+has a transaction that must be ended: one to which nothing was added is ended by forgetting it. In version 2 leaders
+add their partition by themselves when its first batch comes, and so does a group's coordinator: nothing is asked.
 
 An abort must raise the epoch when a batch with sequences was given up: the broker waits for numbers that will never
 come. The coordinator raises it (InitProducerId with the present epoch), so that an older life of this producer, which
-does not know the present epoch, cannot.
+does not know the present epoch, cannot. In version 2 every end raises it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
+from kavka.client.producer.prepared import PreparedTxnState
 from kavka.client.producer.transaction_errors import AbortableError, FatalError
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
@@ -36,10 +40,18 @@ class State(Enum):
     INITIALIZING = "is being initialised"
     READY = "is in no transaction: call begin_transaction"
     OPEN = "is in a transaction"
+    PREPARING = "is preparing a transaction"
+    PREPARED = "has a prepared transaction: commit, abort or complete it"
     COMMITTING = "is committing a transaction"
     MUST_ABORT = "must abort its transaction"
     ABORTING = "is aborting a transaction"
     FAILED = "must be closed"
+
+
+_CLOSING = (State.COMMITTING, State.PREPARING)
+"""What was taken before is still written."""
+NEWEST_VERSION = 2
+"""The newest level of `transaction.version` that is known here."""
 
 
 class Transaction:
@@ -54,6 +66,10 @@ class Transaction:
         """Whether the abort must end with a new epoch."""
         self.is_known = False
         """Whether the coordinator has something to end."""
+        self.version = 0
+        """2 in a transaction of KIP-890, part 2; 0 in one whose partitions are added by the producer."""
+        self.prepared: PreparedTxnState | None = None
+        """The name of what is prepared; None if nothing was written, too."""
         self._is_ending = False
         self._wanted: dict[TopicPartition, None] = {}
         self._asked: dict[TopicPartition, None] = {}
@@ -72,21 +88,46 @@ class Transaction:
         assert self.state is State.INITIALIZING
         self.state = State.READY
 
-    def begin(self) -> None:
-        """Begin a transaction."""
+    def kept(self, state: PreparedTxnState) -> None:
+        """Have one, and a former life's transaction with it, whose end gives a new epoch."""
+        assert self.state is State.INITIALIZING
+        self.state = State.PREPARED
+        self.prepared = state
+        self.version = NEWEST_VERSION
+        self.is_known = True
+
+    def begin(self, version: int = 0) -> None:
+        """Begin a transaction, by what the cluster's `transaction.version` is now."""
         self._require((State.READY,), "begin_transaction")
         self.state = State.OPEN
+        self.version = version if version < NEWEST_VERSION else NEWEST_VERSION
+
+    def begin_prepare(self) -> None:
+        """Take no more records; raise AbortableError when some could not be written."""
+        self.require_open()
+        self.state = State.PREPARING
+
+    def has_prepared(self, state: PreparedTxnState) -> None:
+        """Learn that all is written, and by what name others can end the transaction."""
+        assert self.state is State.PREPARING
+        self.state = State.PREPARED
+        self.prepared = state if self.is_known else None
+
+    def require_prepared(self) -> None:
+        """Raise unless there is a prepared transaction."""
+        self._require((State.PREPARED,), "complete_transaction")
 
     def begin_commit(self) -> None:
         """Take no more records; raise AbortableError when some could not be written."""
-        self.require_open()
+        if self.state is not State.PREPARED:
+            self.require_open()
         self.state = State.COMMITTING
 
     def begin_abort(self) -> None:
         """Take no more records."""
         if self.state is State.FAILED:
             self._raise_error()
-        self._require((State.OPEN, State.MUST_ABORT), "abort_transaction")
+        self._require((State.OPEN, State.MUST_ABORT, State.PREPARED), "abort_transaction")
         self.state = State.ABORTING
 
     def ending(self) -> None:
@@ -97,7 +138,7 @@ class Transaction:
         """Learn that the transaction is committed or aborted."""
         assert self.state in (State.COMMITTING, State.ABORTING)
         self.state = State.READY
-        self.error = None
+        self.error = self.prepared = None
         self.must_bump = self.is_known = self._is_ending = False
         for partitions in (self._wanted, self._asked):
             partitions.clear()
@@ -111,9 +152,9 @@ class Transaction:
         if isinstance(error, FatalError):
             self.fail(error)
             return
-        if self.state in (State.OPEN, State.COMMITTING, State.MUST_ABORT, State.ABORTING):
+        if self.state in (State.OPEN, *_CLOSING, State.MUST_ABORT, State.ABORTING):
             self.must_bump = self.must_bump or must_bump
-        if self.state in (State.OPEN, State.COMMITTING):
+        if self.state in (State.OPEN, *_CLOSING):
             self.state = State.MUST_ABORT
             self.error = error
 
@@ -130,7 +171,7 @@ class Transaction:
 
     @property
     def can_abort(self) -> bool:
-        """Whether `begin_abort` is possible."""
+        """Whether there is a transaction about whose end nobody else decides."""
         return self.state in (State.OPEN, State.MUST_ABORT)
 
     @property
@@ -154,7 +195,7 @@ class Transaction:
 
     def require_accepting(self) -> None:
         """As `require_open`, for records that were taken before the commit and get their batch now."""
-        if self.state is not State.COMMITTING or self._is_ending:
+        if self.state not in _CLOSING or self._is_ending:
             self.require_open()
 
     def raise_error(self) -> None:
@@ -177,13 +218,16 @@ class Transaction:
 
     def includes(self, at: TopicPartition) -> bool:
         """Tell whether batches of the partition may be written."""
-        return at in self._included and self.state is not State.FAILED
+        takes_part = self.version >= 2 or at in self._included
+        return takes_part and self.state is not State.FAILED
 
     def want(self, partitions: Iterable[TopicPartition]) -> None:
         """Learn of partitions with records to send."""
-        if self.state in (State.OPEN, State.COMMITTING):
+        if self.state in (State.OPEN, *_CLOSING):
             for at in partitions:
-                if at not in self._included and at not in self._asked:
+                if self.version >= 2:
+                    self.is_known = True
+                elif at not in self._included and at not in self._asked:
                     self._wanted[at] = None
 
     def ask(self) -> list[TopicPartition]:
@@ -205,7 +249,7 @@ class Transaction:
 
     def includes_group(self, group_id: str) -> bool:
         """Tell whether the offsets of the group take part."""
-        return group_id in self._groups
+        return self.version >= 2 or group_id in self._groups
 
     def group_added(self, group_id: str) -> None:
         """Learn that they do."""

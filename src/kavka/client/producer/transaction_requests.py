@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 from kavka.client.consumer.subscription import OffsetAndMetadata
 from kavka.client.group_metadata import GroupMetadata
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import ProducerEpoch, ProducerId, TopicPartition
+from kavka.net.peer import Peer
+from kavka.wire.apis import ApiKey
 from kavka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kavka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -25,14 +27,26 @@ from kavka.wire.messages.txn_offset_commit import (
 
 NEWEST_ADD_PARTITIONS = 3
 """Later versions are for brokers alone."""
-NEWEST_END = 4
-"""Later versions raise the epoch with every transaction (KIP-890, transaction.version 2)."""
-NEWEST_COMMIT_OFFSETS = 4
-"""Later versions add the group to the transaction by themselves."""
+_LAST_OF_VERSION_0 = {ApiKey.PRODUCE: 11, ApiKey.TXN_OFFSET_COMMIT: 4, ApiKey.END_TXN: 4}
+"""Later versions are for transactions of version 2 (KIP-890): brokers add to them what they are sent, and each end
+gives a new epoch.
+"""
 MEMBERS_VERSION = 3
 """TxnOffsetCommit before it cannot say which member commits (KIP-447)."""
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+def version_of(peer: Peer, api_key: ApiKey, transaction_version: int) -> int:
+    """Return the version in which Produce, TxnOffsetCommit or EndTxn is asked. Raise KafkaError UNSUPPORTED_VERSION."""
+    last = _LAST_OF_VERSION_0[api_key]
+    if transaction_version < 2:
+        return peer.version_of(api_key, last)
+    version = peer.version_of(api_key)
+    if version <= last:
+        detail = f"{peer.name} is too old for transaction.version 2 ({api_key.title} {version} < {last + 1})"
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
+    return version
 
 
 class Identity(NamedTuple):

@@ -1,11 +1,11 @@
-"""Commits or aborts a transaction (KIP-98)."""
+"""Commits or aborts a transaction (KIP-98, KIP-890)."""
 
 from __future__ import annotations
 
 from kavka.wire.schema import boolean, field, i16, i32, i64, message, string
 
 
-@message(api_key=26, versions="0-4", flexible="3+")
+@message(api_key=26, versions="0-5", flexible="3+")
 class EndTxnRequest:
     """Decides the transaction; safe to repeat while no answer came."""
 
@@ -16,7 +16,7 @@ class EndTxnRequest:
     """True commits, False aborts."""
 
 
-@message(api_key=26, versions="0-4", flexible="3+")
+@message(api_key=26, versions="0-5", flexible="3+")
 class EndTxnResponse:
     """The decision is stored; partitions get their markers afterwards."""
 
@@ -28,3 +28,7 @@ class EndTxnResponse:
     PRODUCER_FENCED (INVALID_PRODUCER_EPOCH below version 2). INVALID_TXN_STATE: nothing to end,
     or it ended the other way. TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
     """
+    producer_id: i64 = field("5+", default=-1, ignorable=True)
+    """The producer id of the next transaction: another one when the epochs of the last have run out; -1 on error."""
+    producer_epoch: i16 = field("5+", default=-1, ignorable=True)
+    """The epoch of the next transaction; -1 on error."""

@@ -1,11 +1,11 @@
-"""Gives a producer its id and epoch, and fences its former life (KIP-98, KIP-360)."""
+"""Gives a producer its id and epoch, and fences its former life (KIP-98, KIP-360, KIP-939)."""
 
 from __future__ import annotations
 
-from kavka.wire.schema import field, i16, i32, i64, message, string
+from kavka.wire.schema import boolean, field, i16, i32, i64, message, string
 
 
-@message(api_key=22, versions="0-5", flexible="2+")
+@message(api_key=22, versions="0-6", flexible="2+")
 class InitProducerIdRequest:
     """Asks for a producer id: any broker if there is no transactional id, else its coordinator."""
 
@@ -19,9 +19,13 @@ class InitProducerIdRequest:
     """The id that the producer has and wants a new epoch for; -1 for none (KIP-360)."""
     producer_epoch: i16 = field("3+", default=-1)
     """The epoch that it has; -1 for none."""
+    enable_2pc: boolean = field("6+", default=False)
+    """Whether the coordinator never aborts a transaction because of its age (KIP-939)."""
+    keep_prepared_txn: boolean = field("6+", default=False)
+    """Whether a transaction that is open is kept, for this producer to end it (KIP-939)."""
 
 
-@message(api_key=22, versions="0-5", flexible="2+")
+@message(api_key=22, versions="0-6", flexible="2+")
 class InitProducerIdResponse:
     """A producer's id and epoch."""
 
@@ -32,8 +36,13 @@ class InitProducerIdResponse:
     coordinator, try again. CONCURRENT_TRANSACTIONS: an unfinished transaction is being
     aborted first, try again. INVALID_TRANSACTION_TIMEOUT. PRODUCER_FENCED
     (INVALID_PRODUCER_EPOCH below version 4): a newer producer has taken the id.
-    INVALID_REQUEST: an empty transactional id. TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    CLUSTER_AUTHORIZATION_FAILED.
+    INVALID_REQUEST: an empty transactional id. UNSUPPORTED_VERSION: to keep a transaction needs
+    transaction.version 2. TRANSACTIONAL_ID_AUTHORIZATION_FAILED: also where two-phase commit is
+    not allowed. CLUSTER_AUTHORIZATION_FAILED.
     """
     producer_id: i64 = field(default=-1)
     producer_epoch: i16 = field()
+    ongoing_txn_producer_id: i64 = field("6+", default=-1)
+    """The producer id of the transaction that was kept; -1 for none."""
+    ongoing_txn_producer_epoch: i16 = field("6+", default=-1)
+    """The epoch in which its records are written; -1 for none."""

@@ -22,7 +22,7 @@ class ProduceRequestTopic:
     partition_data: list[ProduceRequestPartition] = field()
 
 
-@message(api_key=0, versions="0-11", flexible="9+")
+@message(api_key=0, versions="0-12", flexible="9+")
 class ProduceRequest:
     """Batches for partitions that the broker leads."""
 
@@ -106,7 +106,7 @@ class ProduceResponseNodeEndpoint:
     """None where the broker has no broker.rack."""
 
 
-@message(api_key=0, versions="0-11", flexible="9+")
+@message(api_key=0, versions="0-12", flexible="9+")
 class ProduceResponse:
     """What became of every partition's batch. None is sent for `acks` 0."""
 

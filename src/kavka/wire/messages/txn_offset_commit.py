@@ -26,9 +26,12 @@ class TxnOffsetCommitRequestTopic:
     partitions: list[TxnOffsetCommitRequestPartition] = field()
 
 
-@message(api_key=28, versions="0-4", flexible="3+")
+@message(api_key=28, versions="0-5", flexible="3+")
 class TxnOffsetCommitRequest:
-    """Commits offsets of a group as part of a producer's transaction; the group's coordinator takes it."""
+    """Commits offsets of a group as part of a producer's transaction; the group's coordinator takes it.
+
+    From version 5 on it adds the group to the transaction by itself (KIP-890).
+    """
 
     transactional_id: string = field()
     group_id: string = field()
@@ -65,7 +68,7 @@ class TxnOffsetCommitResponseTopic:
     partitions: list[TxnOffsetCommitResponsePartition] = field()
 
 
-@message(api_key=28, versions="0-4", flexible="3+")
+@message(api_key=28, versions="0-5", flexible="3+")
 class TxnOffsetCommitResponse:
     """What became of each partition's offset."""
 
