@@ -58,15 +58,17 @@ class _Change:
     inode: Inode | None
 
     def touches(self, directory: str) -> bool:
-        return any(
-            path is not None and posixpath.dirname(path) == directory
-            for path in (self.old, self.new)
-        )
+        return _parent(self.old) == directory or _parent(self.new) == directory
 
     def apply(self, names: Names) -> None:
         if self.old is None:
             assert self.new is not None
             names.setdefault(self.new, self.inode)
+            return
+        if names.get(self.old) is not None:
+            inode = names.pop(self.old)
+            if self.new is not None:
+                names[self.new] = inode
             return
         inside = self.old + "/"
         moved = [path for path in names if path == self.old or path.startswith(inside)]
@@ -74,6 +76,10 @@ class _Change:
             inode = names.pop(path)
             if self.new is not None:
                 names[self.new + path[len(self.old) :]] = inode
+
+
+def _parent(path: str | None) -> str | None:
+    return None if path is None else path.rpartition("/")[0] or "/"
 
 
 class SimDisk:
@@ -128,7 +134,7 @@ class SimDisk:
     def count_used(self) -> None:
         """Set `used_bytes` to what the named files hold."""
         self.used_bytes = sum(
-            len(inode.cached) for inode in self.names.values() if inode is not None
+            [len(inode.cached) for inode in self.names.values() if inode is not None]
         )
 
     def change(self, old: str | None, new: str | None, inode: Inode | None) -> None:

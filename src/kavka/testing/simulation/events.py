@@ -198,7 +198,10 @@ class ReplicaSeen:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """All replicas of all live brokers at one moment, and the partitions' states in the registry."""
+    """All replicas at live brokers of the partitions of which anything has changed since the last look.
+
+    `states` are those of all partitions in the registry.
+    """
 
     replicas: tuple[ReplicaSeen, ...]
     states: dict[TopicPartition, StateNode]

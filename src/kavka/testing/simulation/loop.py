@@ -51,56 +51,64 @@ class Failure:
         return "\n".join(line.rstrip() for line in lines)
 
 
-class _SimHandle(asyncio.Handle):
-    """A callback that runs only while its process does."""
+class Step(asyncio.TimerHandle):
+    """A callback that runs only while its process does; with a time it is a timer.
 
-    __slots__ = ()
-    _context: contextvars.Context
+    It shares nothing with asyncio's handles but their methods: they ask for the debug mode at every turn.
+    """
 
-    def _run(self) -> None:
-        process = self._context.get(PROCESS)
-        if process is None or (process.alive and process.held is None):
-            super()._run()
-        elif process.held is not None:
-            process.held.append(self)
-
-
-class _SimTimer(asyncio.TimerHandle):
-    """A timer; of two that are due at the same time, the one made first runs first."""
-
-    __slots__ = ("birth",)
-    _context: contextvars.Context
-    _when: float
+    __slots__ = ("args", "callback", "context", "due_s", "is_cancelled", "loop")
 
     def __init__(
         self,
-        when: float,
+        due_s: float,
         callback: Callable[..., object],
         args: tuple[Any, ...],
         loop: SimLoop,
         context: contextvars.Context | None,
     ) -> None:
-        super().__init__(when, callback, args, loop, context)
-        self.birth = loop.next_birth()
+        self.due_s = due_s
+        self.callback = callback
+        self.args = args
+        self.loop = loop
+        self.context = contextvars.copy_context() if context is None else context
+        self.is_cancelled = False
 
-    def __lt__(self, other: object) -> bool:
-        if not isinstance(other, _SimTimer):
-            return NotImplemented
-        return (self._when, self.birth) < (other._when, other.birth)
+    def cancel(self) -> None:
+        if not self.is_cancelled:
+            self.is_cancelled = True
+            self.callback, self.args = _nothing, ()
+            if self.due_s >= 0:
+                self.loop.timer_cancelled()
 
-    def _run(self) -> None:
-        process = self._context.get(PROCESS)
-        if process is None or (process.alive and process.held is None):
-            super()._run()
-        elif process.held is not None:
-            process.held.append(self)
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
+    def when(self) -> float:
+        return self.due_s
+
+    def __repr__(self) -> str:
+        return f"<step {self.callback!r}>"
+
+    # Steps are told apart by who they are, as handles are; timers of asyncio are by their time.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+_NOW = -1.0
+"""When a step is due that is no timer."""
+
+
+def _nothing() -> None:
+    """Do what a cancelled step does."""
 
 
 class SimLoop(asyncio.BaseEventLoop):
     """The loop of one world."""
 
-    _ready: collections.deque[asyncio.Handle]
-    _scheduled: list[_SimTimer]
+    _ready: collections.deque[Step]
+    # A timer with its time and birth in front, so that comparing two of them is no call into Python.
+    _scheduled: list[tuple[float, int, Step]]
 
     def __init__(self) -> None:
         """Make a loop whose time is 0 seconds."""
@@ -137,10 +145,11 @@ class SimLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """Queue a callback behind all that are ready."""
-        self._check_closed()  # type: ignore[attr-defined]
-        handle = _SimHandle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
+        if self.is_closed():
+            raise RuntimeError("the world has ended")
+        step = Step(_NOW, callback, args, self, context)
+        self._ready.append(step)
+        return step
 
     call_soon_threadsafe = call_soon
 
@@ -152,10 +161,11 @@ class SimLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Queue a callback for the time `when`."""
-        self._check_closed()  # type: ignore[attr-defined]
-        timer = _SimTimer(when, callback, args, self, context)
-        heapq.heappush(self._scheduled, timer)
-        timer._scheduled = True  # type: ignore[attr-defined]
+        if self.is_closed():
+            raise RuntimeError("the world has ended")
+        timer = Step(when, callback, args, self, context)
+        self._births += 1
+        heapq.heappush(self._scheduled, (when, self._births, timer))
         return timer
 
     def call_later(
@@ -168,9 +178,9 @@ class SimLoop(asyncio.BaseEventLoop):
         """Queue a callback for `delay` seconds from now."""
         return self.call_at(self._now_s + delay, callback, *args, context=context)
 
-    def put_back(self, handles: list[asyncio.Handle]) -> None:
-        """Make handles ready that a pause held back."""
-        self._ready.extend(handles)
+    def put_back(self, held: list[Step]) -> None:
+        """Make steps ready that a pause held back."""
+        self._ready.extend(held)
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> SimFuture:  # type: ignore[override]
         """Refuse: a thread is no door, and its timing would differ from run to run."""
@@ -194,42 +204,57 @@ class SimLoop(asyncio.BaseEventLoop):
             if task.process is None or task.process.alive
         )
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+    def timer_cancelled(self) -> None:
+        """Learn that a timer will not run; when half of them will not, they are let go."""
         self._cancelled_timers += 1
         if self._cancelled_timers > 200 and self._cancelled_timers > len(self._scheduled) // 2:
-            self._scheduled = [timer for timer in self._scheduled if not timer.cancelled()]
+            self._scheduled[:] = [timer for timer in self._scheduled if not timer[2].is_cancelled]
             heapq.heapify(self._scheduled)
             self._cancelled_timers = 0
 
     def _run_once(self) -> None:
-        ready = self._ready
+        ready, scheduled = self._ready, self._scheduled
         if not ready:
             self._jump()
-        while self._scheduled and self._scheduled[0]._when <= self._now_s:
-            timer = heapq.heappop(self._scheduled)
-            timer._scheduled = False  # type: ignore[attr-defined]
-            if not timer.cancelled():
+        while scheduled and scheduled[0][0] <= self._now_s:
+            timer = heapq.heappop(scheduled)[2]
+            if not timer.is_cancelled:
                 ready.append(timer)
         for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle.cancelled():
+            step = ready.popleft()
+            if not step.is_cancelled:
                 self._steps_here += 1
-                handle._run()
+                process = step.context.get(PROCESS)
+                if process is None or (process.alive and process.held is None):
+                    self._do(step)
+                elif process.held is not None:
+                    process.held.append(step)
         if self._steps_here > STEPS_IN_ONE_INSTANT:
             raise Livelock(f"time stands still at {self._now_s:.6f} s\n{self.waiting()}")
 
+    def _do(self, step: Step) -> None:
+        try:
+            step.context.run(step.callback, *step.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - asyncio reports it and goes on, so do we
+            self.call_exception_handler(
+                {"message": f"exception in {step}", "exception": error, "handle": step}
+            )
+
     def _jump(self) -> None:
-        while self._scheduled and self._scheduled[0].cancelled():
-            heapq.heappop(self._scheduled)
+        scheduled = self._scheduled
+        while scheduled and scheduled[0][2].is_cancelled:
+            heapq.heappop(scheduled)
             self._cancelled_timers = max(0, self._cancelled_timers - 1)
         if self._stopping:  # type: ignore[attr-defined]
             return
-        if not self._scheduled:
+        if not scheduled:
             raise Deadlock(f"nobody can go on at {self._now_s:.6f} s\n{self.waiting()}")
-        if self._scheduled[0]._when > self._now_s:
+        if scheduled[0][0] > self._now_s:
             if self.at_rest is not None:
                 self.at_rest()
-            self._now_s = self._scheduled[0]._when
+            self._now_s = scheduled[0][0]
             self.steps += self._steps_here
             self._steps_here = 0
 
@@ -253,6 +278,6 @@ def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) 
 
 def _process_of(context: dict[str, Any]) -> Process | None:
     handle = context.get("handle")
-    if isinstance(handle, _SimHandle | _SimTimer):
-        return handle._context.get(PROCESS)
+    if isinstance(handle, Step):
+        return handle.context.get(PROCESS)
     return PROCESS.get()

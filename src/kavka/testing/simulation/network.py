@@ -14,6 +14,7 @@ import random
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import log
 from typing import TYPE_CHECKING, Any
 
 from kavka.doors import Wire
@@ -71,7 +72,7 @@ class Link:
         weather, loop = self._network.weather, self._network.loop
         departed = max(loop.time(), self._free_at_s) + size * self.slowness / weather.bytes_per_s
         self._free_at_s = departed
-        delay = weather.latency_s + self._source.expovariate(1) * weather.jitter_s
+        delay = weather.latency_s - log(1.0 - self._source.random()) * weather.jitter_s
         if weather.hiccup and self._source.random() < weather.hiccup:
             delay += weather.hiccup_s
         at = max(departed + delay * self.slowness, not_before_s)

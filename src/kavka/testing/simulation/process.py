@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from kavka.testing.simulation.loop import SimLoop
+    from kavka.testing.simulation.loop import SimLoop, Step
 
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("PROCESS", default=None)
 """Whose code is running; None for the world itself."""
@@ -36,7 +36,7 @@ class Process:
         self.may_leave_tasks = False
         """Whether it ends because it cannot go on, so that unfinished work is no finding."""
         # Invariant: None unless paused; then what would have run meanwhile, in order.
-        self.held: list[asyncio.Handle] | None = None
+        self.held: list[Step] | None = None
         self._pauses = 0
         self._ended: asyncio.Future[None] = loop.create_future()
         self.at_end: list[Callable[[], None]] = []

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kavka.broker.replica import Replica
-from kavka.ids import TopicPartition
+from kavka.core.partition import Role
+from kavka.ids import TopicId, TopicPartition
 from kavka.storage.segment import segment_name
 from kavka.testing.simulation.brokers.registries import RegistrySide
 from kavka.testing.simulation.checker import Checker
@@ -27,6 +28,8 @@ _LOOK_EVERY = 4
 _COMPARE_EVERY = 200
 
 Place = tuple[int, int, bytes, int]
+Fact = tuple[int, int, TopicPartition, TopicId, bool, int, int, int, int]
+"""The fields of a `ReplicaSeen`."""
 
 
 class Witness:
@@ -48,6 +51,9 @@ class Witness:
         self._zxid = -1
         self._states: dict[TopicPartition, StateNode] = {}
         self._compared: dict[Place, int] = {}
+        self._facts: list[Fact] = []
+        self._told: dict[TopicPartition, StateNode] = {}
+        """The states that the last look told."""
         world.loop.at_rest = self._rest
 
     @property
@@ -76,9 +82,17 @@ class Witness:
         ]
 
     def look(self) -> None:
-        """Tell what all replicas are."""
-        seen = tuple(_seen(node, replica) for node, replica in self._replicas())
-        self._checker.observe(Looked(seen, self.states))
+        """Tell what the replicas are of all partitions of which anything is another than at the last look."""
+        facts = [_fact(node, replica) for node, replica in self._replicas()]
+        states = self.states
+        if facts == self._facts and states is self._told:
+            return
+        news = {where for _, _, where, *_ in set(facts).symmetric_difference(self._facts)}
+        if states is not self._told:
+            news |= {where for where, state in states.items() if self._told.get(where) != state}
+        self._facts, self._told = facts, states
+        seen = tuple(ReplicaSeen(*fact) for fact in facts if fact[2] in news)
+        self._checker.observe(Looked(seen, states))
 
     def compare(self) -> None:
         """Tell the batches below the high watermarks that were not told yet."""
@@ -101,18 +115,18 @@ class Witness:
                 )
 
 
-def _seen(node: BrokerNode, replica: Replica) -> ReplicaSeen:
-    partition = replica.partition
-    return ReplicaSeen(
+def _fact(node: BrokerNode, replica: Replica) -> Fact:
+    partition, log = replica.partition, replica.log
+    return (
         partition.broker_id,
         node.node.starts,
         replica.where,
         partition.topic_id,
-        partition.is_leader,
+        partition.role is Role.LEADER,
         partition.leader_epoch,
         partition.high_watermark,
-        replica.log.log_start_offset,
-        replica.log.log_end_offset,
+        log.log_start_offset,
+        log.log_end_offset,
     )
 
 

@@ -1,0 +1,53 @@
+"""The witness: it tells news only, and what it has told is what there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.testing.simulation.brokers.run import ClusterRun
+from kavka.testing.simulation.events import Event, Looked, ReplicaSeen
+from kavka.testing.simulation.invariants import Invariant
+
+pytestmark = pytest.mark.simulation
+
+
+class Memory(Invariant):
+    """Keeps what each replica was told to be last."""
+
+    says = "nothing is forgotten"
+
+    def __init__(self) -> None:
+        self.told: dict[tuple[int, int, str], ReplicaSeen] = {}
+        self.looks = 0
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, Looked):
+            self.looks += 1
+            for seen in event.replicas:
+                self.told[seen.broker, seen.run, str(seen.partition)] = seen
+
+
+def test_every_replica_was_told_as_it_is_whenever_the_witness_has_looked() -> None:
+    run = ClusterRun(34)
+    memory = Memory()
+    run.checker._invariants.append(memory)
+    looks = 0
+    witness = run._witness
+    look = witness.look
+
+    def look_and_compare() -> None:
+        nonlocal looks
+        looks += 1
+        look()
+        for node, replica in witness._replicas():
+            told = memory.told[replica.partition.broker_id, node.node.starts, str(replica.where)]
+            assert told.log_end_offset == replica.log.log_end_offset
+            assert told.log_start_offset == replica.log.log_start_offset
+            assert told.high_watermark == replica.partition.high_watermark
+            assert told.leads == replica.partition.is_leader
+            assert told.leader_epoch == replica.partition.leader_epoch
+            assert told.topic_id == replica.partition.topic_id
+
+    witness.look = look_and_compare  # type: ignore[method-assign]
+    assert run.run().passed
+    assert 0 < memory.looks < looks
