@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from kavka.demo.page_table import PageTable
+from kavka.demo.running import Running
 from kavka.spark.pipelines import activity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
 
 ACCESS, DEAD_LETTERS, ALERTS, SESSIONS = "access", "dead-letters", "alerts", "sessions"
 TOPICS = (ACCESS, DEAD_LETTERS, ALERTS, SESSIONS)
@@ -40,7 +40,7 @@ class Queries:
         self._spark = spark
         self._bootstrap = bootstrap
         self._checkpoints = directory / "checkpoints"
-        self._queries: dict[str, StreamingQuery] = {}
+        self._queries = Running()
         self._start_counts()
         self._start_files()
         self._start_topic(
@@ -74,12 +74,12 @@ class Queries:
         writer = (
             writer.format("parquet").partitionBy("date", "hour").option("path", str(self.parquet))
         )
-        self._queries["files"] = writer.start()
+        self._queries.start("files", writer.start)
 
     def _start_topic(self, name: str, topic: str, records: DataFrame) -> None:
         writer = self._writer(name, records).format("kavka")
         writer = writer.option("kafka.bootstrap.servers", self._bootstrap).option("topic", topic)
-        self._queries[name] = writer.start()
+        self._queries.start(name, writer.start)
 
     def _start_counts(self) -> None:
         counts = activity.page_counts(self._on_time("counts"))
@@ -88,24 +88,21 @@ class Queries:
         def show(changed: DataFrame, batch_id: int) -> None:
             self.pages.update((row.start, row.page, row.requests) for row in changed.collect())
 
-        self._queries["counts"] = (
-            self._writer("counts", rows).outputMode("update").foreachBatch(show).start()
+        self._queries.start(
+            "counts", self._writer("counts", rows).outputMode("update").foreachBatch(show).start
         )
 
     def progress(self) -> dict[str, Progress]:
         """Return how far each query is."""
-        return {name: progress_of(query.lastProgress) for name, query in self._queries.items()}
+        return {name: progress_of(query.lastProgress) for name, query in self._queries}
 
     def check(self) -> None:
         """Raise the exception of the first query that has failed."""
-        for query in self._queries.values():
-            error = query.exception()
-            if error is not None:
-                raise error
+        self._queries.check()
 
     def are_warm(self) -> bool:
         """Tell whether every query has ended its first batch, empty or not: Spark compiles and loads during it."""
-        return all(query.lastProgress is not None for query in self._queries.values())
+        return all(query.lastProgress is not None for _, query in self._queries)
 
     def have_taken(self, records: int) -> bool:
         """Tell whether every query has finished this many records of the access topic."""
@@ -113,12 +110,12 @@ class Queries:
 
     def finish(self) -> None:
         """Wait until nothing is left to do, so that the groups have committed the end as well."""
-        for query in self._queries.values():
+        for _, query in self._queries:
             query.processAllAvailable()
 
     def stop(self) -> None:
         """Stop all queries."""
-        for query in self._queries.values():
+        for _, query in self._queries:
             query.stop()
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
 from confluent_kafka import KafkaError
 
 from kavka.ids import TopicPartition
 from kavka.testing.history.operations import Type
+from kavka.testing.history.workload.client import MustStop
 from kavka.testing.history.workload.confluent import ConfluentProducer
 
 AT = TopicPartition("t", 0)
@@ -57,3 +59,21 @@ def test_a_repetition_has_no_offset_nor_have_the_others_of_its_batch() -> None:
 
 def test_a_batch_after_a_repetition_of_one_record_is_believed() -> None:
     assert told([-1, 176, 177, -1, -1, 0]) == [None, 176, 177, None, None, None]
+
+
+class Broken:
+    """A producer whose library has lost the fatal error that it was told, as confluent-kafka 2.16 does at times."""
+
+    def flush(self, _: float) -> None:
+        raise SystemError("flush returned NULL without setting an exception")
+
+    def purge(self) -> None:
+        pass
+
+    def poll(self, _: float) -> None:
+        pass
+
+
+def test_a_fatal_error_that_the_library_lost_ends_the_producer_not_the_run() -> None:
+    with pytest.raises(MustStop):
+        ConfluentProducer(Broken(), KafkaError).close()

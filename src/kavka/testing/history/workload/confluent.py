@@ -26,6 +26,9 @@ def _failures() -> Iterator[None]:
         raise kind(str(error)) from error
     except BufferError as error:
         raise ClientFailed(str(error)) from error
+    except SystemError as error:
+        # librdkafka told a fatal error inside of this call, and the library has lost it on the way (2.16, rarely)
+        raise MustStop(str(error)) from error
 
 
 class Confluent:
@@ -163,6 +166,8 @@ class ConfluentProducer:
                 with _failures():
                     call(_CALL_SECONDS)
                 return
+            except MustStop:
+                raise
             except ClientFailed as error:
                 cause = error.__cause__
                 assert isinstance(cause, library.KafkaException)
