@@ -110,6 +110,7 @@ from kavka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from kavka.wire.messages.update_features import UpdateFeaturesRequest
 from kavka.wire.messages.update_metadata import UpdateMetadataRequest
 from kavka.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from kavka.wire.records.batch import BatchBuilder
@@ -291,6 +292,8 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             return AlterPartitionReassignmentsRequest()
         case ApiKey.LIST_PARTITION_REASSIGNMENTS:
             return ListPartitionReassignmentsRequest(topics=None)
+        case ApiKey.UPDATE_FEATURES:
+            return UpdateFeaturesRequest()
     raise AssertionError(key)
 
 

@@ -184,6 +184,18 @@ def test_marker_fences_by_producer_epoch_and_coordinator_epoch() -> None:
     assert state.first_unstable_offset() == 0
 
 
+def test_a_marker_that_raised_the_epoch_does_not_end_the_next_transaction() -> None:
+    state = written(batch(0, epoch=4, attributes=TRANSACTIONAL))
+    assert state.check_marker(7, 5, 0, raises_epoch=True) is None
+    control = batch(-1, epoch=5, attributes=TRANSACTIONAL | CONTROL)
+    state.marker_appended(control, 1, EndMarker(committed=True, coordinator_epoch=0))
+    assert state.check_marker(7, 5, 0, raises_epoch=True) is None  # asked again, with nothing open
+    state.appended(batch(0, epoch=5, attributes=TRANSACTIONAL), 2)
+    assert state.check_marker(7, 5, 0, raises_epoch=True) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert state.check_marker(7, 6, 0, raises_epoch=True) is None
+    assert state.check_marker(7, 5, 0) is None  # of a producer whose epoch stays
+
+
 def test_plain_batch_inside_a_transaction_is_refused() -> None:
     state = written(batch(0, attributes=TRANSACTIONAL))
     assert state.check(batch(1)) is ErrorCode.INVALID_TXN_STATE

@@ -50,10 +50,12 @@ def test_apache_kafka_was_asked_for_every_version_of_every_message() -> None:
     }
     stored = {(cls.__name__, version) for cls in STORED for version in schema_of(cls).versions}
     assert set(GOLDEN).isdisjoint(GOLDEN_NEWER)
-    assert set(ALL) == ours | stored
+    assert set(ALL) | YOUNGER == ours | stored
 
 
 ALL = {**GOLDEN, **GOLDEN_NEWER}
+YOUNGER = {("WriteTxnMarkersRequest", 2), ("WriteTxnMarkersResponse", 2)}
+"""What came after 4.1; `test_apis.py` holds it against kafka-python's schemas."""
 
 
 @pytest.mark.parametrize(("name", "version"), ALL, ids=[f"{n}-{v}" for n, v in ALL])

@@ -24,6 +24,7 @@ from kavka.broker.control.leaving import hand_over
 from kavka.broker.coordinators import Coordinators
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.duties import Duties
+from kavka.broker.features import Features
 from kavka.broker.groups import OFFSETS_TOPIC, GroupCoordinators
 from kavka.broker.identity import establish_identity
 from kavka.broker.known_topics import KnownTopics
@@ -38,6 +39,7 @@ from kavka.broker.replicas import Replicas
 from kavka.broker.topics import Topics
 from kavka.broker.transactions import TRANSACTIONS_TOPIC, TransactionCoordinators
 from kavka.broker.verification import Verifier
+from kavka.core import features
 from kavka.core.controller.topics import NewTopic, TopicRefusal
 from kavka.core.fetch_session import FetchSessionCache
 from kavka.core.znodes import Operation
@@ -93,6 +95,7 @@ class Broker:
         """Whether the registry is this broker's own, on its first log directory."""
         self.controller = Controller(self, self._adopted)
         self.config_changes = ConfigChanges(self)
+        self.features = Features(self, self._fail)
         self.dispatcher = Dispatcher(self)
         self.duties = Duties(
             self.config, self.replicas, self.dispatcher.connections.keys(), host.clock
@@ -139,6 +142,7 @@ class Broker:
             TRANSACTIONS_TOPIC: self.transactions,
         }
         await self.config_changes.start()
+        await self.features.start()
         await self._load_configs()
         known = await KnownTopics.read(self.registry)
         self.metadata.expect(known.names, self.clock.tick_ms())
@@ -147,6 +151,7 @@ class Broker:
         await self._expose()
         await self._register(endpoints)
         await self.controller.start(bounced=not self.replicas.was_clean)
+        await self.features.read()  # this broker may have begun the cluster
         self.dispatcher.begin()
         self.duties.start()
         self.state = BrokerState.RUNNING
@@ -216,6 +221,7 @@ class Broker:
             self.clock.now_ms(),
             plain[0].host if plain else None,
             plain[0].port if plain else -1,
+            features.SUPPORTED,
         )
         self.registration = Registration(
             self.registry,
@@ -236,6 +242,7 @@ class Broker:
         self.orders.broker_epoch = epoch
         self.controller.session_renewed()
         self.config_changes.session_renewed()
+        self.features.session_renewed()
 
     # -- serving
 
@@ -289,6 +296,7 @@ class Broker:
         await self.verifier.stop()
         await self.dispatcher.stop()
         await self.config_changes.stop()
+        await self.features.stop()
         await self.controller.stop()
         if self.registration is not None:
             await self.registration.stop()
@@ -314,6 +322,7 @@ class Broker:
         if self.exposition is not None:
             await self.exposition.stop()
         await self.config_changes.stop()
+        await self.features.stop()
         await self.controller.stop()
         if self.registration is not None:
             await self.registration.stop()

@@ -65,6 +65,7 @@ SERVED: dict[ApiKey, str] = {
     ApiKey.OFFSET_DELETE: "offset_delete",
     ApiKey.ALTER_PARTITION: "alter_partition",
     ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
+    ApiKey.UPDATE_FEATURES: "update_features",
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
     ApiKey.DESCRIBE_TRANSACTIONS: "describe_transactions",
     ApiKey.LIST_TRANSACTIONS: "list_transactions",

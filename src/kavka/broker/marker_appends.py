@@ -62,7 +62,9 @@ def _append(
     committed = marker.transaction_result
     kind = ControlType.COMMIT if committed else ControlType.ABORT
     end = EndMarker(kind, marker.coordinator_epoch)
-    outcome = replica.append_marker(marker.producer_id, marker.producer_epoch, end)
+    outcome = replica.append_marker(
+        marker.producer_id, marker.producer_epoch, end, marker.transaction_version
+    )
     if outcome.error is not ErrorCode.NONE:
         _tell_refusal(where, marker, outcome)
         return outcome.error

@@ -135,6 +135,7 @@ class _Request:
                     producer_epoch=effect.producer_epoch,
                     transaction_result=effect.committed,
                     coordinator_epoch=sender.coordinator_epoch,
+                    transaction_version=effect.transaction_version,
                 )
             topic = topics.get((producer_id, where.topic))
             if topic is None:

@@ -204,12 +204,19 @@ class Replica:
         return self._append_own(records, header) if error is None else AppendOutcome(error)
 
     def append_marker(
-        self, producer_id: int, producer_epoch: int, marker: EndMarker
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        marker: EndMarker,
+        transaction_version: int = 0,
     ) -> AppendOutcome:
-        """Append the end of a transaction, unless a newer producer or coordinator was here already."""
+        """Append the end of a transaction, unless a newer producer, coordinator or transaction was here already."""
         producers = self.log.producers
         error = self._internal_error() or producers.check_marker(
-            producer_id, producer_epoch, marker.coordinator_epoch
+            producer_id,
+            producer_epoch,
+            marker.coordinator_epoch,
+            raises_epoch=transaction_version >= 2,
         )
         if error is not None:
             return AppendOutcome(error)

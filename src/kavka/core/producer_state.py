@@ -182,13 +182,25 @@ class ProducerState:
         return None
 
     def check_marker(
-        self, producer_id: int, producer_epoch: int, coordinator_epoch: int
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        *,
+        raises_epoch: bool = False,
     ) -> ErrorCode | None:
-        """Judge a transaction marker that a coordinator wants to append."""
+        """Judge a transaction marker that a coordinator wants to append.
+
+        With `raises_epoch` it is above all that its transaction has written: what is open in its own epoch is the
+        next one, and it comes a second time, late (KIP-1228).
+        """
         producer = self._producers.get(producer_id)
         if producer is None:
             return None
         if producer_epoch < producer.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        is_of_the_epoch = producer_epoch == producer.epoch
+        if raises_epoch and is_of_the_epoch and producer.txn_first_offset >= 0:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if coordinator_epoch < producer.coordinator_epoch:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED

@@ -21,6 +21,15 @@ TRANSACTION_SETTINGS: list[Setting] = [
         "Whether producers may have transactions that are never aborted because of their age (KIP-939).",
     ),
     Setting(
+        "kavka.transaction.version",
+        _T.SHORT,
+        None,
+        "The level of the feature transaction.version with which a new cluster begins; not given: 2 where the registry"
+        " is the broker's own, else 0. Of a cluster that exists `kavka features` changes it.",
+        minimum=0,
+        maximum=2,
+    ),
+    Setting(
         "transactional.id.expiration.ms",
         _T.INT,
         604_800_000,

@@ -1,7 +1,7 @@
 """The APIs of the protocol: keys, the versions that this release speaks, and where their classes are.
 
 Importing this module imports no message: a class comes with the first use of its API. The versions are those of
-Apache Kafka 3.9, and those of 4.1 that transactions of version 2 need (KIP-890, KIP-939); that they equal the
+Apache Kafka 3.9, and those of 4.x that transactions of version 2 need (KIP-890, KIP-939); that they equal the
 declarations of the classes is checked by a test.
 """
 
@@ -177,7 +177,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, 3),
         Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, 3),
         Api(ApiKey.END_TXN, 0, 5, 3),
-        Api(ApiKey.WRITE_TXN_MARKERS, 0, 1, 1),
+        Api(ApiKey.WRITE_TXN_MARKERS, 0, 2, 1),
         Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, 3),
         Api(ApiKey.DESCRIBE_ACLS, 0, 3, 2),
         Api(ApiKey.DESCRIBE_CONFIGS, 0, 4, 4),

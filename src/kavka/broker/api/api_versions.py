@@ -1,4 +1,4 @@
-"""ApiVersions: which APIs this broker serves, in which versions."""
+"""ApiVersions: which APIs this broker serves, in which versions, and which features the cluster has finalised."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import re
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import SERVED, RequestContext
+from kavka.core.features import SUPPORTED
 from kavka.errors import ErrorCode
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     ApiVersionsResponseApi,
+    ApiVersionsResponseFinalizedFeature,
+    ApiVersionsResponseSupportedFeature,
 )
 
+_FIRST_WITH_LEVEL_0 = 4
+"""Clients of older versions cannot read that a feature is supported from level 0 on."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -26,7 +31,22 @@ def handle(
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.connection.state["software"] = (name, version)
-    return ApiVersionsResponse(api_keys=_ranges(sorted(SERVED)))
+    features = broker.features
+    return ApiVersionsResponse(
+        api_keys=_ranges(sorted(SERVED)),
+        supported_features=[
+            ApiVersionsResponseSupportedFeature(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in SUPPORTED.items()
+            if lowest > 0 or context.version >= _FIRST_WITH_LEVEL_0
+        ],
+        finalized_features_epoch=features.epoch,
+        finalized_features=[
+            ApiVersionsResponseFinalizedFeature(
+                name=name, max_version_level=level, min_version_level=level
+            )
+            for name, level in features.levels.items()
+        ],
+    )
 
 
 def unsupported() -> ApiVersionsResponse:

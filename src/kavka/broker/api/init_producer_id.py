@@ -22,9 +22,12 @@ async def handle(
     """Give a new producer id with epoch 0, whatever id the producer had; with a transactional id its shard decides.
 
     INVALID_REQUEST for an empty transactional id, and for an id without epoch or the other way round.
+    UNSUPPORTED_VERSION to keep a prepared transaction without transaction.version 2: its end gives a new epoch.
     """
     if (request.producer_id < 0) != (request.producer_epoch < 0) or request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
+    if request.keep_prepared_txn and broker.features.transaction_version < 2:
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
     if request.transactional_id is not None:
         return await _transactional(broker, context, request, request.transactional_id)
     try:

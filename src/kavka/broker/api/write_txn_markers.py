@@ -24,24 +24,26 @@ def handle(
 
 def _without_duplicates(request: WriteTxnMarkersRequest) -> WriteTxnMarkersRequest:
     """Return the request with what it names twice once: a second marker would end nothing."""
-    asked: dict[tuple[int, int, bool, int], dict[str, dict[int, None]]] = {}
+    asked: dict[tuple[int, int, bool, int, int], dict[str, dict[int, None]]] = {}
     for marker in request.markers:
-        of = marker.producer_id, marker.producer_epoch
-        topics = asked.setdefault((*of, marker.transaction_result, marker.coordinator_epoch), {})
+        of = marker.producer_id, marker.producer_epoch, marker.transaction_result
+        by = marker.coordinator_epoch, marker.transaction_version
+        topics = asked.setdefault((*of, *by), {})
         for topic in marker.topics:
             topics.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return WriteTxnMarkersRequest(
         markers=[
             WriteTxnMarkersRequestMarker(
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                transaction_result=committed,
+                producer_id=of[0],
+                producer_epoch=of[1],
+                transaction_result=of[2],
                 topics=[
                     WriteTxnMarkersRequestTopic(name=name, partition_indexes=list(indexes))
                     for name, indexes in topics.items()
                 ],
-                coordinator_epoch=coordinator_epoch,
+                coordinator_epoch=of[3],
+                transaction_version=of[4],
             )
-            for (producer_id, producer_epoch, committed, coordinator_epoch), topics in asked.items()
+            for of, topics in asked.items()
         ]
     )

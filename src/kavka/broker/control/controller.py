@@ -23,6 +23,7 @@ from kavka.core.controller.events import (
 )
 from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.state import ClusterState
+from kavka.core.features import FeatureUpdate
 from kavka.core.machine import Token
 from kavka.core.znodes import Event as ZnodeEvent
 from kavka.core.znodes import Operation
@@ -163,6 +164,12 @@ class Controller:
         Raise NotController when this broker does not rule, ConnectionError when the registry does not take it.
         """
         return await self._ruling().ask(make)
+
+    async def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool
+    ) -> dict[str, str | None]:
+        """Finalise levels of features; return by feature why not. Raise NotController, and as `control.features`."""
+        return await self._ruling().update_features(updates, validate_only=validate_only)
 
     def tell(self, event: Event) -> None:
         """Have an event handled, if this broker rules."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kavka.broker.control.changes import read_change
 from kavka.broker.control.channels import Channels
+from kavka.broker.control.features import begin_features, update_features
 from kavka.broker.control.watching import Changed, Watching
 from kavka.broker.control.writing import Deposed, Overtaken, Writer
 from kavka.core.controller.events import (
@@ -33,6 +34,7 @@ from kavka.core.controller.replies import (
 )
 from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.step import ControllerDecision
+from kavka.core.features import FeatureUpdate
 from kavka.core.machine import Answer, Token
 from kavka.ids import TopicPartition
 from kavka.wire.stored import znodes
@@ -85,6 +87,7 @@ class Reign:
 
     async def begin(self, bounced: Collection[int] = ()) -> None:
         """Load the registry, elect, and go on in the background. Raise ConnectionError, or Deposed."""
+        await begin_features(self._broker, self._writer)
         await self._watching.failed_log_dirs()
         await self._watching.changed_isrs()
         snapshot = await self._snapshot()
@@ -167,6 +170,14 @@ class Reign:
             return await future
         finally:
             self._answers.pop(token, None)
+
+    async def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool
+    ) -> dict[str, str | None]:
+        """Change levels of features; see `control.features`."""
+        return await update_features(
+            self._broker.registry, self._writer, updates, validate_only=validate_only
+        )
 
     async def flushed(self) -> None:
         """Wait until the controller's own broker has been told everything that it is to be told now."""

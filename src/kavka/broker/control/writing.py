@@ -68,6 +68,10 @@ class Writer:
         """Take a node away. Raise RegistryRefused, Deposed (it is the next controller's to see), ConnectionError."""
         await self._multi([Delete(path)])
 
+    async def put(self, path: str, data: bytes, version: int | None) -> None:
+        """Write a node that must have this version, or with None must not be there. Raise as `delete`."""
+        await self._multi([Create(path, data) if version is None else SetData(path, data, version)])
+
     async def _operations(self, record: Record) -> list[Operation]:
         if not isinstance(record, TopicRemoved):
             return operations_of(record)

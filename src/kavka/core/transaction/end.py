@@ -23,8 +23,6 @@ without having begun it:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kavka.core.transaction.events import End, EndReply
 from kavka.core.transaction.records import (
     NO_PRODUCER_EPOCH,
@@ -41,6 +39,7 @@ from kavka.core.transaction.transaction import (
     is_exhausted,
 )
 from kavka.errors import ErrorCode
+from kavka.values import replace
 
 
 def end(transaction: Transaction | None, event: End, step: Step, new_id: int | None = None) -> None:
@@ -101,7 +100,12 @@ def _end(transaction: Transaction, value: StoredTransaction, event: End, step: S
         # Its end gives a new epoch, which this form of the answer cannot say.
         _refuse(event, ErrorCode.UNSUPPORTED_VERSION, step)
     elif value.state is TransactionState.ONGOING:
-        prepared = replace(value, state=_prepare(event.committed), last_update_ms=step.now_ms)
+        prepared = replace(
+            value,
+            state=_prepare(event.committed),
+            last_update_ms=step.now_ms,
+            client_transaction_version=event.client_transaction_version,  # its markers raise no epoch
+        )
         step.store(transaction, prepared)
         step.answer(event.token, EndReply(ErrorCode.NONE))
         step.send_markers(transaction.transactional_id, prepared)

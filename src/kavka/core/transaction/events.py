@@ -5,17 +5,16 @@ An event with a token is a request; its answer may come later. The others bring 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kavka.core.machine import Answer, Decision, Token
 from kavka.core.transaction.records import TransactionRecord
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
+from kavka.values import frozen
 
 # Requests
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InitProducer:
     """InitProducerId with a transactional id. Id and epoch are those that the producer has, -1 for none (KIP-360).
 
@@ -32,7 +31,7 @@ class InitProducer:
     keep_prepared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InitProducerReply:
     """The producer's id and its new epoch, and those under which the transaction goes on that was kept for it."""
 
@@ -43,7 +42,7 @@ class InitProducerReply:
     ongoing_txn_producer_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AddPartitions:
     """AddPartitionsToTxn, or AddOffsetsToTxn with the group's partition of `__consumer_offsets`.
 
@@ -58,14 +57,14 @@ class AddPartitions:
     client_transaction_version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AddPartitionsReply:
     """All partitions were added, or none."""
 
     error_code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verify:
     """AddPartitionsToTxn that only looks (`verify_only`)."""
 
@@ -76,14 +75,14 @@ class Verify:
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VerifyReply:
     """For each partition, in the order of the request: NONE, TRANSACTION_ABORTABLE where it does not take part."""
 
     partitions: tuple[tuple[TopicPartition, ErrorCode], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class End:
     """EndTxn. `client_transaction_version` is 2 from version 5 on: the answer has a new epoch, else 0."""
 
@@ -95,7 +94,7 @@ class End:
     client_transaction_version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EndReply:
     """The outcome is stored. Id and epoch of the next transaction are for version 5 on."""
 
@@ -107,7 +106,7 @@ class EndReply:
 # What effects have brought about
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProducerIdGiven:
     """Answers `NeedProducerId`."""
 
@@ -115,7 +114,7 @@ class ProducerIdGiven:
     producer_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProducerIdRefused:
     """Answers `NeedProducerId`; `error` goes to the client."""
 
@@ -123,7 +122,7 @@ class ProducerIdRefused:
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MarkersWritten:
     """These partitions have the marker that `SendMarkers` named, or are deleted. Each is told once."""
 
@@ -136,7 +135,7 @@ class MarkersWritten:
 # Effects
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NeedProducerId:
     """Get a producer id that nobody has had, then tell `ProducerIdGiven`, else `ProducerIdRefused`.
 
@@ -146,7 +145,7 @@ class NeedProducerId:
     transactional_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SendMarkers:
     """The outcome is stored: write the marker into each partition, trying for ever, and tell `MarkersWritten`.
 
@@ -158,12 +157,14 @@ class SendMarkers:
     producer_epoch: int
     committed: bool
     partitions: tuple[TopicPartition, ...]
+    transaction_version: int = 0
+    """2 where the epoch is above that of all records of the transaction, else 0."""
 
 
 # Questions that need no decision
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DescribedTransaction:
     """A transactional id as DescribeTransactions shows it."""
 
@@ -178,7 +179,7 @@ class DescribedTransaction:
     """Sorted. Those that take part; of a transaction that is being completed, those without marker."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedTransaction:
     """A transactional id as ListTransactions shows it."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from kavka.core.machine import Answer, Decision, Token
 from kavka.core.transaction.events import (
     Effect,
@@ -17,16 +15,17 @@ from kavka.core.transaction.events import (
 from kavka.core.transaction.records import StoredTransaction, TransactionRecord, TransactionState
 from kavka.core.transaction.settings import TransactionSettings
 from kavka.core.transaction.transaction import Pending, Transaction
+from kavka.values import field, mutable
 
 
-@dataclass(slots=True)
+@mutable
 class Step:
     """Collects the records and effects of one event."""
 
     now_ms: int
     settings: TransactionSettings
-    records: list[TransactionRecord] = field(default_factory=list)
-    effects: list[Effect] = field(default_factory=list)
+    records: list[TransactionRecord] = field(factory=list)
+    effects: list[Effect] = field(factory=list)
 
     def answer(self, token: Token, reply: Reply) -> None:
         """Answer a request, once the records of the step are committed."""
@@ -64,6 +63,7 @@ class Step:
                     value.producer_epoch,
                     value.state is TransactionState.PREPARE_COMMIT,
                     tuple(sorted(value.partitions)),
+                    value.client_transaction_version,
                 )
             )
 

@@ -1,8 +1,8 @@
-"""Ends transactions in the partitions that took part: from their coordinator to the leaders (KIP-98)."""
+"""Ends transactions in the partitions that took part: from their coordinator to the leaders (KIP-98, KIP-1228)."""
 
 from __future__ import annotations
 
-from kavka.wire.schema import boolean, field, i16, i32, i64, message, string, struct
+from kavka.wire.schema import boolean, field, i8, i16, i32, i64, message, string, struct
 
 
 @struct
@@ -26,9 +26,13 @@ class WriteTxnMarkersRequestMarker:
     """The leader epoch of the partition of `__transaction_state` that decides; leaders refuse an
     older one than they have seen.
     """
+    transaction_version: i8 = field("2+", default=0, ignorable=True)
+    """2 where the end has raised the epoch: then a marker that is not above the epoch of an open
+    transaction is late, and is of the one before (KIP-890); else 0.
+    """
 
 
-@message(api_key=27, versions="0-1", flexible="1+")
+@message(api_key=27, versions="0-2", flexible="1+")
 class WriteTxnMarkersRequest:
     """Markers, of several transactions at once."""
 
@@ -65,7 +69,7 @@ class WriteTxnMarkersResponseMarker:
     topics: list[WriteTxnMarkersResponseTopic] = field()
 
 
-@message(api_key=27, versions="0-1", flexible="1+")
+@message(api_key=27, versions="0-2", flexible="1+")
 class WriteTxnMarkersResponse:
     """What became of each marker in each partition."""
 

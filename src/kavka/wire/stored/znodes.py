@@ -29,6 +29,7 @@ LOG_DIR_EVENTS = "/log_dir_event_notification"
 LOG_DIR_EVENT = "/log_dir_event_notification/log_dir_event_"
 """A sequence node is made at this path."""
 ISR_CHANGES = "/isr_change_notification"
+FEATURE = "/feature"
 PERSISTENT_ROOTS = (
     "/consumers",
     BROKER_IDS,
@@ -154,11 +155,16 @@ class BrokerNode(NamedTuple):
     timestamp_ms: int
     host: str | None
     port: int
+    features: Mapping[str, tuple[int, int]] = {}
+    """The lowest and the highest level of each feature that the broker supports."""
 
     def encode(self) -> bytes:
         """Return version 5 of the payload."""
         fields: dict[str, Any] = {
-            "features": {},
+            "features": {
+                name: {"min_version": lowest, "max_version": highest}
+                for name, (lowest, highest) in self.features.items()
+            },
             "listener_security_protocol_map": self.protocols,
             "endpoints": self.endpoints,
             "jmx_port": -1,
@@ -182,7 +188,26 @@ class BrokerNode(NamedTuple):
             int(fields.get("timestamp", -1)),
             fields.get("host"),
             fields.get("port", -1),
+            {
+                name: (levels["min_version"], levels["max_version"])
+                for name, levels in fields.get("features", {}).items()
+            },
         )
+
+
+def encode_features(levels: Mapping[str, int]) -> bytes:
+    """Return the payload of `/feature`: what the cluster has finalised, all levels above 0."""
+    features = {name: {"max_version_level": level} for name, level in levels.items()}
+    return _dump({"version": 2, "status": 1, "features": features})
+
+
+def decode_features(data: bytes) -> dict[str, int]:
+    """Return the finalised level of each feature; none while the node says that features are not in use."""
+    fields = json.loads(data)
+    if fields["status"] != 1:
+        return {}
+    features = fields.get("features", {}).items()
+    return {str(name): int(levels["max_version_level"]) for name, levels in features}
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

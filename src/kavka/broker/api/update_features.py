@@ -1,0 +1,55 @@
+"""UpdateFeatures: levels that the whole cluster uses are raised or lowered (KIP-584)."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.control.reign import NotController
+from kavka.broker.control.writing import Deposed
+from kavka.broker.dispatch import RequestContext
+from kavka.core.features import FeatureUpdate
+from kavka.errors import ErrorCode
+from kavka.registry.interface import RegistryRefused
+from kavka.wire.messages.update_features import (
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    UpdateFeaturesResponseFeature,
+)
+
+_ONLY_UPWARDS = 1
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
+) -> UpdateFeaturesResponse:
+    """Have the controller decide about each feature, and write what is allowed."""
+    updates = [
+        FeatureUpdate(
+            one.feature,
+            max(one.max_version_level, 0),
+            one.allow_downgrade if context.version == 0 else one.upgrade_type != _ONLY_UPWARDS,
+        )
+        for one in request.feature_updates
+    ]
+    try:
+        verdicts = await broker.controller.update_features(
+            updates, validate_only=request.validate_only
+        )
+    except (NotController, Deposed):
+        code = ErrorCode.NOT_CONTROLLER
+        return UpdateFeaturesResponse(error_code=code, error_message=code.message)
+    except (ConnectionError, RegistryRefused) as error:
+        return UpdateFeaturesResponse(
+            error_code=ErrorCode.FEATURE_UPDATE_FAILED, error_message=str(error)
+        )
+    await broker.features.read()
+    return UpdateFeaturesResponse(
+        error_code=ErrorCode.NONE,
+        results=[
+            UpdateFeaturesResponseFeature(
+                feature=feature,
+                error_code=ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST,
+                error_message=refusal,
+            )
+            for feature, refusal in verdicts.items()
+        ],
+    )

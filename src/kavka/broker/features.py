@@ -1,0 +1,97 @@
+"""The finalised features of the cluster, as `/feature` says them: every broker follows it and tells clients."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kavka.core.features import TRANSACTION_VERSION, Levels, unsupported
+from kavka.core.znodes import Event
+from kavka.registry.interface import RegistryRefused
+from kavka.wire.stored import znodes
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 0.5
+
+
+class Features:
+    """Follows the node; `failed` is told when the cluster has finalised what this release cannot do."""
+
+    def __init__(self, broker: Broker, failed: Callable[[str], None]) -> None:
+        """Know nothing before `start`: nothing is finalised."""
+        self._broker = broker
+        self._failed = failed
+        self.epoch = -1
+        """The node's version, which grows with every change; -1 while there is no node."""
+        self.levels: Levels = {}
+        self._look = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def transaction_version(self) -> int:
+        """The level of `transaction.version`."""
+        return self.levels.get(TRANSACTION_VERSION, 0)
+
+    async def start(self) -> None:
+        """Read, and follow from now on. Raise ConnectionError."""
+        await self.read()
+        self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    async def stop(self) -> None:
+        """Follow no longer."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def session_renewed(self) -> None:
+        """Learn that the watch is gone, and perhaps a change was missed."""
+        self._look.set()
+
+    async def read(self) -> None:
+        """Learn what is finalised now. Raise ConnectionError."""
+        registry = self._broker.registry
+        if await registry.stat(znodes.FEATURE, self._told) is None:
+            return
+        try:
+            data, stat = await registry.get(znodes.FEATURE)
+        except RegistryRefused:
+            return  # removed meanwhile; the watch tells
+        if stat.version <= self.epoch:
+            return
+        try:
+            levels = znodes.decode_features(data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            log.warning("znode not understood path=%s reason=%r", znodes.FEATURE, error)
+            return
+        self.epoch, self.levels = stat.version, levels
+        log.info("features finalised epoch=%d levels=%s", self.epoch, levels)
+        beyond = unsupported(levels)
+        if beyond:
+            names = ", ".join(beyond)
+            self._failed(f"the cluster has finalised features that this release lacks: {names}")
+
+    def _told(self, _event: Event) -> None:
+        self._look.set()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._look.wait()
+            self._look.clear()
+            try:
+                await self.read()
+            except ConnectionError as error:
+                log.warning("features not read reason=%s", error)
+                await asyncio.sleep(_RETRY_S)
+                self._look.set()
+            except Exception:
+                # A fault of ours in one reading must not end the following: no later change would be seen.
+                log.exception("features not read")
+                await asyncio.sleep(_RETRY_S)
+                self._look.set()
