@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kavka.cli.broker_api_versions import api_lines
@@ -21,6 +19,7 @@ from kavka.client.admin.reassignments import Reassignment
 from kavka.client.metadata import BrokerAddress, PartitionMetadata, TopicMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kavka.values import replace
 from kavka.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
 from kavka.registry.keeper import Keeper
 from kavka.registry.session import Session
+from kavka.values import replace
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.produce import (

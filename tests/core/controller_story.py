@@ -13,8 +13,6 @@ conflict t-0 (somebody writes the state)    state    tree
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import controller_world
 
 from kavka.core.controller.events import (
@@ -60,6 +58,7 @@ from kavka.core.controller.state import Assignment, TopicRead
 from kavka.core.znodes import Create, SetData
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
+from kavka.values import replace
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import StateNode, TopicNode
 

@@ -14,7 +14,6 @@ NAME stands for a member: the runner keeps the id that its last answer gave, and
 
 from __future__ import annotations
 
-from dataclasses import replace
 from struct import pack
 from typing import Any
 
@@ -53,6 +52,7 @@ from kavka.core.group.settings import GroupSettings
 from kavka.core.group.shard import GroupShard
 from kavka.core.machine import Decision
 from kavka.errors import ErrorCode
+from kavka.values import replace
 
 
 def subscription(topics: list[str]) -> bytes:

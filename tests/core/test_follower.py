@@ -22,6 +22,7 @@ from kavka.core.partition import IsrChange, Partition, PartitionState
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, LeaderEpoch, TopicPartition
 from kavka.storage.leader_epochs import LeaderEpochs
+from kavka.values import replace
 
 WHERE = TopicPartition("t", 0)
 BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
@@ -214,10 +215,8 @@ class World:
             node.partition.isr_change_failed(change, ErrorCode.INELIGIBLE_REPLICA)
 
     def put(self, **changes: object) -> None:
-        state = self.state
-        known = {name: getattr(state, name) for name in state.__dataclass_fields__}
-        known["partition_epoch"] = state.partition_epoch + 1
-        self.state = PartitionState(**{**known, **changes})
+        known = {"partition_epoch": self.state.partition_epoch + 1}
+        self.state = replace(self.state, **{**known, **changes})
 
     def elect(self, node: Node) -> None:
         """Make a live member of the in-sync set leader; without one the partition has none."""

@@ -16,7 +16,6 @@ NAME stands for a producer: the runner keeps the id and epoch that its last answ
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import shard_story
@@ -42,6 +41,7 @@ from kavka.core.transaction.settings import TransactionSettings
 from kavka.core.transaction.shard import TransactionShard
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
+from kavka.values import replace
 
 
 class Story(shard_story.ShardStory):  # type: ignore[misc, name-defined]

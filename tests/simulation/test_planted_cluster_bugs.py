@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from kavka import values
 from kavka.broker import group_shell
 from kavka.broker.control import controller
 from kavka.broker.control.reign import Reign
@@ -123,7 +124,7 @@ class Plant:
         settings = controller.controller_settings
 
         def lenient(broker: Any) -> Any:
-            return replace(settings(broker), allows_unclean=lambda topic: True)
+            return values.replace(settings(broker), allows_unclean=lambda topic: True)
 
         self._patch.setattr(controller, "controller_settings", lenient)
 

@@ -6,10 +6,10 @@ import logging
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
 from kavka.settings.declaration import InvalidSetting, Value
+from kavka.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _ENDPOINT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Endpoint:
     """One entry of `listeners`: a name, where it is, and the security protocol behind the name."""
 

@@ -7,7 +7,6 @@ import random
 import signal
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kavka.cli.client_properties import SERVERS, key_values, read_properties, servers
@@ -17,6 +16,7 @@ from kavka.cli.output import drop_output
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import InvalidSetting
+from kavka.values import frozen
 
 if TYPE_CHECKING:
     from kavka.cli.message_formatters import Formatter
@@ -75,7 +75,7 @@ OPTIONS = OptionSet(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Plan:
     """What one call is to do."""
 

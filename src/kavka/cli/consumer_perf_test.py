@@ -7,7 +7,6 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from kavka.cli.client_properties import SERVERS, key_values, read_properties, servers
@@ -20,6 +19,7 @@ from kavka.client.consumer.coordinator import RebalanceListener
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import InvalidSetting
+from kavka.values import frozen
 from kavka.wire.records.columns import BytesColumn
 
 _POLL_MS = 100
@@ -56,7 +56,7 @@ OPTIONS = OptionSet(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Plan:
     """What one call is to do."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
 from typing import Final
@@ -18,6 +17,7 @@ from kavka.core.producer_state import ProducerEntry
 from kavka.doors import Buffer
 from kavka.storage.failures import CorruptFile
 from kavka.storage.producer_snapshot import decode_snapshot
+from kavka.values import field, mutable
 from kavka.wire.crc32c import crc32c
 from kavka.wire.records.batch import decode_records
 from kavka.wire.records.corrupt import CorruptBatch
@@ -31,17 +31,17 @@ _NO_TIMESTAMP: Final = -1
 _LAST_POSITION: Final = 2**31
 
 
-@dataclass
+@mutable
 class IndexDump:
     """How to print indexes, and what was found wrong with them, by file."""
 
     is_sanity_only: bool
     is_verify_only: bool
     max_message_bytes: int
-    mismatches: dict[Path, list[tuple[int, int]]] = field(default_factory=dict)
-    time_mismatches: dict[Path, list[tuple[int, int]]] = field(default_factory=dict)
-    out_of_order: dict[Path, list[tuple[int, int]]] = field(default_factory=dict)
-    not_found: dict[Path, list[tuple[int, int]]] = field(default_factory=dict)
+    mismatches: dict[Path, list[tuple[int, int]]] = field(factory=dict)
+    time_mismatches: dict[Path, list[tuple[int, int]]] = field(factory=dict)
+    out_of_order: dict[Path, list[tuple[int, int]]] = field(factory=dict)
+    not_found: dict[Path, list[tuple[int, int]]] = field(factory=dict)
 
     def offset_index_lines(self, path: Path) -> Iterator[str]:
         """Yield the lines of an `.index`. Raise CorruptFile, CorruptBatch, OSError."""

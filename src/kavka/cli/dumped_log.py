@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
 from kavka.doors import Buffer
+from kavka.values import field, mutable
 from kavka.wire.records.batch import Record, decode_records
 from kavka.wire.records.control import ControlType
 from kavka.wire.records.corrupt import CorruptBatch
@@ -30,7 +30,7 @@ Parser = Callable[[Record], tuple[str | None, str | None]]
 """Turns a record into the texts of its key and its payload; None for what is not to be printed."""
 
 
-@dataclass
+@mutable
 class LogDump:
     """How to print a log; afterwards `gaps` has the pairs of offsets that do not follow each other."""
 
@@ -39,7 +39,7 @@ class LogDump:
     """None does not print contents."""
     skips_metadata: bool
     max_bytes: int
-    gaps: list[tuple[int, int]] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(factory=list)
 
     def lines(self, buffer: Buffer, name: str) -> Iterator[str]:
         """Yield the lines of the log in `buffer`. Raise CorruptBatch where nothing more can be read."""

@@ -6,10 +6,10 @@ Kafka's tool turns lines into text and back. Here bytes stay what they are, also
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kavka.cli.client_properties import is_true
+from kavka.values import frozen
 
 
 class BadLine(Exception):
@@ -24,7 +24,7 @@ class ReadRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LineReader:
     """How to take lines apart; None where the line has no such part."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kavka.values import frozen, replace
 from kavka.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 _UNSETTLED = (
@@ -21,7 +21,7 @@ _REFUSALS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokerAddress:
     """Where a broker listens."""
 
@@ -35,7 +35,7 @@ class BrokerAddress:
         return f"{self.host}:{self.port} (id: {self.broker_id} rack: {self.rack or 'null'})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionMetadata:
     """Who leads a partition. `leader` is -1 while there is none."""
 
@@ -48,7 +48,7 @@ class PartitionMetadata:
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicMetadata:
     """A topic; `partitions` stand in order of their numbers. `error` is NONE for a topic that exists."""
 

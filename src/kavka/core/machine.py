@@ -20,10 +20,10 @@ dropped by the shell when its token is answered already.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from kavka.errors import ErrorCode
+from kavka.values import frozen
 
 Event = TypeVar("Event", contravariant=True)
 Record = TypeVar("Record")
@@ -34,7 +34,7 @@ Token = int
 """Names a request that waits for its answer; given by the shell, unique in its life."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer(Generic[Reply]):
     """The effect that answers the request of `token`."""
 
@@ -42,7 +42,7 @@ class Answer(Generic[Reply]):
     reply: Reply
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision(Generic[Record, Effect]):
     """What is to happen: `records` are appended, all or none, and once committed the `effects` leave in order."""
 

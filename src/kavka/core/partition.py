@@ -18,12 +18,12 @@ Sources: KIP-101, KIP-320, KIP-497, KIP-966; Kafka's `Partition` and `Replica`.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kavka.values import frozen
 
 NO_LEADER = BrokerId(-1)
 _NEVER_MS = -(2**62)
@@ -37,7 +37,7 @@ class Role(Enum):
     FOLLOWER = "follower"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionState:
     """What the controller says of a partition: the content of LeaderAndIsr, and of the znode `state`."""
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kavka.doors import Part, Transport
 from kavka.net.frames import FrameReader, InvalidFrameSize
 from kavka.net.inflow import Inflow
+from kavka.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class FrameHandler(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """Bounds of one connection."""
 

@@ -8,10 +8,10 @@ import logging
 import resource
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kavka.doors import Wire
 from kavka.net.transport import SocketTransport
+from kavka.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ _PAUSE_S = 1.0
 _MOST_RESERVED = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SocketOptions:
     """Sizes of kernel buffers in bytes, -1 for the system's own, and the backlog of waiting connections."""
 

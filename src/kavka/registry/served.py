@@ -12,7 +12,6 @@ import asyncio
 import hmac
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kavka.doors import Host, Listener, Lock, Network
 from kavka.registry.client_connection import ClientConnection
@@ -21,6 +20,7 @@ from kavka.registry.four_letter_words import answer_word
 from kavka.registry.keeper import Keeper, Seat
 from kavka.settings.declaration import InvalidSetting
 from kavka.settings.registry import REGISTRY_SETTINGS, WITHOUT_EFFECT
+from kavka.values import frozen
 from kavka.wire.zookeeper.jute import encode
 from kavka.wire.zookeeper.messages import ConnectRequest, ConnectResponse
 
@@ -31,7 +31,7 @@ _NO_SESSION = ConnectResponse(0, 0, 0, bytes(16))
 _READ_WRITE = b"\0"  # behind the answer to a modern client: this server is not read-only
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServedConfig:
     """The settings of a served registry."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kavka.values import frozen
 
 NEVER = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogConfig:
     """Kafka's topic settings that storage obeys, with Kafka's defaults; -1 in a retention means no limit."""
 

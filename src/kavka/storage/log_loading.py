@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from dataclasses import dataclass, field
 
 from kavka.core.producer_state import ProducerState
 from kavka.ids import TopicId
@@ -25,6 +24,7 @@ from kavka.storage.partition_tidying import log_base_offsets, tidy
 from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot
 from kavka.storage.recovery import Recovery, SegmentRecovery, replay
 from kavka.storage.segment import Segment, segment_name
+from kavka.values import field, frozen, mutable
 from kavka.wire.records.corrupt import CorruptBatch
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 _NO_BOUND = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadRequest:
     """What is known before a log is opened."""
 
@@ -44,7 +44,7 @@ class LoadRequest:
     topic_id: TopicId | None
 
 
-@dataclass(slots=True)
+@mutable
 class LoadedLog:
     """What was found; never without a segment."""
 
@@ -54,14 +54,14 @@ class LoadedLog:
     recovery_point: int
     epochs: LeaderEpochs
     topic_id: TopicId | None
-    producers: ProducerState = field(default_factory=ProducerState)
+    producers: ProducerState = field(factory=ProducerState)
     snapshot_offset: int = 0
     """Offset of the newest producer snapshot, 0 when there is none."""
     has_new_files: bool = False
     """Whether the directory must be synced before its content counts as flushed."""
     is_new: bool = False
     """Whether its topic id and the directory's own name must be synced, too."""
-    recovery: Recovery = field(default_factory=Recovery)
+    recovery: Recovery = field(factory=Recovery)
 
 
 async def load_log(files: PartitionDirectory, request: LoadRequest) -> LoadedLog:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kavka.doors import Disk
@@ -35,11 +34,12 @@ from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
 from kavka.storage.recovery import Recovery
 from kavka.storage.stray import IsStray, set_strays_aside
+from kavka.values import frozen
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DirectoryReport:
     """One log directory, as DescribeLogDirs tells it; without sizes when it is offline."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kavka.values import frozen
 
 META_PROPERTIES = "meta.properties"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetaProperties:
     """The identity of a log directory; None where the file does not say."""
 

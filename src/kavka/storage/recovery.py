@@ -7,8 +7,6 @@ epoch is not covered either, but going back proves nothing: it starts over when 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from kavka.core.producer_state import CompletedTransaction, EndMarker, ProducerState
 from kavka.doors import Buffer, Disk
 from kavka.storage.batch_walk import BatchWalk, WalkedBatch
@@ -16,6 +14,7 @@ from kavka.storage.leader_epochs import LeaderEpochs
 from kavka.storage.log_config import LogConfig
 from kavka.storage.segment import Segment
 from kavka.storage.transaction_index import AbortedTransaction
+from kavka.values import field, mutable
 from kavka.wire.records.control import ControlType, decode_end_marker
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader
@@ -23,15 +22,15 @@ from kavka.wire.records.header import BatchHeader
 _MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
-@dataclass(slots=True)
+@mutable
 class Recovery:
     """What opening a log had to do. Nothing was lost when `cut_bytes` is 0."""
 
-    checked_segments: list[int] = field(default_factory=list)
+    checked_segments: list[int] = field(factory=list)
     """Base offsets of the segments whose batches were checked after an unclean stop."""
-    rebuilt_segments: list[int] = field(default_factory=list)
+    rebuilt_segments: list[int] = field(factory=list)
     """Base offsets of flushed segments whose indexes were missing or damaged and were rebuilt."""
-    dropped_segments: list[int] = field(default_factory=list)
+    dropped_segments: list[int] = field(factory=list)
     """Base offsets of segments that were removed because they lay behind damage."""
     cut_bytes: int = 0
     """Bytes of log files that were dropped, those of whole segments included."""

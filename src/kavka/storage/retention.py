@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from kavka.storage.log_config import LogConfig
 from kavka.storage.segment import Segment
+from kavka.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retention:
     """What retention looks at in one log; `segments` are oldest first, the last one active."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kavka.client.admin.configs import ConfigEntry
@@ -12,6 +11,7 @@ from kavka.client.metadata import MetadataCache, TopicMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicId
 from kavka.net.peer import Peer
+from kavka.values import field, frozen
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -41,7 +41,7 @@ _DEFAULTS_VERSION = 4
 _TOPIC_STRUCTS_VERSION = 6
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewTopic:
     """A topic to create; -1 takes the broker's default (KIP-464).
 
@@ -51,11 +51,11 @@ class NewTopic:
     name: str
     partitions: int = -1
     replication_factor: int = -1
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = field(factory=dict)
     assignments: Mapping[int, Sequence[int]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewPartitions:
     """The count of partitions that a topic shall have, and replicas of the new ones if they matter."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from kavka.client.consumer.sticky import Claim, assign_sticky
 from kavka.ids import TopicPartition
+from kavka.values import frozen
 from kavka.wire.codec import CorruptFrame, decode, encode_into
 from kavka.wire.consumer_protocol import ConsumerProtocolTopic, Subscription
 from kavka.wire.schema import field, i32, message
@@ -23,7 +23,7 @@ Assignments = dict[str, list[TopicPartition]]
 """What each member gets, by member id; every member is there."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Member:
     """A member as the leader sees it."""
 

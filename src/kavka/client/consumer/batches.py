@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kavka.doors import Buffer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
+from kavka.values import frozen, replace
 from kavka.wire.records.batch import Record, decode_as
 from kavka.wire.records.columns import BytesColumn, Columns, concat, decode_columns
 from kavka.wire.records.corrupt import CorruptBatch
@@ -28,7 +28,7 @@ class ConsumerRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deserializers:
     """How `records` turns bytes into objects; None leaves them."""
 

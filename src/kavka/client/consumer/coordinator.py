@@ -15,7 +15,6 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kavka.client.cluster import Channel, Cluster
@@ -25,6 +24,7 @@ from kavka.client.group_metadata import GroupMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
+from kavka.values import frozen
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.consumer_protocol import (
@@ -83,7 +83,7 @@ class GroupSettings(NamedTuple):
     exclude_internal: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Joined:
     """The outcome of a join: what the leader gave to this member."""
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from kavka.ids import TopicPartition
+from kavka.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """What a member wants and what it says that it owns, since `generation` (-1: unknown)."""
 

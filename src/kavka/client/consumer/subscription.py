@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
 from kavka.ids import BrokerId, TopicPartition
+from kavka.values import field, mutable
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -56,7 +56,7 @@ class Mode(Enum):
     ASSIGNED = "assigned"
 
 
-@dataclass(slots=True)
+@mutable
 class PartitionState:
     """One assigned partition."""
 
@@ -76,7 +76,7 @@ class PartitionState:
     is_paused: bool = False
     moves: int = 0
     """Counts seeks: what was fetched for an older count is dropped."""
-    buffered: deque[Any] = field(default_factory=deque)
+    buffered: deque[Any] = field(factory=deque)
     """Fetched data, first the oldest."""
     buffered_bytes: int = 0
     retry_at: float = 0.0
@@ -87,7 +87,7 @@ class PartitionState:
     preferred_replica: BrokerId | None = None
     """The replica to read from instead of the leader (KIP-392), until loop time `preferred_until`."""
     preferred_until: float = 0.0
-    aborted: dict[int, None] = field(default_factory=dict)
+    aborted: dict[int, None] = field(factory=dict)
     """Producers whose transaction is being skipped (read_committed)."""
 
     @property

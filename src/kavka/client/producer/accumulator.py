@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from kavka.ids import BrokerId, TopicPartition
+from kavka.values import field, mutable
 
 _RATIO_WEIGHT = 0.1
 _SMALLEST_RATIO = 0.1
@@ -22,12 +22,12 @@ class BufferFull(Exception):
     """`buffer.memory` is used up: wait with `await producer.room()`, or call the asynchronous methods."""
 
 
-@dataclass(slots=True)
+@mutable
 class Ready:
     """What can be sent now."""
 
-    brokers: dict[BrokerId, list[TopicPartition]] = field(default_factory=dict)
-    leaderless: list[str] = field(default_factory=list)
+    brokers: dict[BrokerId, list[TopicPartition]] = field(factory=dict)
+    leaderless: list[str] = field(factory=list)
     """Topics of partitions that have something to send and no known leader."""
     due_ms: int | None = None
     """When to look again if nothing happens."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from kavka.core.controller.state import LiveBroker, TopicRead
 from kavka.core.machine import Token
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from kavka.values import field, frozen
 from kavka.wire.stored.znodes import StateNode
 
 UNKNOWN_BROKER_EPOCH = -1
@@ -26,78 +26,78 @@ class ElectionKind(IntEnum):
 # -- what the registry tells
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """All that a new controller reads."""
 
     brokers: Sequence[LiveBroker] = ()
-    topics: Mapping[str, TopicRead] = field(default_factory=dict)
+    topics: Mapping[str, TopicRead] = field(factory=dict)
     deletions: Sequence[str] = ()
     reassignments: Mapping[TopicPartition, tuple[int, ...]] | None = None
     preferred_elections: Sequence[TopicPartition] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Elected:
     """The machine's first event: its snapshot is loaded."""
 
     bounced: frozenset[int] = frozenset()
     """Brokers that stopped uncleanly, as they know themselves."""
-    returned: Mapping[int, frozenset[TopicPartition]] = field(default_factory=dict)
+    returned: Mapping[int, frozenset[TopicPartition]] = field(factory=dict)
     """By broker: partitions whose state was written before it registered, and counts on what it had then."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokersChanged:
     """The brokers that are registered now, all of them."""
 
     brokers: Sequence[LiveBroker]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicsChanged:
     """Topics that are new in the registry, or have another assignment, and those that vanished from it."""
 
-    topics: Mapping[str, TopicRead] = field(default_factory=dict)
+    topics: Mapping[str, TopicRead] = field(factory=dict)
     removed: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeletionsMarked:
     """The topics that are marked for deletion."""
 
     topics: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReassignmentNodeRead:
     """What `/admin/reassign_partitions` asks for; None when it is gone."""
 
     targets: Mapping[TopicPartition, tuple[int, ...]] | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreferredElectionRead:
     """What `/admin/preferred_replica_election` asks for."""
 
     partitions: Sequence[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionsRead:
     """States as they are, after a write met another version than it expected; None is no state."""
 
     states: Mapping[TopicPartition, tuple[StateNode, int] | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogDirFailed:
     """Brokers that say that one of their log directories failed."""
 
     brokers: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UncleanEnabled:
     """Unclean elections are allowed from now on: for a topic, or, with None, for all that do not forbid them."""
 
@@ -107,7 +107,7 @@ class UncleanEnabled:
 # -- what the network tells
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokerSuspected:
     """A registered broker refuses connections; `broker_epoch` is of that registration."""
 
@@ -115,7 +115,7 @@ class BrokerSuspected:
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokerCleared:
     """A suspect took a connection after all."""
 
@@ -123,14 +123,14 @@ class BrokerCleared:
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OrderAnswered:
     """What a broker answered to an order: errors of LeaderAndIsr, and of replicas that it was to delete."""
 
     broker: int
     broker_epoch: int
-    leader_and_isr: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
-    deleted: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
+    leader_and_isr: Mapping[TopicPartition, ErrorCode] = field(factory=dict)
+    deleted: Mapping[TopicPartition, ErrorCode] = field(factory=dict)
 
 
 # -- requests
@@ -145,7 +145,7 @@ class TopicToCreate(NamedTuple):
     config: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicCreationAsked:
     """Create a topic. Answered by TopicReply."""
 
@@ -153,7 +153,7 @@ class TopicCreationAsked:
     topic: TopicToCreate
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicGrowthAsked:
     """Add partitions to a topic. Answered by TopicReply."""
 
@@ -162,7 +162,7 @@ class TopicGrowthAsked:
     added: Mapping[int, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicDeletionAsked:
     """Delete a topic. Answered by TopicReply when it is gone, or waits for brokers that are away."""
 
@@ -172,7 +172,7 @@ class TopicDeletionAsked:
     """If given, a topic of that name with another id is left alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReassignmentAsked:
     """Move partitions; None calls a move off. Answered by PartitionsReply."""
 
@@ -180,7 +180,7 @@ class ReassignmentAsked:
     targets: Mapping[TopicPartition, tuple[int, ...] | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReassignmentsListed:
     """Ask for moves under way, of all partitions with None. Answered by ReassignmentsReply."""
 
@@ -188,7 +188,7 @@ class ReassignmentsListed:
     partitions: Sequence[TopicPartition] | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ElectionAsked:
     """Elect leaders, of all partitions with None. Answered by PartitionsReply."""
 
@@ -211,7 +211,7 @@ class IsrChange(NamedTuple):
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IsrChangeAsked:
     """AlterPartition. Answered by IsrReply."""
 
@@ -221,7 +221,7 @@ class IsrChangeAsked:
     changes: Sequence[IsrChange]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ControlledShutdownAsked:
     """A broker wants to stop. Answered by ShutdownReply; epoch -1 is not checked (KIP-380)."""
 

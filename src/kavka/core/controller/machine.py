@@ -13,7 +13,6 @@ A machine lives for one election. Source: Kafka 3.9's `KafkaController` and its 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from kavka.core.controller import brokers, isr, reassignment, topic_changes
@@ -66,6 +65,7 @@ from kavka.core.controller.step import ControllerDecision, Step
 from kavka.core.machine import Answer, Decision
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
+from kavka.values import replace
 
 
 class ControllerMachine:

@@ -15,7 +15,6 @@ New partitions are not shown before they are led (`unshown`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kavka.core.controller.replies import (
@@ -24,6 +23,7 @@ from kavka.core.controller.replies import (
 from kavka.core.controller.unshown import Unshown
 from kavka.core.machine import Answer
 from kavka.ids import TopicId, TopicPartition
+from kavka.values import field, frozen, mutable, replace
 
 EPOCH_DURING_DELETE = -2
 
@@ -36,16 +36,16 @@ class Stop(NamedTuple):
     topic_id: TopicId
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tell:
     """The effect that makes something dirty for some brokers, once the records are written."""
 
     brokers: tuple[int, ...]
-    leader_and_isr: Mapping[TopicPartition, bool] = field(default_factory=dict)
+    leader_and_isr: Mapping[TopicPartition, bool] = field(factory=dict)
     """Whether the replica is new to the broker."""
     metadata: tuple[TopicPartition, ...] = ()
-    deleted: Mapping[TopicPartition, TopicId] = field(default_factory=dict)
-    stops: Mapping[TopicPartition, Stop] = field(default_factory=dict)
+    deleted: Mapping[TopicPartition, TopicId] = field(factory=dict)
+    stops: Mapping[TopicPartition, Stop] = field(factory=dict)
     live_brokers: bool = False
     """Whether who is alive has changed."""
 
@@ -53,15 +53,15 @@ class Tell:
 Effect = Answer[Reply] | Tell
 
 
-@dataclass(slots=True)
+@mutable
 class Order:
     """What one broker has yet to be told."""
 
     live_brokers: bool = False
-    deleted: dict[TopicPartition, TopicId] = field(default_factory=dict)
-    leader_and_isr: dict[TopicPartition, bool] = field(default_factory=dict)
-    metadata: dict[TopicPartition, None] = field(default_factory=dict)
-    stops: dict[TopicPartition, Stop] = field(default_factory=dict)
+    deleted: dict[TopicPartition, TopicId] = field(factory=dict)
+    leader_and_isr: dict[TopicPartition, bool] = field(factory=dict)
+    metadata: dict[TopicPartition, None] = field(factory=dict)
+    stops: dict[TopicPartition, Stop] = field(factory=dict)
 
     def __bool__(self) -> bool:
         """Tell whether there is anything."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from kavka.core.controller.orders import Outbox
 from kavka.core.controller.records import (
@@ -27,15 +26,16 @@ from kavka.core.controller.state import (
     topic_node,
 )
 from kavka.ids import TopicPartition
+from kavka.values import field, mutable
 
 
-@dataclass(slots=True)
+@mutable
 class Due:
     """What is to be looked at by the next ticks."""
 
-    deletions: dict[str, None] = field(default_factory=dict)
-    reassignments: dict[TopicPartition, None] = field(default_factory=dict)
-    foreign: dict[TopicPartition, None] = field(default_factory=dict)
+    deletions: dict[str, None] = field(factory=dict)
+    reassignments: dict[TopicPartition, None] = field(factory=dict)
+    foreign: dict[TopicPartition, None] = field(factory=dict)
     """Partitions whose state somebody else wrote."""
 
     def __bool__(self) -> bool:

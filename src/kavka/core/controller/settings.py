@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from kavka.values import frozen
 
 
 def _never(_topic: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ControllerSettings:
     """Settings that decisions depend on."""
 

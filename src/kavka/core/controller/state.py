@@ -16,10 +16,10 @@ Source: Kafka's `ControllerContext`, KIP-455.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from kavka.values import field, mutable
 from kavka.wire.stored.znodes import StateNode, TopicNode
 
 NO_LEADER = -1
@@ -99,24 +99,24 @@ class Leadership(NamedTuple):
     partition_epoch: int
 
 
-@dataclass(slots=True)
+@mutable
 class Topic:
     """A topic and its partitions."""
 
     name: str
     topic_id: TopicId
     version: int
-    assignments: dict[int, Assignment] = field(default_factory=dict)
-    leadership: dict[int, Leadership] = field(default_factory=dict)
+    assignments: dict[int, Assignment] = field(factory=dict)
+    leadership: dict[int, Leadership] = field(factory=dict)
     has_partitions: bool = False
-    partition_nodes: set[int] = field(default_factory=set)
+    partition_nodes: set[int] = field(factory=set)
 
     def partitions(self) -> list[TopicPartition]:
         """Return its partitions, in order."""
         return [TopicPartition(self.name, partition) for partition in sorted(self.assignments)]
 
 
-@dataclass(slots=True)
+@mutable
 class Deletion:
     """A topic that is marked: how far its replicas are.
 
@@ -124,21 +124,21 @@ class Deletion:
     """
 
     has_begun: bool = False
-    asked: set[tuple[int, int]] = field(default_factory=set)
+    asked: set[tuple[int, int]] = field(factory=set)
     """(partition, broker) that were told to delete and have not answered."""
-    done: set[tuple[int, int]] = field(default_factory=set)
-    failed: set[tuple[int, int]] = field(default_factory=set)
+    done: set[tuple[int, int]] = field(factory=set)
+    failed: set[tuple[int, int]] = field(factory=set)
     """Those that answered with an error: asked again when the broker comes back."""
-    tokens: list[int] = field(default_factory=list)
+    tokens: list[int] = field(factory=list)
     """Requests that wait for the end."""
 
 
-@dataclass(slots=True)
+@mutable
 class Finishing:
     """A move whose target leads: which of the others were told to delete their replica, and have answered. Soft."""
 
-    asked: set[int] = field(default_factory=set)
-    answered: set[int] = field(default_factory=set)
+    asked: set[int] = field(factory=set)
+    answered: set[int] = field(factory=set)
 
 
 class ClusterState:

@@ -14,21 +14,21 @@ All new partitions of a topic are shown together: nobody sees a part of a creati
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 from kavka.ids import TopicPartition
+from kavka.values import field, mutable
 
 MOST_MS: Final = 5_000
 """How long a leader that says nothing keeps a partition from being shown."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Held:
     """What is held of one topic."""
 
-    partitions: dict[TopicPartition, None] = field(default_factory=dict)
-    waiting: set[TopicPartition] = field(default_factory=set)
+    partitions: dict[TopicPartition, None] = field(factory=dict)
+    waiting: set[TopicPartition] = field(factory=set)
     """Those whose leader has not answered."""
     until_ms: int | None = None
     """None before the first tick: applying knows no time."""

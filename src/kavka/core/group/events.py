@@ -6,14 +6,13 @@ comes with every join; it is used when the member has none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kavka.core.group.records import CommittedOffset
 from kavka.core.machine import Token
 from kavka.errors import ErrorCode
+from kavka.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Join:
     """JoinGroup. `requires_known_member_id` from version 4 on, `supports_skipping_assignment` from 9 on.
 
@@ -35,7 +34,7 @@ class Join:
     supports_skipping_assignment: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JoinMember:
     """What the leader learns of a member."""
 
@@ -44,7 +43,7 @@ class JoinMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JoinReply:
     """The answer to a join; `members` is for the leader only."""
 
@@ -58,7 +57,7 @@ class JoinReply:
     members: tuple[JoinMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sync:
     """SyncGroup. `protocol_type` and `protocol_name` are None below version 5. Only the leader brings assignments."""
 
@@ -72,7 +71,7 @@ class Sync:
     assignments: tuple[tuple[str, bytes], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SyncReply:
     """The answer to a sync."""
 
@@ -82,7 +81,7 @@ class SyncReply:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Heartbeat:
     """Heartbeat."""
 
@@ -93,14 +92,14 @@ class Heartbeat:
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeartbeatReply:
     """The answer to a heartbeat."""
 
     error_code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeavingMember:
     """Who leaves: by member id, or by instance id alone (an administrator removes it)."""
 
@@ -108,7 +107,7 @@ class LeavingMember:
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leave:
     """LeaveGroup; versions below 3 name one member."""
 
@@ -117,7 +116,7 @@ class Leave:
     members: tuple[LeavingMember, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeaveReply:
     """The answer to a leave. Below version 3 the one member's error is that of the whole answer."""
 
@@ -125,7 +124,7 @@ class LeaveReply:
     members: tuple[tuple[LeavingMember, ErrorCode], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OffsetToCommit:
     """One partition of a commit. `commit_timestamp_ms` is version 1's; -1 is now."""
 
@@ -137,7 +136,7 @@ class OffsetToCommit:
     commit_timestamp_ms: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommitOffsets:
     """OffsetCommit. A consumer outside of group management has an empty member id and generation -1.
 
@@ -153,7 +152,7 @@ class CommitOffsets:
     retention_time_ms: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommitOffsetsInTransaction:
     """TxnOffsetCommit. Below version 3 the member id is empty and the generation -1, which checks nothing (KIP-447)."""
 
@@ -167,14 +166,14 @@ class CommitOffsetsInTransaction:
     offsets: tuple[OffsetToCommit, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommitReply:
     """The answer to a commit, inside a transaction or not, in the order of the request."""
 
     partitions: tuple[tuple[str, int, ErrorCode], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FetchOffsets:
     """OffsetFetch of one group. `partitions` None asks for all that the group has.
 
@@ -187,7 +186,7 @@ class FetchOffsets:
     require_stable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FetchOffsetsReply:
     """The answer for one group; a partition without commit has offset -1."""
 
@@ -195,7 +194,7 @@ class FetchOffsetsReply:
     partitions: tuple[tuple[str, int, CommittedOffset, ErrorCode], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeleteOffsets:
     """OffsetDelete."""
 
@@ -204,7 +203,7 @@ class DeleteOffsets:
     partitions: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeleteOffsetsReply:
     """The answer to OffsetDelete."""
 
@@ -212,14 +211,14 @@ class DeleteOffsetsReply:
     partitions: tuple[tuple[str, int, ErrorCode], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeleteTopicsOffsets:
     """Topics are gone: forget what groups have committed for them, group by group in `tick`. Nobody is answered."""
 
     topics: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeleteGroup:
     """One group of DeleteGroups."""
 
@@ -227,14 +226,14 @@ class DeleteGroup:
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeleteGroupReply:
     """The answer for one group."""
 
     error_code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DescribedMember:
     """A member as DescribeGroups shows it; metadata and assignment only when the group is stable."""
 
@@ -246,7 +245,7 @@ class DescribedMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DescribedGroup:
     """A group as DescribeGroups shows it."""
 
@@ -258,7 +257,7 @@ class DescribedGroup:
     members: tuple[DescribedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedGroup:
     """A group as ListGroups shows it."""
 

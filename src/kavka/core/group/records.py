@@ -6,10 +6,10 @@ transaction stand in transactional batches of their producer, and the end of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kavka.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredMember:
     """A member of a stored generation."""
 
@@ -23,7 +23,7 @@ class StoredMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredGroup:
     """A generation of a group. No members: the group is empty since `state_timestamp_ms` (-1: not known)."""
 
@@ -35,7 +35,7 @@ class StoredGroup:
     members: tuple[StoredMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommittedOffset:
     """A committed offset: the next record to read."""
 
@@ -47,7 +47,7 @@ class CommittedOffset:
     """Set by the retention time of OffsetCommit 2 to 4 only."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupRecord:
     """A group's metadata, or its end."""
 
@@ -55,7 +55,7 @@ class GroupRecord:
     value: StoredGroup | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OffsetRecord:
     """A commit, or its end."""
 
@@ -65,7 +65,7 @@ class OffsetRecord:
     value: CommittedOffset | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PendingOffsetRecord:
     """A commit inside a producer's transaction, or its end there: it counts once the transaction is committed."""
 
@@ -77,7 +77,7 @@ class PendingOffsetRecord:
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransactionEnd:
     """The marker of a producer's transaction, which holds for all groups of the shard."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kavka.values import frozen
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a first join may wait before its member is dropped: its client may be gone and cannot heartbeat."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupSettings:
     """Each field is the broker setting that its comment names."""
 

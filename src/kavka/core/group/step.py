@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from kavka.core.group.events import Reply
 from kavka.core.group.group import Group, Member
 from kavka.core.group.records import GroupRecord, Record, StoredGroup
 from kavka.core.group.settings import GroupSettings
 from kavka.core.machine import Answer, Decision, Token
+from kavka.values import field, mutable
 
 GroupDecision = Decision[Record, Answer[Reply]]
 
 
-@dataclass(slots=True)
+@mutable
 class Step:
     """Collects the records and answers of one event, and the earliest deadline that it has set."""
 
     now_ms: int
     settings: GroupSettings
-    records: list[Record] = field(default_factory=list)
-    effects: list[Answer[Reply]] = field(default_factory=list)
+    records: list[Record] = field(factory=list)
+    effects: list[Answer[Reply]] = field(factory=list)
     wake_ms: int | None = None
 
     def answer(self, token: Token, reply: Reply) -> None:

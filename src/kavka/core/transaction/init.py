@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kavka.core.transaction.end import abort_with_next_epoch
 from kavka.core.transaction.events import InitProducer, InitProducerReply
 from kavka.core.transaction.records import (
@@ -16,6 +14,7 @@ from kavka.core.transaction.settings import NO_TIMEOUT_MS, TransactionSettings
 from kavka.core.transaction.step import Step
 from kavka.core.transaction.transaction import MAX_EPOCH, Transaction, is_exhausted
 from kavka.errors import ErrorCode
+from kavka.values import replace
 
 
 def refusal(event: InitProducer, settings: TransactionSettings) -> ErrorCode:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
 from kavka.core.transaction.records import TransactionState
 from kavka.core.transaction.step import Step
 from kavka.core.transaction.transaction import Transaction
 from kavka.errors import ErrorCode
+from kavka.values import replace
 
 
 def add_partitions(transaction: Transaction | None, event: AddPartitions, step: Step) -> None:

@@ -5,11 +5,11 @@ Pure values; `kavka.wire.stored.transactions` has their bytes. A record whose va
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from kavka.ids import TopicPartition
+from kavka.values import frozen
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -48,7 +48,7 @@ class TransactionState(IntEnum):
         return self is TransactionState.ONGOING or self.is_prepared
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredTransaction:
     """The state of a transactional id and of its last transaction. Times are milliseconds since 1970."""
 
@@ -92,7 +92,7 @@ class StoredTransaction:
         return Identity(self.next_producer_id, max(0, self.next_producer_epoch))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransactionRecord:
     """The state of a transactional id, or its end."""
 

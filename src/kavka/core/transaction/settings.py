@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kavka.values import frozen
 
 NO_TIMEOUT_MS = 2**31 - 1
 """The time-out of transactions that are never aborted because of their age (KIP-939)."""
@@ -10,7 +10,7 @@ COMPLETION_RETRY_MS = 100
 """How soon the end of a transaction is written again when the log refused it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransactionSettings:
     """Each field is the broker setting that its comment names."""
 

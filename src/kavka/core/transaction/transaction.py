@@ -19,8 +19,6 @@ no state here: to fence a producer and to abort its transaction is one record, P
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from kavka.core.transaction.events import End, InitProducer
 from kavka.core.transaction.records import (
     NO_PRODUCER_EPOCH,
@@ -30,6 +28,7 @@ from kavka.core.transaction.records import (
     TransactionState,
 )
 from kavka.ids import TopicPartition
+from kavka.values import frozen, replace
 
 MAX_EPOCH = 32_767
 """No producer ever has it: it is left for the coordinator to fence the last one that had an epoch of this id."""
@@ -46,7 +45,7 @@ _PREVIOUS: dict[TransactionState, tuple[TransactionState, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pending:
     """What a record on its way to the log will make of the transaction."""
 

@@ -6,10 +6,10 @@ The buffers are those of Arrow (`pure` says how), so that `arrow` wraps them wit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from kavka.doors import Buffer
+from kavka.values import frozen, replace
 from kavka.wire.records import kernel
 from kavka.wire.records.body import DECOMPRESSED_LIMIT, body_of, seal
 from kavka.wire.records.compression import Compression
@@ -17,7 +17,7 @@ from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
 from kavka.wire.records.header import HEADER_SIZE, BatchHeader, batch_crc, walk_complete
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BytesColumn:
     """Nullable bytes: row i is `data[offsets[i]:offsets[i + 1]]` unless its bit in `validity` is 0."""
 
@@ -34,7 +34,7 @@ class BytesColumn:
         return bytes(self.data[ends[index] : ends[index + 1]])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Columns:
     """Records of one partition in the order of their offsets, which may have gaps.
 

@@ -11,11 +11,11 @@ A body that has a true CRC and is broken all the same was made so: INVALID_RECOR
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kavka.doors import Buffer
 from kavka.errors import ErrorCode
+from kavka.values import field, frozen
 from kavka.wire.crc32c import crc32c
 from kavka.wire.records import corrupt, kernel
 from kavka.wire.records.body import DECOMPRESSED_LIMIT, body_of, reseal
@@ -51,7 +51,7 @@ _BODY_LIMIT: Final = 64 << 20
 _PIECES_LIMIT: Final = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchRules:
     """A topic's settings, as far as they concern produced batches; made once per change of them."""
 
@@ -89,7 +89,7 @@ class RecordError(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """Why produced bytes are not appended, as Produce 8 and later answer it."""
 
