@@ -24,11 +24,12 @@ class SimClock:
 
     def now_ms(self) -> int:
         """Return milliseconds since 1970 by the wall clock of the node."""
-        return int(EPOCH_MS + self._offset_ms + self._now_s() * 1000 * (1 + self._drift))
+        now_s = self._loop.now_s + self._ahead_s
+        return int(EPOCH_MS + self._offset_ms + now_s * 1000 * (1 + self._drift))
 
     def tick_ms(self) -> int:
         """Return milliseconds since an origin of the node's own."""
-        return int(self._origin_ms + self._now_s() * 1000)
+        return int(self._origin_ms + (self._loop.now_s + self._ahead_s) * 1000)
 
     def jump(self, by_ms: float) -> None:
         """Set the wall clock forward, or back when `by_ms` is negative."""
@@ -45,6 +46,3 @@ class SimClock:
     def _end_stall(self, process: Process, seconds: float) -> None:
         self._ahead_s -= seconds
         process.resume()
-
-    def _now_s(self) -> float:
-        return self._loop.time() + self._ahead_s

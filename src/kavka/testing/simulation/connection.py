@@ -50,6 +50,8 @@ class Endpoint:
         self._sent_of_head = 0
         self._queued_bytes = 0
         self._in_flight = 0
+        # What the other side took, and when this one learns of it: looked at when there is something to send.
+        self._credits: list[tuple[float, int]] = []
         self._received: deque[bytes] = deque()
         self._eof_arrived = False
         self._eof_told = False
@@ -63,6 +65,7 @@ class Endpoint:
         """Say who is on the other side."""
         self.peer = peer
         self._link = self._network.link(self.node.name, peer.node.name)
+        self._back = self._network.link(peer.node.name, self.node.name)
 
     def attach(self, wire: Wire) -> None:
         """Give the connection to `wire`, in its own process."""
@@ -148,6 +151,8 @@ class Endpoint:
     def _pump(self) -> None:
         """Hand to the link what the window allows."""
         window = self._network.weather.window_bytes
+        if self._credits:
+            self._settle_credits()
         while self._queue and not self.closed and self._in_flight < window:
             chunk = self._take(window - self._in_flight)
             if chunk is None:
@@ -157,7 +162,9 @@ class Endpoint:
                 self.last_arrival_s = self._link.carry(
                     len(piece) + 40, self.last_arrival_s, self.peer.arrive, piece
                 )
-        if self._closing and not self._queue and not self.closed:
+        if self._queue:
+            self._await_credits()
+        elif self._closing and not self.closed:
             self._finish(None)
 
     def _take(self, limit: int) -> bytes | None:
@@ -205,8 +212,26 @@ class Endpoint:
             return chunk[:middle], chunk[middle:]
         return (chunk,)
 
-    def _credit(self, count: int) -> None:
-        """Learn that the other side took `count` bytes."""
+    def credit(self, count: int) -> None:
+        """Let the news of `count` bytes that the other side took be on its way."""
+        self._credits.append((self._back.crossing(0), count))
+        if self._queue:
+            self._await_credits()
+
+    def _settle_credits(self) -> None:
+        """Count those that have come. A link that is cut lets none through."""
+        if not self._back.is_cut:
+            now_s = self._loop.time()
+            self._in_flight -= sum([count for at_s, count in self._credits if at_s <= now_s])
+            self._credits = [credit for credit in self._credits if credit[0] > now_s]
+
+    def _await_credits(self) -> None:
+        """Go on sending when they come: the window is full."""
+        credits, self._credits = self._credits, []
+        for at_s, count in credits:
+            self._back.take_off(at_s, self._credited, count)
+
+    def _credited(self, count: int) -> None:
         self._in_flight -= count
         if not self.closed and self.process.alive:
             self._pump()
@@ -237,8 +262,7 @@ class Endpoint:
         self._deliver_soon()
 
     def _refuse_rest(self) -> None:
-        back = self._network.link(self.node.name, self.peer.node.name)
-        back.carry(40, 0.0, self.peer.reset)
+        self._link.carry(40, 0.0, self.peer.reset)
 
     def _deliver_soon(self) -> None:
         ready = self._received or (self._eof_arrived and not self._eof_told)
@@ -280,8 +304,7 @@ class Endpoint:
             if self._network.cuts.random() < self._network.weather.cutting:
                 break
         del buffer
-        back = self._network.link(self.node.name, self.peer.node.name)
-        back.carry(0, 0.0, self.peer._credit, filled)
+        self.peer.credit(filled)
         wire.buffer_updated(filled)
 
     # -- the end

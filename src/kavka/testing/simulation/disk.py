@@ -15,6 +15,7 @@ import posixpath
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kavka.doors import Buffer
@@ -478,6 +479,7 @@ def _settle(done: Any, answer: Callable[[Any], None], result: Any) -> None:
         answer(result)
 
 
+@lru_cache(maxsize=10_000)
 def _normal(path: str) -> str:
     return posixpath.normpath(posixpath.join("/", path))
 

@@ -118,7 +118,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self.at_rest: Callable[[], None] | None = None
         """Called whenever all is done that can be done now, before time moves; it must not make work."""
         self.steps = 0
-        self._now_s = 0.0
+        self.now_s = 0.0
+        """What `time` returns."""
         self._births = 0
         self._steps_here = 0
         self._cancelled_timers = 0
@@ -127,7 +128,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         """Return the virtual seconds since the loop was made."""
-        return self._now_s
+        return self.now_s
 
     def next_birth(self) -> int:
         """Return a number larger than all before."""
@@ -176,7 +177,7 @@ class SimLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Queue a callback for `delay` seconds from now."""
-        return self.call_at(self._now_s + delay, callback, *args, context=context)
+        return self.call_at(self.now_s + delay, callback, *args, context=context)
 
     def put_back(self, held: list[Step]) -> None:
         """Make steps ready that a pause held back."""
@@ -216,7 +217,7 @@ class SimLoop(asyncio.BaseEventLoop):
         ready, scheduled = self._ready, self._scheduled
         if not ready:
             self._jump()
-        while scheduled and scheduled[0][0] <= self._now_s:
+        while scheduled and scheduled[0][0] <= self.now_s:
             timer = heapq.heappop(scheduled)[2]
             if not timer.is_cancelled:
                 ready.append(timer)
@@ -230,7 +231,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 elif process.held is not None:
                     process.held.append(step)
         if self._steps_here > STEPS_IN_ONE_INSTANT:
-            raise Livelock(f"time stands still at {self._now_s:.6f} s\n{self.waiting()}")
+            raise Livelock(f"time stands still at {self.now_s:.6f} s\n{self.waiting()}")
 
     def _do(self, step: Step) -> None:
         try:
@@ -250,11 +251,11 @@ class SimLoop(asyncio.BaseEventLoop):
         if self._stopping:  # type: ignore[attr-defined]
             return
         if not scheduled:
-            raise Deadlock(f"nobody can go on at {self._now_s:.6f} s\n{self.waiting()}")
-        if scheduled[0][0] > self._now_s:
+            raise Deadlock(f"nobody can go on at {self.now_s:.6f} s\n{self.waiting()}")
+        if scheduled[0][0] > self.now_s:
             if self.at_rest is not None:
                 self.at_rest()
-            self._now_s = scheduled[0][0]
+            self.now_s = scheduled[0][0]
             self.steps += self._steps_here
             self._steps_here = 0
 

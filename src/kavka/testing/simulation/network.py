@@ -69,15 +69,19 @@ class Link:
         self, size: int, not_before_s: float, arrive: Callable[..., None], *args: Any
     ) -> float:
         """Call `arrive(*args)` when `size` bytes are across, at `not_before_s` or later. Return that time."""
-        weather, loop = self._network.weather, self._network.loop
-        departed = max(loop.time(), self._free_at_s) + size * self.slowness / weather.bytes_per_s
-        self._free_at_s = departed
+        at = self.crossing(size, not_before_s)
+        self.take_off(at, arrive, *args)
+        return at
+
+    def crossing(self, size: int, not_before_s: float = 0.0) -> float:
+        """Send `size` bytes that nobody waits for. Return when they are across, unless the link is cut then."""
+        weather = self._network.weather
+        free_at_s = max(self._network.loop.time(), self._free_at_s)
+        departed = self._free_at_s = free_at_s + size * self.slowness / weather.bytes_per_s
         delay = weather.latency_s - log(1.0 - self._source.random()) * weather.jitter_s
         if weather.hiccup and self._source.random() < weather.hiccup:
             delay += weather.hiccup_s
-        at = max(departed + delay * self.slowness, not_before_s)
-        loop.call_at(at, self._arrive, arrive, args, context=KERNEL)
-        return at
+        return max(departed + delay * self.slowness, not_before_s)
 
     def cut(self) -> None:
         """Hold back everything that is or will be on the way."""
@@ -89,6 +93,10 @@ class Link:
         held, self._held = self._held, []
         for arrive, args in held:
             arrive(*args)
+
+    def take_off(self, at_s: float, arrive: Callable[..., None], *args: Any) -> None:
+        """Call `arrive(*args)` at that time, or when the link is whole again."""
+        self._network.loop.call_at(at_s, self._arrive, arrive, args, context=KERNEL)
 
     def _arrive(self, arrive: Callable[..., None], args: tuple[Any, ...]) -> None:
         if self.is_cut:
