@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +47,57 @@ def test_quiet_tells_the_outcome_only(capsys: pytest.CaptureFixture[str]) -> Non
 def test_several_seeds_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--storage", "--seeds", "0-11", "--jobs", "1"]) == 0
     assert capsys.readouterr().out.startswith("12 seeds, 0 failed")
+
+
+def test_a_stopped_run_goes_on_with_the_seeds_that_are_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = tmp_path / "seeds"
+    command = ["--storage", "--jobs", "1", f"--ledger={ledger}"]
+    assert main([*command, "--seeds", "0-4"]) == 0
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    assert [json.loads(line).get("seed") for line in lines] == [None, 0, 1, 2, 3, 4]
+    ledger.write_bytes(b"".join(lines[:4]) + lines[4][:9])  # stopped in the middle of a line
+    capsys.readouterr()
+
+    assert main([*command, "--seeds", "0-5"]) == 0
+    told = capsys.readouterr()
+    assert "3 of 6 seeds were run before" in told.err
+    assert told.out.startswith("6 seeds, 0 failed")
+    again = ledger.read_bytes().splitlines()
+    assert [json.loads(line).get("seed") for line in again] == [None, 0, 1, 2, 3, 4, 5]
+
+
+def test_a_failure_that_is_in_the_ledger_still_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = tmp_path / "seeds"
+    assert main(["--storage", "--jobs", "1", f"--ledger={ledger}", "--seeds", "0"]) == 0
+    text = ledger.read_text()
+    ledger.write_text(text.replace('"failed": ""', '"failed": "seed 0: FAILED, it was bad"'))
+    capsys.readouterr()
+
+    assert main(["--storage", f"--ledger={ledger}", "--seeds", "0"]) == 1
+    told = capsys.readouterr().out
+    assert "it was bad" in told
+    assert "replay with: kavka simulate --storage --seed 0" in told
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"plays": "a cluster", "brokers": null}\n',
+        "no ledger at all\n",
+        "[]\n",
+        '{"plays": "one log on a bad disk", "brokers": null}\n{"seed": 1}\n',
+    ],
+)
+def test_a_file_that_is_no_ledger_of_these_runs_is_refused_and_left_alone(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = tmp_path / "seeds"
+    ledger.write_text(content)
+    with pytest.raises(SystemExit):
+        main(["--storage", f"--ledger={ledger}", "--seeds", "0"])
+    assert str(ledger) in capsys.readouterr().err
+    assert ledger.read_text() == content

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from pathlib import Path
 
-from kavka.testing.simulation.batch import Batch, Kind, play, run_batches
+from kavka.testing.simulation.batch import Batch, Kind, Outcome, play, run_batches
+from kavka.testing.simulation.ledger import Ledger, LedgerMismatch
 
 _TELL_EVERY_S = 15.0
 _MANY_SEEDS = 200
@@ -20,6 +22,8 @@ def main(argv: list[str]) -> int:
     kind = Kind.STORAGE if options.storage else Kind.CLUSTER if options.cluster else Kind.BROKER
     if options.brokers is not None and kind is not Kind.CLUSTER:
         parser.error("--brokers needs --cluster")
+    if options.ledger is not None and (options.seed is not None or options.story):
+        parser.error("--ledger is for many seeds")
     if options.seed is not None:
         return _replay(options.seed, kind, options.brokers, tells_story=not options.quiet)
     if options.story:
@@ -27,7 +31,11 @@ def main(argv: list[str]) -> int:
             _replay(seed, kind, options.brokers, tells_story=True) for seed in options.seeds
         ]
         return max(outcomes)
-    return _run(options.seeds, kind, options.brokers, jobs=options.jobs)
+    try:
+        ledger = None if options.ledger is None else Ledger(options.ledger, kind, options.brokers)
+    except (LedgerMismatch, OSError) as error:
+        parser.error(str(error))
+    return _run(options.seeds, kind, options.brokers, jobs=options.jobs, ledger=ledger)
 
 
 def _replay(seed: int, kind: Kind, brokers: int | None, *, tells_story: bool) -> int:
@@ -39,29 +47,50 @@ def _replay(seed: int, kind: Kind, brokers: int | None, *, tells_story: bool) ->
 
 
 class _Progress:
-    """Says on standard error how far it is, now and then."""
+    """Writes outcomes down, and says on standard error how far it is, now and then."""
 
-    def __init__(self, seeds: int) -> None:
+    def __init__(self, batch: Batch, seeds: int, ledger: Ledger | None) -> None:
+        self.batch = batch
         self.started_s = self._told_s = time.monotonic()
         self._seeds = seeds
+        self._ledger = ledger
 
-    def tell(self, batch: Batch) -> None:
+    def done(self, outcome: Outcome) -> None:
+        batch = self.batch
+        batch.add(outcome)
+        if self._ledger is not None:
+            self._ledger.add(outcome)
         now_s = time.monotonic()
-        if now_s - self._told_s >= _TELL_EVERY_S:
+        if outcome.failed or now_s - self._told_s >= _TELL_EVERY_S:
             self._told_s = now_s
             failed = f", {len(batch.failed)} failed: {sorted(batch.failed)}" if batch.failed else ""
             took = f"{now_s - self.started_s:.0f} s"
             print(f"{batch.seeds} of {self._seeds} seeds in {took}{failed}", file=sys.stderr)
 
 
-def _run(seeds: range, kind: Kind, brokers: int | None, *, jobs: int) -> int:
-    progress = _Progress(len(seeds))
-    batch = run_batches(seeds, kind, brokers=brokers, processes=jobs, progress=progress.tell)
+def _run(seeds: range, kind: Kind, brokers: int | None, *, jobs: int, ledger: Ledger | None) -> int:
+    known = {} if ledger is None else ledger.outcomes
+    batch = Batch()
+    for seed in seeds:
+        if seed in known:
+            batch.add(known[seed])
+    if batch.seeds:
+        print(f"{batch.seeds} of {len(seeds)} seeds were run before", file=sys.stderr)
+    left = [seed for seed in seeds if seed not in known]
+    progress = _Progress(batch, len(seeds), ledger)
+    try:
+        run_batches(left, kind, brokers=brokers, processes=jobs, done=progress.done)
+    except KeyboardInterrupt:
+        print(f"stopped after {batch.seeds} of {len(seeds)} seeds", file=sys.stderr)
+        return 130
+    finally:
+        if ledger is not None:
+            ledger.close()
     for summary in batch.failed.values():
         print(summary)
     print(
         f"{batch.seeds} seeds, {len(batch.failed)} failed, {batch.virtual_s / 3600:.1f} virtual hours "
-        f"in {time.monotonic() - progress.started_s:.0f} s"
+        f"and {batch.cpu_s:.0f} s of CPU in {time.monotonic() - progress.started_s:.0f} s"
     )
     missed = sorted({mark.name for mark in kind.marks} - batch.marks)
     if missed and batch.seeds >= _MANY_SEEDS:
@@ -125,6 +154,13 @@ def _parser() -> argparse.ArgumentParser:
         "--brokers",
         type=_brokers,
         help="with --cluster: this many brokers (default: 3 to 5, as the seed says)",
+    )
+    parser.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="with --seeds: write each outcome into this file, and leave out the seeds that are in it, "
+        "so that the same command goes on after a stop",
     )
     parser.add_argument("--story", action="store_true", help="print the story of every seed")
     parser.add_argument("--quiet", action="store_true", help="with --seed: print the outcome only")
