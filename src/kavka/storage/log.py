@@ -1,5 +1,5 @@
 """One partition's log, from opening to closing. What it does between is in the classes it is made of:
-`log_appending`, `log_flushing`, `log_reading`, `log_cutting`, `log_following`, over the state of `log_state`.
+`log_appending`, `log_flushing`, `log_reading`, `log_cutting`, `log_compacting`, `log_following`, over `log_state`.
 
 All methods run on the loop; those that need the medium are coroutines.
 """
@@ -36,17 +36,24 @@ class Log(FollowingLog, ReadingLog):
         is_clean: bool = False,
         is_there: bool = False,
         name: str | None = None,
+        cleaner_offset: int | None = None,
     ) -> Log:
         """Open or create the log, after recovering it when it was not closed cleanly (`log.recovery` tells).
 
-        The two offsets are those of the directory's checkpoints; `is_there` spares looking whether the log is new.
+        The offsets are those of the directory's checkpoints; `is_there` spares looking whether the log is new.
         Raise OSError when the disk fails, CorruptFile when the directory holds what may not be cut (messages of the
         legacy formats).
         """
         path = f"{directory.path}/{name or topic_partition}"
         files = PartitionDirectory(directory.disk, path, directory.open_files)
         request = LoadRequest(
-            config, directory.clock.now_ms(), recovery_point, log_start_offset, is_clean, topic_id
+            config,
+            directory.clock.now_ms(),
+            recovery_point,
+            log_start_offset,
+            is_clean,
+            topic_id,
+            cleaner_offset,
         )
         loaded = None if is_there else await make_log(files, request, directory.creation)
         if loaded is None:

@@ -23,6 +23,10 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     max_message_bytes: int = 1_048_588
     cleanup_policy: frozenset[str] = frozenset({"delete"})
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER
+    delete_retention_ms: int = 24 * 3600 * 1000
 
     @property
     def is_compacted(self) -> bool:
@@ -33,3 +37,8 @@ class LogConfig:
     def deletes(self) -> bool:
         """Whether retention by time and size applies."""
         return "delete" in self.cleanup_policy
+
+    @property
+    def has_max_compaction_lag(self) -> bool:
+        """Whether a record must be compacted after some time, however clean the log is."""
+        return self.max_compaction_lag_ms < NEVER

@@ -75,7 +75,7 @@ class CuttingLog(AppendingLog):
         disk, before = self.directory.disk, self._end_offset
         kept = max(bisect_left(self._base_offsets, offset), 1)
         active = self._segments[kept - 1]
-        self.recovery_point = min(self.recovery_point, offset)
+        self._forget_above(offset, active.base_offset)
         await self.directory.lower_offsets(self.topic_partition, active.base_offset)
         assert before == self._end_offset, "somebody appended to a log that is being cut"
         if active is not self._active:
@@ -94,9 +94,15 @@ class CuttingLog(AppendingLog):
             "log was truncated log=%s end_offset=%d was=%d", self.path, self._end_offset, before
         )
 
+    def _forget_above(self, offset: int, clean_offset: int) -> None:
+        """What will be written again is neither flushed nor clean; the end may come to lie as low as `clean_offset`."""
+        self.recovery_point = min(self.recovery_point, offset)
+        if self.cleaner_offset is not None:
+            self.cleaner_offset = min(self.cleaner_offset, clean_offset)
+
     async def _start_anew(self, offset: int) -> None:
         disk, going = self.directory.disk, list(self._segments)
-        self.recovery_point = min(self.recovery_point, offset)
+        self._forget_above(offset, offset)
         await self.directory.lower_offsets(self.topic_partition, offset)
         segment = self._new_segment(offset)
         self._segments[:], self._base_offsets[:] = [segment], [offset]
@@ -174,7 +180,7 @@ class CuttingLog(AppendingLog):
         None above the high watermark goes; what stays is never below retention.bytes. Return how many segments went.
         """
         self.directory.check()
-        if self._is_cutting:
+        if self._is_cutting or self.is_being_cleaned:
             return 0
         retention = Retention(
             self._segments,

@@ -197,7 +197,11 @@ class LogDirectory:
         self._bounds[topic_partition] = min(offset, self._bounds.get(topic_partition, offset))
         async with self._checkpoint_turn:
             bounds, self._bounds = self._bounds, {}
-            for name in (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS):
+            for name in (
+                checkpoint.RECOVERY_POINTS,
+                checkpoint.LOG_START_OFFSETS,
+                checkpoint.CLEANER_OFFSETS,
+            ):
                 await self._lower(name, bounds)
 
     async def _lower(self, name: str, bounds: dict[TopicPartition, int]) -> None:

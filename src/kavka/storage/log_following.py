@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from kavka.doors import Buffer
 from kavka.storage.failures import OffsetBelowEnd
 from kavka.storage.log_appending import Appended
-from kavka.storage.log_cutting import CuttingLog
+from kavka.storage.log_compacting import CompactingLog
 from kavka.wire.crc32c import crc32c
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import CRC_START, BatchHeader, walk_complete
@@ -22,7 +22,7 @@ from kavka.wire.records.header import CRC_START, BatchHeader, walk_complete
 _MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
-class FollowingLog(CuttingLog):
+class FollowingLog(CompactingLog):
     """A log that can follow another one: a leader's, or the one that it will replace in another directory."""
 
     def append_fetched(self, buffer: Buffer, leader_epoch: int | None = None) -> Appended | None:

@@ -42,6 +42,12 @@ class LoadRequest:
     log_start_offset: int
     is_clean: bool
     topic_id: TopicId | None
+    cleaner_offset: int | None = None
+
+    @property
+    def may_leap(self) -> bool:
+        """Whether offsets may be missing: the log is compacted, or was."""
+        return self.config.is_compacted or self.cleaner_offset is not None
 
 
 @mutable
@@ -62,6 +68,7 @@ class LoadedLog:
     is_new: bool = False
     """Whether its topic id and the directory's own name must be synced, too."""
     recovery: Recovery = field(factory=Recovery)
+    cleaner_offset: int | None = None
 
 
 async def load_log(files: PartitionDirectory, request: LoadRequest) -> LoadedLog:
@@ -86,6 +93,7 @@ async def _load(files: PartitionDirectory, request: LoadRequest) -> LoadedLog:
     )
     await _load_segments(files, request, loaded)
     await _settle_offsets(files, request, loaded)
+    loaded.cleaner_offset = request.cleaner_offset
     # Who made it may have died before the first flush.
     loaded.is_new = not request.is_clean
     return loaded
@@ -176,7 +184,14 @@ async def _load_segment(
         logger.warning("indexes are rebuilt log=%s reason=%s", files.path, error)
     if is_last:
         return index
-    recovery = SegmentRecovery(files.disk, segment, request.config, bound=bound, checks_crc=False)
+    recovery = SegmentRecovery(
+        files.disk,
+        segment,
+        request.config,
+        bound=bound,
+        checks_crc=False,
+        may_leap=request.may_leap,
+    )
     # Which transactions were aborted depends on where they began, which may be before the segment.
     producers = await _producers_before(files, segments[:index], segment.base_offset)
     cut, damage = await recovery.run(loaded.epochs, producers)
@@ -200,15 +215,17 @@ async def _recover(
         segment = segments[index]
         is_last = index + 1 == len(segments)
         bound = _NO_BOUND if is_last else segments[index + 1].base_offset
-        work = SegmentRecovery(files.disk, segment, request.config, bound=bound, checks_crc=True)
+        work = SegmentRecovery(
+            files.disk,
+            segment,
+            request.config,
+            bound=bound,
+            checks_crc=True,
+            may_leap=request.may_leap,
+        )
         cut, damage = await work.run(loaded.epochs, loaded.producers)
         recovery.checked_segments.append(segment.base_offset)
-        if (
-            damage is None
-            and segment.next_offset < bound
-            and not is_last
-            and not request.config.is_compacted
-        ):
+        if damage is None and segment.next_offset < bound and not is_last and not request.may_leap:
             # A host crash may keep a segment and lose the end of the one before.
             damage = f"offsets {segment.next_offset} to {bound - 1} are missing"
         _note_damage(recovery, files, cut, damage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from kavka.storage.failures import LogClosed, OffsetOutOfRange
@@ -108,18 +109,26 @@ class ReadingLog(LogState):
 
     async def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
         """Return the first record at or after `timestamp`, None when there is none (ListOffsets)."""
-        self._check_open()
-        disk, start = self.directory.disk, self.log_start_offset
-        found = await first_at_or_after(disk, self._segments, timestamp, start)
-        self._check_open()  # a log that closes meanwhile finds nothing, which would be no answer
-        return found
+        start = self.log_start_offset
+        return await self._search(
+            lambda: first_at_or_after(self.directory.disk, self._segments, timestamp, start)
+        )
 
     async def latest_timestamp(self) -> TimedOffset | None:
         """Return the first record with the largest timestamp of all (ListOffsets, -3)."""
-        self._check_open()
-        found = await latest(self.directory.disk, self._segments)
-        self._check_open()
-        return found
+        return await self._search(lambda: latest(self.directory.disk, self._segments))
+
+    async def _search(
+        self, search: Callable[[], Awaitable[TimedOffset | None]]
+    ) -> TimedOffset | None:
+        """Search a log that neither closes nor is cleaned meanwhile: else what was not found may be there."""
+        while True:
+            self._check_open()
+            replacements = self.replacements
+            found = await search()
+            self._check_open()
+            if found is not None or replacements == self.replacements:
+                return found
 
     def aborted_transactions(
         self, offset: int, end_offset: int, within: LogRange | None = None

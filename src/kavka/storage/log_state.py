@@ -58,6 +58,12 @@ class LogState:
         self._snapshot_offset = loaded.snapshot_offset
         self._is_closed = False
         self._is_cutting = False
+        self.cleaner_offset: int | None = loaded.cleaner_offset
+        """Everything below was compacted against everything below; None before the first pass."""
+        self.is_being_cleaned = False
+        """Whether a pass of the cleaner is under way: retention waits for its end."""
+        self.replacements = 0
+        """How often cleaned segments have taken the place of others."""
         self._waiting_flush: asyncio.Task[None] | None = None
         self._flush_lock = asyncio.Lock()
         # Held while snapshots or leader epochs are written, so that none of them outlives a truncation.

@@ -69,7 +69,6 @@ class LogStore:
             directory.share_open_files(len(self.directories))
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As checkpointed; what the broker starts its partitions with."""
-        self.cleaner_offsets: dict[TopicPartition, int] = {}
         self.recoveries: dict[TopicPartition, Recovery] = {}
         """The logs for which opening was more than reading."""
         self.unreadable: dict[TopicPartition, CorruptFile] = {}
@@ -161,18 +160,15 @@ class LogStore:
 
         async def load(name: str, where: TopicPartition) -> None:
             known = (recovery_points.get(where, 0), start_offsets.get(where, 0))
+            cleaned = cleaner_offsets.get(where)
             async with slots:
                 if name != str(where):
                     await self._load_future(directory, where, name, *known)
                     return
-                await self._load_log(directory, where, *known)
+                await self._load_log(directory, where, *known, cleaned)
             # A directory may know of a partition that has moved on to another one.
-            for kept, stored in (
-                (self.high_watermarks, high_watermarks),
-                (self.cleaner_offsets, cleaner_offsets),
-            ):
-                if where in stored:
-                    kept[where] = stored[where]
+            if where in high_watermarks:
+                self.high_watermarks[where] = high_watermarks[where]
 
         await _finish_all([load(str(where), where) for where in partitions])
         await _finish_all([load(name, where) for name, where in futures])
@@ -202,6 +198,7 @@ class LogStore:
         topic_partition: TopicPartition,
         recovery_point: int,
         log_start_offset: int,
+        cleaner_offset: int | None,
     ) -> None:
         other = self._found_in.setdefault(topic_partition, directory.path)
         if other != directory.path:
@@ -215,6 +212,7 @@ class LogStore:
                 log_start_offset=log_start_offset,
                 is_clean=directory.was_clean,
                 is_there=True,
+                cleaner_offset=cleaner_offset,
             )
         except CorruptFile as error:
             logger.error("log cannot be opened log=%s reason=%s", topic_partition, error)
@@ -354,8 +352,7 @@ class LogStore:
         if log is None:
             return False
         directory = log.directory
-        for offsets in (self.high_watermarks, self.cleaner_offsets):
-            offsets.pop(topic_partition, None)
+        self.high_watermarks.pop(topic_partition, None)
         if directory.failure is None:
             await discard(log, log.config.file_delete_delay_ms)
         return True
@@ -417,6 +414,17 @@ class LogStore:
                 await self._write_high_watermarks(directory, offsets)
             except LogDirectoryFailed:
                 continue  # said when it failed
+
+    async def write_cleaner_offsets(self, directory: LogDirectory) -> None:
+        """Write how far the logs of a directory are cleaned. Raise LogDirectoryFailed."""
+        await directory.write_offsets(
+            CLEANER_OFFSETS,
+            {
+                log.topic_partition: log.cleaner_offset
+                for log in self._logs.values()
+                if log.directory is directory and log.cleaner_offset is not None
+            },
+        )
 
     async def _write_checkpoints(self, directory: LogDirectory) -> None:
         logs = self._logs_in(directory)

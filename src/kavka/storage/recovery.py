@@ -51,13 +51,18 @@ class SegmentRecovery:
         *,
         bound: int,
         checks_crc: bool,
+        may_leap: bool,
     ) -> None:
-        """`bound` is where the next segment begins; CRCs are not checked in parts that were flushed."""
+        """`bound` is where the next segment begins; CRCs are not checked in parts that were flushed.
+
+        `may_leap`: offsets may be missing, because the cleaner removed them.
+        """
         self._disk = disk
         self._segment = segment
         self._config = config
         self._bound = min(bound, segment.base_offset + _MAX_RELATIVE_OFFSET + 1)
         self._checks_crc = checks_crc
+        self._may_leap = may_leap
         self._last: WalkedBatch | None = None
         self._last_leapt = False
         self._expected_offset = segment.base_offset
@@ -123,7 +128,7 @@ class SegmentRecovery:
         if not self._last_leapt or not self._checks_crc:
             return False
         is_contradicted = damage is not None and damage.startswith("offset ")
-        return is_contradicted or not self._config.is_compacted
+        return is_contradicted or not self._may_leap
 
     def _commit_last(self, epochs: LeaderEpochs, producers: ProducerState | None) -> None:
         last, segment = self._last, self._segment

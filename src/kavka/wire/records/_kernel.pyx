@@ -11,7 +11,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.ref cimport Py_INCREF, PyObject
 from cpython.tuple cimport PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from kavka.wire.records import corrupt
@@ -63,3 +64,6 @@ include "_kernel_parts/writing.pxi"
 include "_kernel_parts/writing_columns.pxi"
 include "_kernel_parts/choosing.pxi"
 include "_kernel_parts/gathering.pxi"
+include "_kernel_parts/checksums.pxi"
+include "_kernel_parts/offset_map.pxi"
+include "_kernel_parts/cleaning.pxi"

@@ -29,6 +29,8 @@ FAULTS = {
 }
 """What a kernel finds wrong with the bytes of records; the position is that of the record."""
 
+CHECKSUM = "a batch that fails its checksum"
+
 WRONG_OFFSET, NO_KEY, BAD_TIMESTAMP = 1, 2, 3
 """Rules that a well-formed record may break, as `check` tells them."""
 MOST_VIOLATIONS = 1024

@@ -1,7 +1,7 @@
 """The choice between the compiled kernel and its twin in Python.
 
 `NAME` is `compiled` or `python`. The twin serves where the extension was not built, or when KAVKA_PURE is 1 in
-the environment as the process starts. `pure` documents the calls.
+the environment as the process starts. `pure` documents the calls, `pure_cleaning` those of the cleaner.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or os.environ.get("KAVKA_PURE") == "1":
     from kavka.wire.records import pure as chosen
+    from kavka.wire.records import pure_cleaning as cleaning
 else:
     try:
         from kavka.wire.records import _kernel as chosen
+
+        cleaning = chosen
     except ImportError:
         from kavka.wire.records import pure as chosen
+        from kavka.wire.records import pure_cleaning as cleaning
 
 NAME: str = chosen.NAME
 check = chosen.check
@@ -27,9 +31,13 @@ encode_columns = chosen.encode_columns
 keep = chosen.keep
 keys = chosen.keys
 gather = chosen.gather
+OffsetMap = cleaning.OffsetMap
+rebase = cleaning.rebase
+outline = cleaning.outline
 
 __all__ = [
     "NAME",
+    "OffsetMap",
     "check",
     "decode",
     "encode",
@@ -37,6 +45,8 @@ __all__ = [
     "gather",
     "keep",
     "keys",
+    "outline",
+    "rebase",
     "records",
     "sound",
 ]

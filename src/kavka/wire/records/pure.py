@@ -40,7 +40,7 @@ class _Fault(Exception):
     """A fault by its number, on the way to the place that knows the position."""
 
 
-_Record = tuple[int, int, int, int, int, int, int, int, int]
+RawRecord = tuple[int, int, int, int, int, int, int, int, int]
 """end, timestamp delta, offset delta, key at, key length, value at, value length, headers at, header count."""
 
 
@@ -95,7 +95,7 @@ def check(
         record = _parse_at(data, position, start)
         if record[8]:
             _skip_headers(data, record, position, start)
-        timestamp = _wrap(base_timestamp + record[1])
+        timestamp = wrap(base_timestamp + record[1])
         if timestamp > largest:
             largest, largest_index = timestamp, index
         rule = 0
@@ -134,20 +134,20 @@ def records(
     """
     made = []
 
-    def take(data: bytes, record: _Record, position: int) -> None:
+    def take(data: bytes, record: RawRecord, position: int) -> None:
         _, delta, offset, key_at, key_length, value_at, value_length, _, header_count = record
         headers: tuple[Any, ...] = ()
         if header_count:
             found: list[Any] = []
-            _each_header(data, record, lambda key, value: found.append((key, value)))
+            each_header(data, record, lambda key, value: found.append((key, value)))
             headers = tuple((key.decode("utf-8", "replace"), value) for key, value in found)
         made.append(
             tuple.__new__(
                 record_type,
                 (
                     *prefix,
-                    _wrap(base_offset + offset),
-                    append_time if timestamp_type else _wrap(base_timestamp + delta),
+                    wrap(base_offset + offset),
+                    append_time if timestamp_type else wrap(base_timestamp + delta),
                     timestamp_type,
                     None if key_length < 0 else data[key_at : key_at + key_length],
                     None if value_length < 0 else data[value_at : value_at + value_length],
@@ -156,7 +156,7 @@ def records(
             )
         )
 
-    _each_record(body, start, end, count, take)
+    each_record(body, start, end, count, take)
     return made
 
 
@@ -177,22 +177,22 @@ def decode(parts: Sequence[Part], from_offset: int) -> tuple[Any, ...]:
 
     for body, start, end, count, base_offset, base_timestamp, kind, append_time in parts:
 
-        def take(data: bytes, record: _Record, position: int) -> None:
+        def take(data: bytes, record: RawRecord, position: int) -> None:
             _, delta, offset_delta, key_at, key_length, value_at, value_length, _, _ = record
-            offset = _wrap(base_offset + offset_delta)  # noqa: B023
+            offset = wrap(base_offset + offset_delta)  # noqa: B023
             if offset < from_offset:
-                _each_header(data, record, lambda name, content: None)
+                each_header(data, record, lambda name, content: None)
                 return
             offsets.append(offset)
-            timestamps.append(append_time if kind else _wrap(base_timestamp + delta))  # noqa: B023
+            timestamps.append(append_time if kind else wrap(base_timestamp + delta))  # noqa: B023
             types.append(kind)  # noqa: B023
             key.add(None if key_length < 0 else data[key_at : key_at + key_length])
             value.add(None if value_length < 0 else data[value_at : value_at + value_length])
             if record[8]:
-                _each_header(data, record, add_header)
+                each_header(data, record, add_header)
             header_offsets.append(len(header_key.validity))
 
-        _each_record(body, start, end, count, take)
+        each_record(body, start, end, count, take)
     return (
         len(offsets),
         bytearray(offsets.tobytes()),
@@ -227,13 +227,13 @@ def encode(
     output = bytearray(reserve)
     for index in range(count):
         record = bytearray(1)
-        delta = 0 if times is None else _wrap(times[index] - base_timestamp)
-        _put_varint(record, delta)
-        _put_varint(record, index)
+        delta = 0 if times is None else wrap(times[index] - base_timestamp)
+        put_varint(record, delta)
+        put_varint(record, index)
         _put_bytes(record, None if keys is None else keys[index])
         _put_bytes(record, None if values is None else values[index])
         entries = () if headers is None else headers[index] or ()
-        _put_varint(record, len(entries))
+        put_varint(record, len(entries))
         for name, content in entries:
             if name is None:
                 raise ValueError("a header without a key")
@@ -241,7 +241,7 @@ def encode(
             _put_bytes(record, content)
         if len(record) > 0x7FFF_FFFF:
             raise OverflowError("a record of more than 2 GiB")
-        _put_varint(output, len(record))
+        put_varint(output, len(record))
         output += record
     return output
 
@@ -287,16 +287,16 @@ def keep(
     largest = NO_TIMESTAMP
     index = 0
 
-    def take(data: bytes, record: _Record, position: int) -> None:
+    def take(data: bytes, record: RawRecord, position: int) -> None:
         nonlocal index, chosen, largest
-        _each_header(data, record, lambda name, content: None)
+        each_header(data, record, lambda name, content: None)
         if mask[index]:
             kept.extend(data[position : record[0]])
             chosen += 1
-            largest = max(largest, _wrap(base_timestamp + record[1]))
+            largest = max(largest, wrap(base_timestamp + record[1]))
         index += 1
 
-    _each_record(body, start, end, count, take)
+    each_record(body, start, end, count, take)
     return kept, chosen, largest
 
 
@@ -308,14 +308,14 @@ def keys(
     offsets: list[int] = []
     tombstones = bytearray()
 
-    def take(data: bytes, record: _Record, position: int) -> None:
+    def take(data: bytes, record: RawRecord, position: int) -> None:
         _, _, offset, key_at, key_length, _, value_length, _, _ = record
-        _each_header(data, record, lambda name, content: None)
+        each_header(data, record, lambda name, content: None)
         found.append(None if key_length < 0 else data[key_at : key_at + key_length])
-        offsets.append(_wrap(base_offset + offset))
+        offsets.append(wrap(base_offset + offset))
         tombstones.append(value_length < 0)
 
-    _each_record(body, start, end, count, take)
+    each_record(body, start, end, count, take)
     return found, offsets, tombstones
 
 
@@ -379,8 +379,8 @@ class _Column:
         return bytearray(self.offsets.tobytes()), self.data, bitmap, self.nulls
 
 
-def _each_record(
-    body: Buffer, start: int, end: int, count: int, take: Callable[[bytes, _Record, int], None]
+def each_record(
+    body: Buffer, start: int, end: int, count: int, take: Callable[[bytes, RawRecord, int], None]
 ) -> None:
     """Call `take(data, record, position)` for exactly `count` records that fill the body."""
     data = bytes(memoryview(body)[start:end])
@@ -404,23 +404,23 @@ def _corrupt(fault: int, position: int) -> CorruptBatch:
     return CorruptBatch(corrupt.FAULTS[fault], position)
 
 
-def _wrap(value: int) -> int:
+def wrap(value: int) -> int:
     """Return `value` as 64 bits with a sign."""
     if -0x8000_0000_0000_0000 <= value <= 0x7FFF_FFFF_FFFF_FFFF:
         return value
     return ((value + 0x8000_0000_0000_0000) & 0xFFFF_FFFF_FFFF_FFFF) - 0x8000_0000_0000_0000
 
 
-def _parse_at(data: bytes, position: int, start: int) -> _Record:
+def _parse_at(data: bytes, position: int, start: int) -> RawRecord:
     try:
         return _parse(data, position)
     except _Fault as fault:
         raise _corrupt(fault.args[0], start + position) from None
 
 
-def _skip_headers(data: bytes, record: _Record, position: int, start: int) -> None:
+def _skip_headers(data: bytes, record: RawRecord, position: int, start: int) -> None:
     try:
-        _each_header(data, record, lambda name, content: None)
+        each_header(data, record, lambda name, content: None)
     except _Fault:
         raise _corrupt(corrupt.FIELDS, start + position) from None
 
@@ -431,30 +431,30 @@ def _is_whole(data: bytes, position: int, start: int) -> bool:
         if position + index == len(data):
             return False
         if data[position + index] < 0x80:
-            length, at = _varint(data, position, len(data), 5, corrupt.LENGTH)
+            length, at = read_varint(data, position, len(data), 5, corrupt.LENGTH)
             return length < 0 or length <= len(data) - at
     raise _corrupt(corrupt.LENGTH, start + position)
 
 
-def _parse(data: bytes, position: int) -> _Record:
+def _parse(data: bytes, position: int) -> RawRecord:
     """Read a record's fields up to its headers."""
-    length, at = _varint(data, position, len(data), 5, corrupt.LENGTH)
+    length, at = read_varint(data, position, len(data), 5, corrupt.LENGTH)
     if length < 0 or length > len(data) - at:
         raise _Fault(corrupt.LENGTH)
     end = at + length
-    delta, at = _varint(data, at + 1, end, 10, corrupt.FIELDS)
-    offset, at = _varint(data, at, end, 5, corrupt.FIELDS)
-    key_length, key_at = _varint(data, at, end, 5, corrupt.FIELDS)
+    delta, at = read_varint(data, at + 1, end, 10, corrupt.FIELDS)
+    offset, at = read_varint(data, at, end, 5, corrupt.FIELDS)
+    key_length, key_at = read_varint(data, at, end, 5, corrupt.FIELDS)
     at = key_at if key_length < 0 else key_at + key_length
-    value_length, value_at = _varint(data, at, end, 5, corrupt.FIELDS)
+    value_length, value_at = read_varint(data, at, end, 5, corrupt.FIELDS)
     at = value_at if value_length < 0 else value_at + value_length
-    header_count, at = _varint(data, at, end, 5, corrupt.FIELDS)
+    header_count, at = read_varint(data, at, end, 5, corrupt.FIELDS)
     if header_count < 0 or 2 * header_count > end - at or (header_count == 0 and at != end):
         raise _Fault(corrupt.FIELDS)
     return end, delta, offset, key_at, key_length, value_at, value_length, at, header_count
 
 
-def _varint(data: bytes, at: int, end: int, most: int, fault: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int, end: int, most: int, fault: int) -> tuple[int, int]:
     """Read a zigzag number of at most `most` bytes that lies before `end`; return it and where it ends."""
     if at < end and data[at] < 0x80:  # most numbers have one byte
         value = data[at]
@@ -470,14 +470,16 @@ def _varint(data: bytes, at: int, end: int, most: int, fault: int) -> tuple[int,
     raise _Fault(fault)
 
 
-def _each_header(data: bytes, record: _Record, take: Callable[[bytes, bytes | None], None]) -> None:
+def each_header(
+    data: bytes, record: RawRecord, take: Callable[[bytes, bytes | None], None]
+) -> None:
     """Call `take(key, value)` for each header; the last one must end where the record does."""
     end, at = record[0], record[7]
     for _ in range(record[8]):
-        length, key_at = _varint(data, at, end, 5, corrupt.FIELDS)
+        length, key_at = read_varint(data, at, end, 5, corrupt.FIELDS)
         if length < 0 or length > end - key_at:
             raise _Fault(corrupt.FIELDS)
-        value_length, value_at = _varint(data, key_at + length, end, 5, corrupt.FIELDS)
+        value_length, value_at = read_varint(data, key_at + length, end, 5, corrupt.FIELDS)
         if value_length > end - value_at:
             raise _Fault(corrupt.FIELDS)
         at = value_at + max(value_length, 0)
@@ -487,7 +489,7 @@ def _each_header(data: bytes, record: _Record, take: Callable[[bytes, bytes | No
         raise _Fault(corrupt.FIELDS)
 
 
-def _put_varint(output: bytearray, value: int) -> None:
+def put_varint(output: bytearray, value: int) -> None:
     value = ((value << 1) ^ (value >> 63)) & 0xFFFF_FFFF_FFFF_FFFF
     while value > 0x7F:
         output.append(value & 0x7F | 0x80)
@@ -500,7 +502,7 @@ def _put_bytes(output: bytearray, content: Buffer | None) -> None:
         output.append(1)
         return
     flat = memoryview(content)
-    _put_varint(output, flat.nbytes)
+    put_varint(output, flat.nbytes)
     output += flat
 
 

@@ -1,0 +1,128 @@
+"""Putting cleaned segments in the place of those that they were made of, as Kafka does it.
+
+    1  .log.cleaned -> .log.swap, then its indexes       before: the old segments count; after: the new one does
+    2  old files -> .deleted
+    3  .log.swap -> .log, then its indexes
+    4  .deleted removed
+
+The directory is synced after each of 1 to 3. `partition_tidying` goes on from wherever a stop was. Readers that have a
+range of an old file pinned go on with it; all others find the new segment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from struct import pack
+
+from kavka.storage.compaction.choosing import Dirtiness, dirty_segments, first_dirty, measure
+from kavka.storage.compaction.cleaned_segment import CleanedSegment
+from kavka.storage.log_cutting import CuttingLog
+from kavka.storage.partition_tidying import CLEANED_SUFFIX, SWAP_SUFFIX
+from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX
+from kavka.storage.segment import DELETED_SUFFIX, Segment, segment_name
+
+logger = logging.getLogger(__name__)
+
+
+class CompactingLog(CuttingLog):
+    """A log that can be compacted."""
+
+    async def dirtiness(self, last_stable_offset: int) -> Dirtiness:
+        """Measure what a pass would clean below `last_stable_offset`, and how urgent that is."""
+        start = first_dirty(self.cleaner_offset, self.log_start_offset, self._end_offset)
+        if self.config.has_max_compaction_lag:
+            await self._learn_first_timestamps(start)
+        return measure(
+            self._segments,
+            self.config,
+            first_dirty_offset=start,
+            last_stable_offset=last_stable_offset,
+            now_ms=self.directory.clock.now_ms(),
+        )
+
+    async def _learn_first_timestamps(self, first_dirty_offset: int) -> None:
+        """Read the first batch of dirty segments that were loaded closed."""
+        for segment in dirty_segments(self._segments, first_dirty_offset):
+            if segment.size and segment.first_timestamp < 0 and not segment.data.is_discarded:
+                file = segment.data.pin()
+                try:
+                    await self.directory.disk.run(file.read_at, 1, 0)
+                    segment.first_timestamp = segment.outlines(0)[0].max_timestamp
+                finally:
+                    segment.data.unpin()
+
+    def last_of_producers(self) -> tuple[bytes, dict[int, int]]:
+        """Return the last offsets of producers' last batches (int64, ascending), and the epochs of who has none."""
+        entries = self.producers.entries()
+        offsets = sorted(entry.last_offset for entry in entries if entry.last_offset >= 0)
+        epochs = {e.producer_id: e.producer_epoch for e in entries if e.last_offset < 0}
+        return pack(f"={len(offsets)}q", *offsets), epochs
+
+    def new_cleaned_segment(self, old: Sequence[Segment], end_offset: int) -> CleanedSegment:
+        """Return an empty segment that is to replace the run `old`, which ends at `end_offset`."""
+        interval = self.config.index_interval_bytes
+        return CleanedSegment(
+            self._files, old[0].base_offset, end_offset, old[-1].created_ms, interval
+        )
+
+    async def replace_segments(self, old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
+        """Put a finished segment in the place of the run `old`; false when the log is not what it was.
+
+        Who stops waiting does not stop the work: it goes on in the directory's background. Raise LogDirectoryFailed.
+        """
+        work = asyncio.get_running_loop().create_task(self._replace(old, cleaned))
+        self.directory.spawn(_finished(work))
+        return await asyncio.shield(work)
+
+    async def _replace(self, old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
+        try:
+            async with self._alone(), self._names_lock:
+                return await self._swap(old, cleaned)
+        finally:
+            cleaned.release()
+
+    async def _swap(self, old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
+        self.directory.check()
+        disk, files, new = self.directory.disk, self._files, cleaned.segment
+        if not self._holds(old):
+            await cleaned.discard()
+            return False
+        await disk.run(files.rename_all, _renamed(new, CLEANED_SUFFIX, SWAP_SUFFIX))
+        await disk.run(files.sync)
+        first = self._segments.index(old[0])
+        self._segments[first : first + len(old)] = [new]
+        self._base_offsets[first : first + len(old)] = [new.base_offset]
+        self.replacements += 1
+        retired = [data.retire(DELETED_SUFFIX) for segment in old for data in segment.files]
+        deleted = await disk.run(files.rename_all, retired)
+        await disk.run(files.sync)
+        await disk.run(files.rename_all, _renamed(new, SWAP_SUFFIX, ""))
+        await disk.run(files.sync)
+        snapshots = [segment_name(s.base_offset) + SNAPSHOT_SUFFIX for s in old[1:]]
+        await disk.run(files.remove_all, [*deleted, *snapshots])
+        return True
+
+    def _holds(self, old: Sequence[Segment]) -> bool:
+        """Whether the run is in the log still, and not its end."""
+        if self._is_closed or old[0] not in self._segments or self._active in old:
+            return False
+        first = self._segments.index(old[0])
+        return all(a is b for a, b in zip(self._segments[first:], old, strict=False)) and (
+            first + len(old) < len(self._segments)
+        )
+
+
+async def _finished(work: asyncio.Task[bool]) -> None:
+    await work
+
+
+def _renamed(segment: Segment, suffix: str, new_suffix: str) -> list[tuple[str, str]]:
+    """Give the files of a segment another suffix; return the old and the new names."""
+    renames = []
+    for data in segment.files:
+        old = data.name
+        data.name = old.removesuffix(suffix) + new_suffix
+        renames.append((old, data.name))
+    return renames
