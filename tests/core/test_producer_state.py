@@ -196,6 +196,17 @@ def test_a_marker_that_raised_the_epoch_does_not_end_the_next_transaction() -> N
     assert state.check_marker(7, 5, 0) is None  # of a producer whose epoch stays
 
 
+def test_the_marker_of_the_transaction_before_voids_nothing_where_ends_raise_the_epoch() -> None:
+    state = written(batch(0, epoch=4, attributes=TRANSACTIONAL))
+    asked = state.begin_verification(7, 5, 0, 0, raises_epoch=True)
+    ended = EndMarker(committed=True, coordinator_epoch=0)
+    state.marker_appended(batch(-1, epoch=5, attributes=TRANSACTIONAL | CONTROL), 1, ended)
+    assert state.check_verified(batch(0, epoch=5, attributes=TRANSACTIONAL), asked) is None
+    state.marker_appended(batch(-1, epoch=6, attributes=TRANSACTIONAL | CONTROL), 2, ended)
+    first = batch(0, epoch=5, attributes=TRANSACTIONAL)
+    assert state.check_verified(first, asked) is ErrorCode.INVALID_TXN_STATE
+
+
 def test_plain_batch_inside_a_transaction_is_refused() -> None:
     state = written(batch(0, attributes=TRANSACTIONAL))
     assert state.check(batch(1)) is ErrorCode.INVALID_TXN_STATE

@@ -123,7 +123,11 @@ class Verifier:
         if producers.has_open_transaction(producer_id, epoch):
             return _append(replica, waiting, UNVERIFIED)
         verification = producers.begin_verification(
-            producer_id, epoch, header.base_sequence, self._broker.clock.now_ms()
+            producer_id,
+            epoch,
+            header.base_sequence,
+            self._broker.clock.now_ms(),
+            raises_epoch=adds,
         )
         future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
         queue = self._waiting.get(verification)
@@ -190,7 +194,9 @@ class Verifier:
         if not is_asked or producers.has_open_transaction(producer_id, producer_epoch):
             return ErrorCode.NONE
         now_ms = self._broker.clock.now_ms()
-        verification = producers.begin_verification(producer_id, producer_epoch, -1, now_ms)
+        verification = producers.begin_verification(
+            producer_id, producer_epoch, -1, now_ms, raises_epoch=adds
+        )
         question = _Question(transactional_id, producer_id, producer_epoch, replica.where, adds)
         code = await self._ask_patiently(question)
         _forget_if_final(verification, code)

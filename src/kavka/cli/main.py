@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "preferred-replica-election": "elect the preferred leaders of partitions, as older releases did",
     "replica-verification": "check that the replicas of partitions hold the same records",
     "cluster": "print the cluster's id and endpoints",
+    "features": "see and change the features that all brokers of a cluster use",
     "zookeeper-shell": "look at the registry and change it",
     "dump-log": "print and check the files of a log",
     "broker-api-versions": "print which versions of the protocol brokers speak",

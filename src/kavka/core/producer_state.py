@@ -94,11 +94,14 @@ class CompletedTransaction(NamedTuple):
 class Verification:
     """The question whether a producer's transaction has this partition; it is void when the state has another one."""
 
-    __slots__ = ("lowest_sequence", "producer_epoch", "started_ms")
+    __slots__ = ("lowest_sequence", "producer_epoch", "raises_epoch", "started_ms")
 
-    def __init__(self, producer_epoch: int, sequence: int, started_ms: int) -> None:
-        """Begin with the batch that is to be the first."""
+    def __init__(
+        self, producer_epoch: int, sequence: int, started_ms: int, raises_epoch: bool = False
+    ) -> None:
+        """Begin with the batch that is to be the first; with `raises_epoch` the end will be above its epoch."""
         self.producer_epoch = producer_epoch
+        self.raises_epoch = raises_epoch
         self.lowest_sequence = sequence
         self.started_ms = started_ms
 
@@ -234,7 +237,7 @@ class ProducerState:
         self, header: BatchHeader, base_offset: int, marker: EndMarker
     ) -> CompletedTransaction | None:
         """Remember a transaction's marker; None when the producer had nothing open here."""
-        self._verifications.pop(header.producer_id, None)
+        self._void_verification(header.producer_id, header.producer_epoch)
         producer = self._producers.get(header.producer_id)
         if producer is None:
             producer = self._producers[header.producer_id] = _Producer(header.producer_epoch)
@@ -276,7 +279,13 @@ class ProducerState:
         return producer.epoch == producer_epoch
 
     def begin_verification(
-        self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        sequence: int,
+        now_ms: int,
+        *,
+        raises_epoch: bool = False,
     ) -> Verification:
         """Return what the first batch of a transaction needs to be appended, once its coordinator has agreed.
 
@@ -284,11 +293,22 @@ class ProducerState:
         """
         found = self._verifications.get(producer_id)
         if found is None or found.producer_epoch < producer_epoch:
-            found = Verification(producer_epoch, sequence, now_ms)
+            found = Verification(producer_epoch, sequence, now_ms, raises_epoch)
             self._verifications[producer_id] = found
         elif found.producer_epoch == producer_epoch:
             found.lowest_sequence = min(found.lowest_sequence, sequence)
         return found
+
+    def _void_verification(self, producer_id: int, marker_epoch: int) -> None:
+        """Let a marker void what may be asked about the transaction that it ends.
+
+        Where the end raises the epoch, a marker of the very epoch is of the transaction before: a producer goes on as
+        soon as that is decided, so its first batch may be here before that marker.
+        """
+        found = self._verifications.get(producer_id)
+        if found is None or (found.raises_epoch and marker_epoch == found.producer_epoch):
+            return
+        del self._verifications[producer_id]
 
     def is_valid(self, producer_id: int, verification: Verification) -> bool:
         """Tell whether nothing has happened since that makes the coordinator's answer worthless."""

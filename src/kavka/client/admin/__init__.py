@@ -3,6 +3,7 @@
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigResource, ResourceType
 from kavka.client.admin.elections import ElectionType
+from kavka.client.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
 from kavka.client.admin.groups import GroupDescription, GroupListing, MemberDescription
 from kavka.client.admin.nodes import ClusterDescription, LogDir, LogDirReplica
 from kavka.client.admin.reassignments import Reassignment
@@ -25,6 +26,8 @@ __all__ = [
     "ConfigResource",
     "CreatedTopic",
     "ElectionType",
+    "FeatureMetadata",
+    "FeatureUpdate",
     "GroupDescription",
     "GroupListing",
     "HangingTransaction",
@@ -42,4 +45,5 @@ __all__ = [
     "TopicDescription",
     "TransactionDescription",
     "TransactionListing",
+    "UpgradeType",
 ]

@@ -8,6 +8,7 @@ from kavka.client.admin import (
     configs,
     elections,
     eligible_leaders,
+    features,
     groups,
     nodes,
     reassignments,
@@ -142,6 +143,20 @@ class Admin(Client):
     ) -> dict[BrokerAddress, ApiVersionsResponse | Exception]:
         """Return what brokers, by default all, speak: APIs with versions, and features."""
         return await nodes.api_versions(self._router, broker_ids, timeout_ms)
+
+    async def describe_features(self, *, timeout_ms: int | None = None) -> features.FeatureMetadata:
+        """Return which features a broker supports, and which levels the cluster has finalised (KIP-584)."""
+        return await features.describe_features(self._router, timeout_ms)
+
+    async def update_features(
+        self,
+        updates: Mapping[str, features.FeatureUpdate],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[str, KafkaError | None]:
+        """Change the levels of features, or only check whether they could be changed."""
+        return await features.update_features(self._router, updates, validate_only, timeout_ms)
 
     async def describe_log_dirs(
         self,

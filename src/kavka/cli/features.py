@@ -1,0 +1,115 @@
+"""`kavka features`: see and change the levels that the whole cluster uses, as `kafka-features.sh` does."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NoReturn
+
+from kavka.cli.connecting import with_admin
+from kavka.cli.java_names import spelt_together
+from kavka.cli.options import Given
+from kavka.client.admin.admin import Admin
+from kavka.client.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
+
+
+class _Parser(argparse.ArgumentParser):
+    """Ends with 1 where argparse ends with 2, as every tool of Kafka."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.format_usage()}kavka features: error: {message}", file=sys.stderr)
+        sys.exit(1)
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; 1 when it is not understood, or a change is refused."""
+    try:
+        chosen = _parser().parse_args(argv)
+    except SystemExit as error:
+        return 0 if error.code == 0 else 1
+    given = {"bootstrap-server": [chosen.bootstrap_server]}
+    if chosen.command_config is not None:
+        given["command-config"] = [chosen.command_config]
+
+    async def act(admin: Admin) -> int:
+        if chosen.command == "describe":
+            for line in described(await admin.describe_features()):
+                print(line)
+            return 0
+        return await _change(admin, _updates(chosen), dry_run=chosen.dry_run)
+
+    return with_admin(Given(given), act, _failed)
+
+
+def _failed(error: Exception) -> int:
+    print(spelt_together(error), file=sys.stderr)
+    return 1
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        "kavka features",
+        description="Describe and change the features that all brokers of a cluster use.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--bootstrap-server", required=True, help="Where the cluster is.")
+    parser.add_argument("--command-config", help="A properties file with settings of the client.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("describe", help="Print supported and finalised levels.")
+    for name, what in (
+        ("upgrade", "Raise levels."),
+        ("downgrade", "Lower levels."),
+        ("disable", "Turn features off."),
+    ):
+        command = commands.add_parser(name, help=what, allow_abbrev=False)
+        command.add_argument(
+            "--feature",
+            action="append",
+            required=True,
+            type=str if name == "disable" else _level,
+            help="A feature" if name == "disable" else "A feature and its level: FEATURE=LEVEL",
+        )
+        command.add_argument(
+            "--dry-run", action="store_true", help="Change nothing, say what would be refused."
+        )
+        if name != "upgrade":
+            command.add_argument(
+                "--unsafe", action="store_true", help="Even where something is lost by it."
+            )
+    return parser
+
+
+def _level(text: str) -> tuple[str, int]:
+    name, equals, level = text.partition("=")
+    if not (name and equals and level.isdecimal() and int(level) < 2**15):
+        raise argparse.ArgumentTypeError(f"{text!r} is not FEATURE=LEVEL")
+    return name, int(level)
+
+
+def _updates(chosen: argparse.Namespace) -> dict[str, FeatureUpdate]:
+    kind = UpgradeType.UPGRADE
+    if chosen.command != "upgrade":
+        kind = UpgradeType.UNSAFE_DOWNGRADE if chosen.unsafe else UpgradeType.SAFE_DOWNGRADE
+    rows = [(name, 0) for name in chosen.feature] if chosen.command == "disable" else chosen.feature
+    return {name: FeatureUpdate(level, kind) for name, level in rows}
+
+
+def described(found: FeatureMetadata) -> list[str]:
+    """Return a line for each feature."""
+    epoch = found.finalized_epoch if found.finalized_epoch >= 0 else "-"
+    return [
+        f"Feature: {name}\tSupportedMinVersion: {lowest}\tSupportedMaxVersion: {highest}"
+        f"\tFinalizedVersionLevel: {found.finalized.get(name, 0)}\tEpoch: {epoch}"
+        for name, (lowest, highest) in sorted(found.supported.items())
+    ]
+
+
+async def _change(admin: Admin, updates: dict[str, FeatureUpdate], *, dry_run: bool) -> int:
+    outcomes = await admin.update_features(updates, validate_only=dry_run)
+    for name, refused in outcomes.items():
+        level = updates[name].max_version_level
+        if refused is None:
+            print(f"{name} {'can be' if dry_run else 'was'} set to {level}.")
+        else:
+            print(f"Could not set {name} to {level}. {refused.detail}", file=sys.stderr)
+    return 1 if any(outcomes.values()) else 0

@@ -1,0 +1,355 @@
+"""Transactions of version 2 over three brokers (KIP-890): nothing that comes late tears one, or leaves one open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.client import Consumer
+from kavka.core.transaction.records import TransactionRecord, TransactionState
+from kavka.core.transaction.transaction import MAX_EPOCH
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.values import replace
+from kavka.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTopic,
+    AddPartitionsToTxnRequestTransaction,
+)
+from kavka.wire.messages.describe_transactions import DescribeTransactionsRequest
+from kavka.wire.messages.end_txn import EndTxnRequest
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
+from kavka.wire.messages.init_producer_id import InitProducerIdRequest
+from kavka.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+)
+from kavka.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from kavka.wire.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestMarker,
+    WriteTxnMarkersRequestTopic,
+)
+from kavka.wire.records.batch import BatchBuilder
+
+Run = Callable[..., None]
+Cluster = Any
+STATE = TopicPartition("__transaction_state", 0)
+ON_TWO, ON_THREE = TopicPartition("on-two", 0), TopicPartition("on-three", 0)
+SETTINGS = {
+    "transaction__state__log__num__partitions": "1",
+    "offsets__topic__num__partitions": "1",
+    "kavka__transaction__version": "2",
+}
+PATIENCE_S = 60
+NONE = ErrorCode.NONE
+AGAIN = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+ID = "x"
+
+
+async def ask(
+    cluster: Cluster, where: TopicPartition, request: Any, version: int, code: Any
+) -> Any:
+    """Ask who leads a partition until it gives an answer that counts."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            leader = cluster.leader(where)
+            if leader >= 0:
+                response = await cluster.send(leader, request, version)
+                if code(response) not in AGAIN:
+                    return response
+            await asyncio.sleep(0.01)
+
+
+def own(response: Any) -> int:
+    code: int = response.error_code
+    return code
+
+
+class Producer:
+    """Does what it is told to, with the id and epoch that it is told."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.producer_id = -1
+        self.epoch = -1
+
+    @classmethod
+    async def make(cls, cluster: Cluster) -> Producer:
+        """Have two topics on two brokers, and a producer with its first epoch."""
+        await cluster.create("on-two", [2, 3, 1])
+        await cluster.create("on-three", [3, 2, 1])
+        await cluster.send(1, FindCoordinatorRequest(key_type=1, coordinator_keys=[ID]), 4)
+        self = cls(cluster)
+        request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000)
+        given = await ask(cluster, STATE, request, 6, own)
+        assert given.error_code == NONE
+        self.producer_id, self.epoch = given.producer_id, given.producer_epoch
+        return self
+
+    async def produce(self, where: TopicPartition, *values: bytes, **of: int) -> ErrorCode:
+        """Write a batch as the first of an epoch to its leader, which adds its partition."""
+        builder = BatchBuilder()
+        for value in values:
+            builder.append(None, value, 1_700_000_000_000)
+        records = builder.build(
+            producer_id=of.get("producer_id", self.producer_id),
+            producer_epoch=of.get("epoch", self.epoch),
+            base_sequence=of.get("sequence", 0),
+            transactional=True,
+        )
+        data = ProduceRequestPartition(index=where.partition, records=records)
+        topic = ProduceRequestTopic(name=where.topic, partition_data=[data])
+        request = ProduceRequest(
+            transactional_id=ID, acks=-1, timeout_ms=30_000, topic_data=[topic]
+        )
+
+        def code(response: Any) -> int:
+            found: int = response.responses[0].partition_responses[0].error_code
+            return found
+
+        return ErrorCode.of(code(await ask(self.cluster, where, request, 12, code)))
+
+    async def end(self, *, committed: bool, **of: int) -> tuple[ErrorCode, int, int]:
+        """End as the version-2 client does, and return error, id and epoch of the answer."""
+        request = EndTxnRequest(
+            transactional_id=ID,
+            producer_id=of.get("producer_id", self.producer_id),
+            producer_epoch=of.get("epoch", self.epoch),
+            committed=committed,
+        )
+        answer = await ask(self.cluster, STATE, request, 5, own)
+        return ErrorCode.of(answer.error_code), answer.producer_id, answer.producer_epoch
+
+    async def commit(self) -> None:
+        code, self.producer_id, self.epoch = await self.end(committed=True)
+        assert code is NONE
+
+    async def state(self) -> Any:
+        """Return the transaction as its coordinator shows it when no marker is on its way."""
+        request = DescribeTransactionsRequest(transactional_ids=[ID])
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                answer = await self.cluster.send(self.cluster.leader(STATE), request)
+                (state,) = answer.transaction_states
+                if not state.transaction_state.startswith("Prepare"):
+                    return state
+                await asyncio.sleep(0.01)
+
+
+async def committed(cluster: Cluster, topic: str, count: int) -> list[bytes]:
+    """Return what is committed, up to the end of the log: nothing holds readers back."""
+    settings = {
+        "bootstrap.servers": f"127.0.0.1:{cluster.ports[1]}",
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+    }
+    where = TopicPartition(topic, 0)
+    found: list[bytes] = []
+    async with Consumer(settings) as consumer, asyncio.timeout(PATIENCE_S):
+        consumer.assign([where])
+        end = cluster.partition(cluster.leader(where), where).log_end_offset
+        while await consumer.position(where) < end:
+            for batch in await consumer.poll(timeout_ms=200):
+                found += [bytes(record.value or b"") for record in batch.records()]
+    assert len(found) == count, found
+    return found
+
+
+def test_leaders_add_their_partitions_and_each_end_gives_the_next_epoch(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        producer = await Producer.make(cluster)
+        assert await producer.produce(ON_TWO, b"a") is NONE
+        assert await producer.produce(ON_THREE, b"b") is NONE
+        state = await producer.state()
+        assert (state.transaction_state, state.producer_epoch) == ("Ongoing", 0)
+        assert {topic.topic for topic in state.topics} == {"on-two", "on-three"}
+        assert await producer.end(committed=True) == (NONE, producer.producer_id, 1)
+        producer.epoch = 1
+        assert await producer.produce(ON_TWO, b"c") is NONE  # at once: the leader waits for markers
+        assert await producer.end(committed=False) == (NONE, producer.producer_id, 2)
+        assert (await producer.state()).producer_epoch == 2
+        assert await committed(cluster, "on-two", 1) == [b"a"]
+        assert await committed(cluster, "on-three", 1) == [b"b"]
+
+    run(story, **SETTINGS)
+
+
+def test_offsets_take_part_without_being_announced(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        producer = await Producer.make(cluster)
+        await cluster.send(1, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+        offsets = TopicPartition("__consumer_offsets", 0)
+        part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+        topic = TxnOffsetCommitRequestTopic(name="on-two", partitions=[part])
+        request = TxnOffsetCommitRequest(
+            transactional_id=ID,
+            group_id="g",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            topics=[topic],
+        )
+
+        def code(response: Any) -> int:
+            found: int = response.topics[0].partitions[0].error_code
+            return found
+
+        assert code(await ask(cluster, offsets, request, 5, code)) == NONE
+        assert {topic.topic for topic in (await producer.state()).topics} == {"__consumer_offsets"}
+        await producer.commit()
+        assert (await producer.state()).transaction_state == "CompleteCommit"
+        request.producer_epoch = 0  # late: of the transaction that is over
+        late = ErrorCode.of(code(await ask(cluster, offsets, request, 5, code)))
+        assert late is ErrorCode.INVALID_PRODUCER_EPOCH
+
+    run(story, **SETTINGS)
+
+
+def test_a_late_batch_opens_nothing(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        producer = await Producer.make(cluster)
+        assert await producer.produce(ON_TWO, b"a") is NONE
+        await producer.commit()
+        await producer.state()
+        late = await producer.produce(ON_TWO, b"late", epoch=0, sequence=1)
+        assert late is ErrorCode.INVALID_PRODUCER_EPOCH
+        # Nor where the producer was never heard of: the coordinator knows.
+        late = await producer.produce(ON_THREE, b"late", epoch=0)
+        assert late is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert (await producer.state()).transaction_state == "CompleteCommit"
+        assert await committed(cluster, "on-two", 1) == [b"a"]
+
+    run(story, **SETTINGS)
+
+
+def test_a_late_announcement_opens_nothing(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        producer = await Producer.make(cluster)
+        assert await producer.produce(ON_TWO, b"a") is NONE
+        await producer.commit()
+        await producer.state()
+        transaction = AddPartitionsToTxnRequestTransaction(
+            transactional_id=ID,
+            producer_id=producer.producer_id,
+            producer_epoch=0,
+            topics=[AddPartitionsToTxnRequestTopic(name="on-three", partitions=[0])],
+        )
+        request = AddPartitionsToTxnRequest(transactions=[transaction])
+        answer = await ask(cluster, STATE, request, 5, own)
+        (row,) = answer.results_by_transaction[0].topic_results[0].results_by_partition
+        assert row.partition_error_code == ErrorCode.PRODUCER_FENCED
+        assert (await producer.state()).transaction_state == "CompleteCommit"
+
+    run(story, **SETTINGS)
+
+
+def test_an_end_that_is_repeated_ends_nothing_else(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        producer = await Producer.make(cluster)
+        who = producer.producer_id
+        assert await producer.produce(ON_TWO, b"a") is NONE
+        assert await producer.end(committed=True) == (NONE, who, 1)
+        await producer.state()
+        assert await producer.end(committed=True) == (NONE, who, 1)  # the answer was lost
+        assert (await producer.end(committed=False))[0] is ErrorCode.INVALID_TXN_STATE
+        producer.epoch = 1
+        assert await producer.produce(ON_TWO, b"b") is NONE
+        for outcome in (True, False):  # late: the next transaction is open
+            code, *_ = await producer.end(committed=outcome, epoch=0)
+            assert code is ErrorCode.PRODUCER_FENCED
+        assert (await producer.state()).transaction_state == "Ongoing"
+        assert await producer.end(committed=False) == (NONE, who, 2)
+        await producer.state()
+        assert await committed(cluster, "on-two", 1) == [b"a"]
+
+    run(story, **SETTINGS)
+
+
+@pytest.mark.parametrize("outcome", [True, False])
+def test_a_late_marker_does_not_end_the_next_transaction(outcome: bool, run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        producer = await Producer.make(cluster)
+        assert await producer.produce(ON_TWO, b"a") is NONE
+        await producer.commit()
+        await producer.state()
+        assert await producer.produce(ON_TWO, b"b") is NONE
+        marker = WriteTxnMarkersRequestMarker(
+            producer_id=producer.producer_id,
+            producer_epoch=1,
+            transaction_result=outcome,
+            topics=[WriteTxnMarkersRequestTopic(name="on-two", partition_indexes=[0])],
+            coordinator_epoch=0,
+            transaction_version=2,
+        )
+        again = WriteTxnMarkersRequest(markers=[marker])
+        answer = await cluster.send(cluster.leader(ON_TWO), again, 2)
+        (row,) = answer.markers[0].topics[0].partitions
+        assert row.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await producer.produce(ON_TWO, b"c", sequence=1) is NONE
+        assert (await producer.end(committed=not outcome))[0] is NONE
+        await producer.state()
+        expected = [b"a"] if outcome else [b"a", b"b", b"c"]
+        assert await committed(cluster, "on-two", len(expected)) == expected
+
+    run(story, **SETTINGS)
+
+
+def test_when_epochs_run_out_the_end_gives_another_producer_id(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        producer = await Producer.make(cluster)
+        first = producer.producer_id
+        wear_out(cluster, producer)
+        assert await producer.produce(ON_TWO, b"a") is NONE
+        await producer.commit()
+        assert (producer.producer_id, producer.epoch) == (first, MAX_EPOCH - 1)
+        assert await producer.produce(ON_TWO, b"b") is NONE
+        await producer.commit()
+        assert (producer.producer_id, producer.epoch) == (first + 1, 0)
+        await producer.state()
+        again = await producer.end(committed=True, producer_id=first, epoch=MAX_EPOCH - 1)
+        assert again == (NONE, first + 1, 0)
+        late = await producer.produce(
+            ON_TWO, b"late", producer_id=first, epoch=MAX_EPOCH - 1, sequence=1
+        )
+        assert late is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert await producer.produce(ON_TWO, b"c") is NONE
+        await producer.commit()
+        await producer.state()
+        assert await committed(cluster, "on-two", 3) == [b"a", b"b", b"c"]
+
+    run(story, **SETTINGS)
+
+
+def wear_out(cluster: Cluster, producer: Producer) -> None:
+    """Have the coordinator remember a life of 32,765 epochs, so that one more is left."""
+    shard = cluster.brokers[cluster.leader(STATE)].transactions.shard_of(ID)
+    value = shard.machine.durable()[ID]
+    assert value.state is TransactionState.EMPTY
+    producer.epoch = MAX_EPOCH - 2
+    shard.machine.apply(TransactionRecord(ID, replace(value, producer_epoch=producer.epoch)))
+
+
+def test_a_coordinator_that_dies_after_the_decision_answers_the_repeat_alike(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        producer = await Producer.make(cluster)
+        assert await producer.produce(ON_TWO, b"a") is NONE
+        assert await producer.end(committed=True) == (NONE, producer.producer_id, 1)
+        await cluster.kill(cluster.leader(STATE))
+        assert await producer.end(committed=True) == (NONE, producer.producer_id, 1)
+
+    run(story, **SETTINGS)
