@@ -50,12 +50,15 @@ from kavka.registry.interface import Registry, ensure_paths
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
+    from kavka.broker.cleaner import Cleaner
     from kavka.broker.metrics.exposition import Exposition
 
 log = logging.getLogger(__name__)
 
 _MOST_WAITING = 100_000
 _RECEIVE_BYTES = 256 * 1024
+_CLEANER_DELAY_S = 1.0
+"""The first second of a broker's life is not for compaction, nor for importing it."""
 
 
 class BrokerState(IntEnum):
@@ -100,6 +103,9 @@ class Broker:
         self.duties = Duties(
             self.config, self.replicas, self.dispatcher.connections.keys(), host.clock
         )
+        self.cleaner: Cleaner | None = None
+        """Who compacts logs, once somebody does."""
+        self._cleaner_timer: asyncio.TimerHandle | None = None
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when the broker cannot go on and must be stopped."""
         self.registration: Registration | None = None
@@ -154,8 +160,17 @@ class Broker:
         await self.features.read()  # this broker may have begun the cluster
         self.dispatcher.begin()
         self.duties.start()
+        if self.config.flag("log.cleaner.enable"):
+            loop = asyncio.get_running_loop()
+            self._cleaner_timer = loop.call_later(_CLEANER_DELAY_S, self._start_cleaner)
         self.state = BrokerState.RUNNING
         return endpoints
+
+    def _start_cleaner(self) -> None:
+        from kavka.broker.cleaner import Cleaner
+
+        self.cleaner = Cleaner(self.configs, self.replicas, self.clock)
+        self.cleaner.start()
 
     async def _expose(self) -> None:
         """Show the metrics, where settings ask for it; who does not want them does not pay for the modules."""
@@ -291,6 +306,10 @@ class Broker:
         if self.exposition is not None:
             await self.exposition.stop()
         await self.duties.stop()
+        if self._cleaner_timer is not None:
+            self._cleaner_timer.cancel()
+        if self.cleaner is not None:
+            await self.cleaner.stop()
         for coordinators in self.coordinators.values():
             await coordinators.stop()
         await self.verifier.stop()

@@ -440,11 +440,14 @@ def log_config(values: Mapping[str, Value]) -> LogConfig:
         assert isinstance(value, int), name
         return value
 
-    policy = values["cleanup.policy"]
+    policy, ratio = values["cleanup.policy"], values["min.cleanable.dirty.ratio"]
     assert isinstance(policy, list)
+    assert isinstance(ratio, float | int)
+    segment_ms, lag_ms = whole("segment.ms"), whole("max.compaction.lag.ms")
     return LogConfig(
         segment_bytes=whole("segment.bytes"),
-        segment_ms=whole("segment.ms"),
+        # What is active is not compacted: it must be closed in time.
+        segment_ms=min(segment_ms, lag_ms) if "compact" in policy else segment_ms,
         segment_jitter_ms=whole("segment.jitter.ms"),
         index_interval_bytes=whole("index.interval.bytes"),
         segment_index_bytes=whole("segment.index.bytes"),
@@ -455,4 +458,8 @@ def log_config(values: Mapping[str, Value]) -> LogConfig:
         file_delete_delay_ms=whole("file.delete.delay.ms"),
         max_message_bytes=whole("max.message.bytes"),
         cleanup_policy=frozenset(policy),
+        min_cleanable_dirty_ratio=ratio,
+        min_compaction_lag_ms=whole("min.compaction.lag.ms"),
+        max_compaction_lag_ms=lag_ms,
+        delete_retention_ms=whole("delete.retention.ms"),
     )

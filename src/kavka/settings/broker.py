@@ -6,6 +6,7 @@ Names that begin with `kavka.` are ours.
 
 from __future__ import annotations
 
+from kavka.settings.cleaner import CLEANER_SETTINGS
 from kavka.settings.cluster import CLUSTER_SETTINGS
 from kavka.settings.declaration import LONG_MAX, Catalogue, Scope, Setting, Value, ValueType
 from kavka.settings.known import KNOWN_SETTINGS
@@ -501,6 +502,7 @@ BROKER_SETTINGS = Catalogue(
     [
         *EFFECTIVE_SETTINGS,
         *CLUSTER_SETTINGS,
+        *CLEANER_SETTINGS,
         *REPLICATION_SETTINGS,
         *TRANSACTION_SETTINGS,
         *KNOWN_SETTINGS,

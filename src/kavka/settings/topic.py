@@ -78,7 +78,6 @@ TOPIC_SETTINGS = Catalogue(
             "How long tombstones of a compacted topic stay readable, milliseconds.",
             minimum=0,
             synonym="log.cleaner.delete.retention.ms",
-            effective=False,
         ),
         Setting(
             "file.delete.delay.ms",
@@ -149,7 +148,6 @@ TOPIC_SETTINGS = Catalogue(
             "A record is compacted at the latest after so long.",
             minimum=1,
             synonym="log.cleaner.max.compaction.lag.ms",
-            effective=False,
         ),
         Setting(
             "max.message.bytes",
@@ -215,7 +213,6 @@ TOPIC_SETTINGS = Catalogue(
             minimum=0,
             maximum=1,
             synonym="log.cleaner.min.cleanable.ratio",
-            effective=False,
         ),
         Setting(
             "min.compaction.lag.ms",
@@ -224,7 +221,6 @@ TOPIC_SETTINGS = Catalogue(
             "A record is not compacted before so long.",
             minimum=0,
             synonym="log.cleaner.min.compaction.lag.ms",
-            effective=False,
         ),
         Setting(
             "min.insync.replicas",

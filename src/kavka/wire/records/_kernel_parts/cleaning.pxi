@@ -191,7 +191,7 @@ cdef class OffsetMap:
         """Note the keys of plain batches; return where that ended, the last offset that was noted, whether it is full."""
         cdef View view = View(block)
         cdef Py_ssize_t position = start, at = start
-        cdef int64_t size, last = -1
+        cdef int64_t size, count, last = -1
         cdef int fault = SOUND, full = 0
         if start < 0:
             raise ValueError("a negative position")
@@ -205,9 +205,12 @@ cdef class OffsetMap:
                     fault = BAD_CRC
                     break
                 at = position + HEADER_SIZE
+                count = <int32_t>number(p + position + 57, 4)
+                if count > (size - HEADER_SIZE) // SMALLEST_RECORD:
+                    fault = MISSING
+                    break
                 fault = note_records(
-                    &self.t, p, &at, position + size, <int32_t>number(p + position + 57, 4),
-                    number(p + position, 8), from_offset, &full,
+                    &self.t, p, &at, position + size, count, number(p + position, 8), from_offset, &full
                 )
                 if fault != SOUND or full:
                     break
@@ -265,6 +268,7 @@ cdef class OffsetMap:
                 if not is_whole(p, size):
                     fault = BAD_CRC
                     break
+                at = position + HEADER_SIZE
                 count = <int32_t>number(p + 57, 4)
                 if count > (size - HEADER_SIZE) // SMALLEST_RECORD:
                     fault = MISSING
@@ -276,7 +280,6 @@ cdef class OffsetMap:
                 last_offset = base_offset + <int32_t>number(p + 23, 4)
                 has_horizon = 1 if p[22] & HORIZON else 0
                 is_due = 1 if has_horizon and <int64_t>number(p + 27, 8) <= now_ms else 0
-                at = position + HEADER_SIZE
                 fault = choose_records(
                     &self.t, view.p, &at, position + size, count, base_offset, last_indexed,
                     is_due, masks.bytes, &kept, &tombstones,

@@ -1,0 +1,235 @@
+"""The log cleaner: which compacted log is next, how many at once, how fast; and what came of it.
+
+A round looks at all compacted logs and begins a pass over the dirtiest one that is due, as long as fewer than
+`log.cleaner.threads` are under way; when there is none, the next round comes after `log.cleaner.backoff.ms`. Leaders
+and followers clean on their own: each replica has its own segments, and the same records survive. A log that cannot be
+cleaned (a damaged batch) is left alone until the broker starts again or the log is another one, and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from kavka.broker.configs import Configs
+from kavka.broker.replica import Replica
+from kavka.broker.replicas import Replicas
+from kavka.doors import Clock
+from kavka.ids import TopicPartition
+from kavka.storage.compaction.choosing import Dirtiness, dirtiest
+from kavka.storage.compaction.cleaning import (
+    CleanerLimits,
+    CleaningPass,
+    PassEnded,
+    PassReport,
+    Uncleanable,
+)
+from kavka.storage.failures import LogDirectoryFailed
+from kavka.storage.log import Log
+from kavka.values import mutable
+
+log = logging.getLogger(__name__)
+
+_LONGEST_SLEEP_MS = 24 * 3600 * 1000
+_SMALLEST_BLOCK = 16 * 1024
+_LOGS_PER_TURN = 64
+
+
+@mutable
+class CleanerCounts:
+    """What the metrics show; of the last pass, or round, unless it says otherwise."""
+
+    passes: int = 0
+    """Since the start."""
+    read_bytes: int = 0
+    """Since the start."""
+    written_bytes: int = 0
+    """Since the start."""
+    last_pass_ms: int = 0
+    recopy_percent: int = 0
+    """How much of what was read was written again."""
+    map_use_percent: int = 0
+    max_dirty_percent: int = 0
+    max_compaction_delay_ms: int = 0
+    last_round_ms: int = 0
+    """When, by `Clock.tick_ms`."""
+
+
+class Cleaner:
+    """Compacts the logs of one broker in the background. `start` once, `stop` once."""
+
+    def __init__(self, configs: Configs, replicas: Replicas, clock: Clock) -> None:
+        """Do nothing before `start`."""
+        self.counts = CleanerCounts()
+        self.uncleanable: dict[TopicPartition, str] = {}
+        """Logs that are left alone, and why."""
+        self._configs = configs
+        self._replicas = replicas
+        self._clock = clock
+        self._unclean_logs: dict[TopicPartition, Log] = {}
+        self._passes: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._rounds: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self._next_free_ms = 0.0
+        # Of two passes that end together, the one that ended first writes its checkpoint first.
+        self._checkpoint_turn = asyncio.Lock()
+
+    def start(self) -> None:
+        """Begin."""
+        self._rounds = asyncio.get_running_loop().create_task(self._go_round())
+
+    async def stop(self) -> None:
+        """End the passes that are under way at their next block, and wait for that: nothing is written afterwards."""
+        self._stopping.set()
+        if self._rounds is not None:
+            await self._rounds
+        if self._passes:
+            await asyncio.wait(self._passes.values())
+
+    # Rounds
+
+    async def _go_round(self) -> None:
+        while not self._stopping.is_set():
+            has_begun = False
+            try:
+                has_begun = await self._round()
+            except OSError as error:  # the directory is offline now, and has said so
+                log.warning("logs could not be looked at for cleaning reason=%s", error)
+            except Exception:
+                # A fault of ours in one round must not end the cleaning of all logs: the next round tries again.
+                log.exception("a round of the cleaner failed")
+            if not has_begun:
+                await self._rest()
+
+    async def _rest(self) -> None:
+        """Wait for `log.cleaner.backoff.ms`, for a pass to end, or for the stop."""
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait(
+            [stopping, *self._passes.values()],
+            timeout=self._backoff_s(),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        stopping.cancel()
+
+    def _backoff_s(self) -> float:
+        backoff_ms = self._configs.broker_integer("log.cleaner.backoff.ms")
+        return min(max(backoff_ms, 1), _LONGEST_SLEEP_MS) / 1000
+
+    async def _round(self) -> bool:
+        """Begin a pass over the dirtiest log that is due; false when there is none, or enough are under way."""
+        if len(self._passes) >= self._configs.broker_integer("log.cleaner.threads"):
+            return False
+        self._forget_replaced()
+        measured = await self._measure()
+        counts = self.counts
+        counts.last_round_ms = self._clock.tick_ms()
+        counts.max_dirty_percent = int(100 * max((d.ratio for _, d in measured), default=0))
+        counts.max_compaction_delay_ms = max((d.delay_ms for _, d in measured), default=0)
+        found = dirtiest((r, d) for r, d in measured if d.is_due(r.log.config))
+        if found is None or self._stopping.is_set():
+            return False
+        replica, dirtiness = found
+        task = asyncio.get_running_loop().create_task(self._clean(replica.log, dirtiness))
+        self._passes[replica.where] = task
+        task.add_done_callback(lambda _: self._passes.pop(replica.where))
+        return True
+
+    async def _measure(self) -> list[tuple[Replica, Dirtiness]]:
+        """Measure the compacted logs of which none is being cleaned."""
+        found: list[tuple[Replica, Dirtiness]] = []
+        for number, replica in enumerate(self._replicas):
+            if number % _LOGS_PER_TURN == _LOGS_PER_TURN - 1:
+                await asyncio.sleep(0)
+            if self._is_cleanable(replica):
+                stable = min(replica.partition.last_stable_offset, replica.log.written_offset)
+                found.append((replica, await replica.log.dirtiness(stable)))
+        return found
+
+    def _is_cleanable(self, replica: Replica) -> bool:
+        return (
+            replica.log.config.is_compacted
+            and replica.log.directory.failure is None
+            and replica.where not in self._passes
+            and replica.where not in self.uncleanable
+        )
+
+    def _forget_replaced(self) -> None:
+        """A log that was deleted, or moved, says nothing of the one that is there now."""
+        for where, unclean in list(self._unclean_logs.items()):
+            if self._replicas.store.get(where) is not unclean:
+                del self._unclean_logs[where], self.uncleanable[where]
+
+    # A pass
+
+    async def _clean(self, partition_log: Log, dirtiness: Dirtiness) -> None:
+        where, started = partition_log.topic_partition, self._clock.tick_ms()
+        try:
+            report = await CleaningPass(partition_log, dirtiness, self._limits()).run()
+            await self._note_clean(partition_log, report, self._clock.tick_ms() - started)
+        except PassEnded as ended:
+            log.info("cleaning was given up log=%s reason=%s", where, ended)
+            await self._sleep(self._backoff_s())
+        except Uncleanable as fault:
+            self._leave_alone(partition_log, str(fault))
+            log.error("log cannot be cleaned log=%s reason=%s", where, fault)
+        except LogDirectoryFailed:
+            pass  # said when it failed
+        except Exception as fault:
+            # A fault of ours with one log must not end the cleaning of the others; this one is left alone.
+            self._leave_alone(partition_log, repr(fault))
+            log.exception("log cannot be cleaned log=%s", where)
+
+    def _leave_alone(self, partition_log: Log, reason: str) -> None:
+        where = partition_log.topic_partition
+        self.uncleanable[where] = reason
+        self._unclean_logs[where] = partition_log
+
+    async def _note_clean(self, cleaned: Log, report: PassReport, took_ms: int) -> None:
+        where, counts = cleaned.topic_partition, self.counts
+        counts.passes += 1
+        counts.read_bytes += report.read_bytes
+        counts.written_bytes += report.written_bytes
+        counts.last_pass_ms = took_ms
+        counts.recopy_percent = 100 * report.written_bytes // max(1, report.rewritten_bytes)
+        counts.map_use_percent = int(100 * report.map_use)
+        cleaned.cleaner_offset = min(report.end_offset, cleaned.log_end_offset)
+        log.info(
+            "log was cleaned log=%s end_offset=%d bytes=%d to=%d ms=%d",
+            where,
+            report.end_offset,
+            report.rewritten_bytes,
+            report.written_bytes,
+            took_ms,
+        )
+        async with self._checkpoint_turn:
+            await self._replicas.store.write_cleaner_offsets(cleaned.directory)
+
+    def _limits(self) -> CleanerLimits:
+        values = self._configs.broker_values()
+        threads = max(1, self._configs.broker_integer("log.cleaner.threads"))
+        load_factor = values["log.cleaner.io.buffer.load.factor"]
+        assert isinstance(load_factor, float | int)
+        buffer_bytes = self._configs.broker_integer("log.cleaner.io.buffer.size")
+        return CleanerLimits(
+            self._configs.broker_integer("log.cleaner.dedupe.buffer.size") // threads,
+            min(max(load_factor, 0.1), 0.99),
+            max(buffer_bytes // threads // 2, _SMALLEST_BLOCK),
+            self._spend,
+        )
+
+    async def _spend(self, count: int) -> bool:
+        """Wait as long as `log.cleaner.io.max.bytes.per.second` wants for so many bytes; false when it is over."""
+        rate = self._configs.broker_values()["log.cleaner.io.max.bytes.per.second"]
+        assert isinstance(rate, float | int)
+        now = self._clock.tick_ms()
+        self._next_free_ms = max(self._next_free_ms, now) + 1000 * count / max(rate, 1.0)
+        wait_s = (self._next_free_ms - now) / 1000
+        if wait_s >= 0.001 and not self._stopping.is_set():
+            await self._sleep(wait_s)
+        return not self._stopping.is_set()
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, but not longer than until the stop."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
