@@ -508,3 +508,37 @@ def test_consumers_wait_for_offsets_of_open_transactions(broker, settings, isola
 
     asyncio.run(main())
     assert [request.require_stable for request in broker.seen(ApiKey.OFFSET_FETCH)] == [True, True]
+
+
+def test_another_process_goes_on_as_the_producer_until_the_id_is_taken_over(broker, settings):
+    chosen = settings | {"transactional.id": "x"}
+
+    async def main():
+        async with Producer(chosen, network=broker) as first:
+            await first.init_transactions()
+            identity = first.transaction_identity
+        async with Producer(chosen, network=broker) as second:
+            second.resume_transactions(identity)
+            await transact(second, b"a")
+            assert second.transaction_identity == identity
+        async with (
+            Producer(chosen, network=broker) as late,
+            Producer(chosen, network=broker) as new,
+        ):
+            late.resume_transactions(identity)
+            await new.init_transactions()
+            with pytest.raises(FatalError, match="PRODUCER_FENCED"):
+                await transact(late, b"b")
+
+    asyncio.run(main())
+    assert len(broker.seen(ApiKey.INIT_PRODUCER_ID)) == 2
+    assert [e[1] for e in broker.transactions.ended] == [True]
+    assert values(broker) == [b"a"]
+
+
+def test_a_producer_that_has_its_id_is_not_resumed(broker, settings):
+    async def work(producer):
+        with pytest.raises(RuntimeError, match="init_transactions is not possible"):
+            producer.resume_transactions(producer.transaction_identity)
+
+    run(broker, settings, work)

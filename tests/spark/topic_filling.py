@@ -17,7 +17,12 @@ FIRST_MS = 1_700_000_000_000
 
 def make_topic(broker: Broker, name: str, partitions: int) -> None:
     """Create a topic and wait until it is there."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    make_topic_at(broker.bootstrap, name, partitions)
+
+
+def make_topic_at(bootstrap: str, name: str, partitions: int) -> None:
+    """As `make_topic`, for a broker of any kind."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     # Records of long ago would be removed while the test runs.
     wanted = NewTopic(name, partitions, 1, config={"retention.ms": "-1"})
     for future in admin.create_topics([wanted]).values():

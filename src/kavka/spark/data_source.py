@@ -12,6 +12,8 @@ from kavka.spark.options import parse_sink, parse_source, warn_of_group
 from kavka.spark.rows import source_schema
 
 if TYPE_CHECKING:
+    from kavka.spark.driver import Reach
+    from kavka.spark.exactly_once import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter
     from kavka.spark.sink import BatchWriter, StreamWriter
     from kavka.spark.source import BatchReader, RefusedStreamReader, StreamReader
 
@@ -56,25 +58,41 @@ class KavkaDataSource(DataSource):  # type: ignore[misc]
         warn_of_group(options)
         return StreamReader(options)
 
-    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter | ExactlyOnceBatchWriter:
         """Return the writer of `df.write`."""
         from kavka.spark.sink import BatchWriter, check_columns
 
         with one_sentence():
             if overwrite:
                 raise ConnectorError("A topic cannot be overwritten: write with mode append.")
-            options = parse_sink(self.options)
+            options = parse_sink(self.options, streaming=False)
             check_columns(schema, options)
-            return BatchWriter(options)
+            if options.exactly_once is None:
+                return BatchWriter(options)
+            from kavka.spark.exactly_once import ExactlyOnceBatchWriter
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+            return ExactlyOnceBatchWriter(options, self._reach())
+
+    def streamWriter(
+        self, schema: StructType, overwrite: bool
+    ) -> StreamWriter | ExactlyOnceStreamWriter:
         """Return the writer of `df.writeStream`; output mode complete appends all rows again, as Spark's sink does."""
         from kavka.spark.sink import StreamWriter, check_columns
 
         with one_sentence():
-            options = parse_sink(self.options)
+            options = parse_sink(self.options, streaming=True)
             check_columns(schema, options)
-            return StreamWriter(options)
+            if options.exactly_once is None:
+                return StreamWriter(options)
+            from kavka.spark.exactly_once import ExactlyOnceStreamWriter
+
+            return ExactlyOnceStreamWriter(options, self._reach())
+
+    def _reach(self) -> Reach:
+        """Return who is told of each step of the exactly-once sink; tests replace it."""
+        from kavka.spark.driver import reach_nothing
+
+        return reach_nothing
 
 
 def _require_own_schema(schema: StructType, include_headers: bool) -> None:

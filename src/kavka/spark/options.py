@@ -7,6 +7,7 @@ otherwise be obeyed by its default. Every refusal is a ConnectorError of one sen
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import logging
 import re
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 from kavka.client.config import CONSUMER, PRODUCER
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import Catalogue
+from kavka.spark.decisions import is_sink_id
 from kavka.spark.errors import ConnectorError
 
 log = logging.getLogger(__name__)
@@ -105,12 +107,28 @@ class SourceOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ExactlyOnceOptions:
+    """Checked options of a sink that writes each row exactly once."""
+
+    sink_id: str
+    """Begins the names of its transactional ids and of its decision topic; the same after each restart."""
+    write_id: str | None
+    """Names one `df.write`: the last one that is in the topic is not written again."""
+    accepts_other_writes: bool
+    """Whether a query with another checkpoint may go on with this sink."""
+    two_phase_commit: bool | None
+    """Whether brokers must never abort a prepared transaction; None: where they offer that."""
+
+
+@dataclass(frozen=True, slots=True)
 class SinkOptions:
     """Checked options of a write."""
 
     topic: str | None
     """Where all rows go; None leaves it to the column `topic`."""
     client: dict[str, str]
+    exactly_once: ExactlyOnceOptions | None = None
+    """None: each row is written at least once."""
 
 
 _SELECTIONS = ("subscribe", "subscribePattern", "assign")
@@ -121,7 +139,11 @@ _SOURCE_NAMES = (
     "minPartitions", "maxRecordsPerPartition", "groupIdPrefix", "groupId", "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
-_SINK_NAMES = ("topic", "includeHeaders", "checkpointLocation", "queryName", "path")
+_SINK_NAMES = (
+    "topic", "includeHeaders", "checkpointLocation", "queryName", "path", "deliveryGuarantee", "sinkId", "writeId",
+    "onNewCheckpoint",
+)  # fmt: skip
+_TWO_PHASE_COMMIT = "transaction.two.phase.commit.enable"
 _FORBIDDEN_TO_SOURCE = {
     "auto.offset.reset": "set startingOffsets instead",
     "enable.auto.commit": "the source commits nothing by itself; set groupId to publish its progress",
@@ -164,7 +186,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
     )
 
 
-def parse_sink(options: Mapping[str, str]) -> SinkOptions:
+def parse_sink(options: Mapping[str, str], *, streaming: bool = True) -> SinkOptions:
     """Check the options of `df.write` or `df.writeStream`. Raise ConnectorError.
 
     includeHeaders decides nothing here: as in Spark's sink, headers are written whenever there is a column of them.
@@ -172,10 +194,65 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
     given = _lower(options)
     _refuse_unknown(given, _SINK_NAMES)
     _boolean(given, "includeHeaders", False)
-    return SinkOptions(
-        topic=_filled(given, "topic"),
-        client=_client_settings(given, _FORBIDDEN_TO_SINK, PRODUCER),
+    client = _client_settings(given, _FORBIDDEN_TO_SINK, PRODUCER)
+    exactly_once = _exactly_once(given, client, streaming)
+    if exactly_once is not None:
+        client.pop(_TWO_PHASE_COMMIT, None)
+    return SinkOptions(_filled(given, "topic"), client, exactly_once)
+
+
+def _exactly_once(
+    given: Mapping[str, str], client: Mapping[str, str], streaming: bool
+) -> ExactlyOnceOptions | None:
+    guarantee = given.get("deliveryguarantee", "at-least-once").lower()
+    if guarantee not in ("at-least-once", "exactly-once"):
+        raise ConnectorError(
+            f"deliveryGuarantee must be at-least-once or exactly-once, not {guarantee!r}."
+        )
+    if guarantee == "at-least-once":
+        for name in ("sinkId", "writeId", "onNewCheckpoint"):
+            if name.lower() in given:
+                raise ConnectorError(
+                    f"The option {name} means nothing without deliveryGuarantee exactly-once."
+                )
+        return None
+    for name in ("transactional.id", "enable.idempotence", "acks"):
+        if name in client:
+            raise ConnectorError(f"deliveryGuarantee exactly-once chooses kafka.{name} itself.")
+    if streaming and "writeid" in given:
+        raise ConnectorError("The option writeId is of batch writes; a stream has its checkpoint.")
+    on_new = given.get("onnewcheckpoint", "fail").lower()
+    if on_new not in ("fail", "reset") or ("onnewcheckpoint" in given and not streaming):
+        raise ConnectorError(
+            f"onNewCheckpoint must be fail or reset, and is of streams; not {on_new!r}."
+        )
+    return ExactlyOnceOptions(
+        sink_id=_sink_id(given, streaming),
+        write_id=_filled(given, "writeId"),
+        accepts_other_writes=not streaming or on_new == "reset",
+        two_phase_commit=None
+        if _TWO_PHASE_COMMIT not in client
+        else _boolean({_TWO_PHASE_COMMIT: client[_TWO_PHASE_COMMIT]}, _TWO_PHASE_COMMIT, False),
     )
+
+
+def _sink_id(given: Mapping[str, str], streaming: bool) -> str:
+    """Return the option sinkId; without, what a stream's checkpoint gives: its place is the same after a restart."""
+    name = _filled(given, "sinkId")
+    if name is not None:
+        if not is_sink_id(name):
+            raise ConnectorError(
+                f"sinkId begins the name of a topic: at most 200 letters, digits, '.', '_', '-', not {name!r}."
+            )
+        return name
+    place = _filled(given, "checkpointLocation")
+    if not streaming or place is None:
+        raise ConnectorError(
+            "deliveryGuarantee exactly-once needs the option sinkId, the same at each start"
+            + ("." if not streaming else ", or checkpointLocation as an option of the writer.")
+        )
+    path = re.sub(r"^file:/+", "/", place.strip()).rstrip("/")
+    return f"kavka-sink-{hashlib.sha256(path.encode()).hexdigest()[:16]}"
 
 
 def warn_of_group(options: SourceOptions) -> None:

@@ -1,4 +1,4 @@
-"""The sink: batch and stream writers, each record at least once.
+"""The sink: batch and stream writers, each record at least once; `exactly_once` has those for exactly once.
 
 A task of Spark that fails is run again and writes its rows again, so a reader may see them twice; that is the
 promise of Spark's own Kafka sink too. Within a task the producer is idempotent.
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 _TEXT_OR_BYTES = (StringType, BinaryType)
 _COLUMNS = ("key", "value", "headers", "partition", "topic")
-_DEFAULTS = {"client.id": "kavka-spark-sink", "batch.size": "1000000", "linger.ms": "0"}
-_RECORD_COLUMNS = ("key", "value", "headers", "partition")
+DEFAULTS = {"client.id": "kavka-spark-sink", "batch.size": "1000000", "linger.ms": "0"}
+RECORD_COLUMNS = ("key", "value", "headers", "partition")
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
@@ -128,32 +128,42 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int:
 
 
 async def _write(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int:
-    count = 0
-    async with Producer(_DEFAULTS | options.client) as producer:
-        travelling: deque[asyncio.Task[list[RecordRange]]] = deque()
+    async with Producer(DEFAULTS | options.client) as producer:
         try:
-            for batch in batches:
-                before = len(travelling)
-                for topic, rows in _by_topic(batch, options):
-                    names = [name for name in _RECORD_COLUMNS if name in rows.schema.names]
-                    # Tasks start in the order of their making, so the rows of a topic stay in theirs.
-                    sending = producer.send_table(topic, rows.select(names))
-                    travelling.append(asyncio.create_task(sending))
-                await asyncio.sleep(0)  # encode and write before Spark is asked for more
-                for _ in range(before):
-                    await travelling[0]
-                    travelling.popleft()
-                count += batch.num_rows
-            for task in travelling:
-                await task
+            return await send_rows(producer, batches, options)
         except BaseException:
-            for task in travelling:
-                task.cancel()
-            await asyncio.gather(*travelling, return_exceptions=True)
             # Spark runs the task again, so nothing is gained by waiting until delivery.timeout.ms for these rows.
             with suppress(KafkaError, OSError):
                 await producer.close(timeout_ms=0)
             raise
+
+
+async def send_rows(
+    producer: Producer, batches: Iterator[pa.RecordBatch], options: SinkOptions
+) -> int:
+    """Send rows by a producer that is open and wait until all are acknowledged; return how many."""
+    count = 0
+    travelling: deque[asyncio.Task[list[RecordRange]]] = deque()
+    try:
+        for batch in batches:
+            before = len(travelling)
+            for topic, rows in _by_topic(batch, options):
+                names = [name for name in RECORD_COLUMNS if name in rows.schema.names]
+                # Tasks start in the order of their making, so the rows of a topic stay in theirs.
+                sending = producer.send_table(topic, rows.select(names))
+                travelling.append(asyncio.create_task(sending))
+            await asyncio.sleep(0)  # encode and write before Spark is asked for more
+            for _ in range(before):
+                await travelling[0]
+                travelling.popleft()
+            count += batch.num_rows
+        for task in travelling:
+            await task
+    except BaseException:
+        for task in travelling:
+            task.cancel()
+        await asyncio.gather(*travelling, return_exceptions=True)
+        raise
     return count
 
 

@@ -211,6 +211,19 @@ class Producer(Client):
         """
         return await self._require_transactional().init(keep_prepared)
 
+    def resume_transactions(self, identity: PreparedTxnState) -> None:
+        """Go on as the producer that another process has initialised, instead of `init_transactions`.
+
+        `identity` is that producer's `transaction_identity`, in which nothing may have been written yet, because
+        sequence numbers begin anew. When the id has been taken over since, the first transaction raises FatalError.
+        """
+        self._require_transactional().resume(identity)
+
+    @property
+    def transaction_identity(self) -> PreparedTxnState:
+        """The producer id and epoch in which the next transaction is written; -1 before there are any."""
+        return self._require_transactional().identity
+
     def begin_transaction(self) -> None:
         """Begin a transaction: what is sent from now on is part of it. Raise FatalError, RuntimeError."""
         self._require_transactional().begin()

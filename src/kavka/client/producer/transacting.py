@@ -132,6 +132,17 @@ class Transacting:
         )
         return self._transaction.prepared
 
+    def resume(self, identity: PreparedTxnState) -> None:
+        """Take the producer id and epoch that another process got; nothing is sent."""
+        self._transaction.begin_init()
+        self._sequences.start_over(ProducerId(identity.producer_id), ProducerEpoch(identity.epoch))
+        self._transaction.initialized()
+
+    @property
+    def identity(self) -> PreparedTxnState:
+        """The producer id and epoch."""
+        return PreparedTxnState(self._sequences.producer_id, self._sequences.epoch)
+
     def begin(self) -> None:
         """Begin a transaction; nothing is sent."""
         if self._operation is not None:

@@ -1,0 +1,253 @@
+"""The driver of an exactly-once sink: plans, decides and ends transactions over our client; `committing` says why.
+
+Spark calls the driver's side in several short-lived processes, so nothing is kept between calls but what brokers have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
+
+from kavka.client.admin import Admin, NewTopic
+from kavka.client.producer import FatalError, Producer
+from kavka.client.producer.prepared import PreparedTxnState
+from kavka.errors import ErrorCode, KafkaError
+from kavka.spark.committing import Plan, left_over, outcome_of, with_outcomes
+from kavka.spark.decision_log import read_last
+from kavka.spark.decisions import Decision, Outcome, Part, SinkNames, encode
+from kavka.spark.errors import ConnectorError
+
+log = logging.getLogger(__name__)
+
+Reach = Callable[[str], Awaitable[None]]
+"""Is told of each step that is done, for tests that stop there."""
+
+_ONGOING = "Ongoing"
+_DRIVER_TIMEOUT_MS = 60_000
+_AT_ONCE = 32
+"""How many transactions are asked about or ended at the same time."""
+_TOPIC_SETTINGS = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.1",
+    "segment.ms": "3600000",
+}
+
+
+async def reach_nothing(step: str) -> None:
+    """Pass by."""
+
+
+class Driver:
+    """One call's connections. Use as an asynchronous context manager."""
+
+    def __init__(
+        self, client: Mapping[str, str], names: SinkNames, reach: Reach = reach_nothing
+    ) -> None:
+        """`client` are settings of a producer; nothing is opened yet."""
+        self._names = names
+        self._reach = reach
+        self._plain = {n: v for n, v in client.items() if not n.startswith("transaction")}
+        self._connection = {n: v for n, v in client.items() if n in _OF_CONNECTIONS}
+        self._admin = Admin(self._connection)
+        self._stack = AsyncExitStack()
+        self._limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def __aenter__(self) -> Self:
+        """Connect. Raise ConnectionError."""
+        await self._stack.enter_async_context(self._admin)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self._stack.aclose()
+
+    # Before the tasks
+
+    async def plan(self, accepts_other_writes: bool) -> Plan:
+        """Become the only driver, finish what the last one has decided, abort what it has not."""
+        await self._require_topic()
+        listed = await self._states(await self._listed())
+        await self._reach("listed")
+        while True:
+            async with self._driver() as producer:
+                await producer.init_transactions()
+                await self._reach("fenced")
+                decided = await read_last(self._connection, self._names.topic)
+                if decided is None or decided.is_settled:
+                    identity = producer.transaction_identity
+                    break
+                # The next round has another epoch: in this one, sequence numbers are used up by the note.
+                await self._note(producer, await self._settled(decided))
+                await self._reach("rolled-forward")
+        await self._abort(left_over(listed, decided))
+        await self._reach("planned")
+        return Plan(identity, decided, accepts_other_writes)
+
+    # After the tasks
+
+    async def commit(self, plan: Plan, decision: Decision) -> None:
+        """Decide, and commit every part. Raise ConnectorError when another driver has planned, or a part is gone."""
+        listed = await self._listed()
+        gone = [p for p in decision.parts if p.outcome is Outcome.OPEN and not _has(listed, p)]
+        await self._require_open(gone)
+        strangers = await self._states(_without(listed, decision))
+        await self._reach("checked")
+        async with self._driver() as producer:
+            producer.resume_transactions(plan.driver)
+            try:
+                await self._note(producer, decision)
+            except FatalError as error:
+                raise ConnectorError(
+                    f"{decision.batch} was not committed: another run of this query, or another query with sinkId "
+                    f"{self._names.sink}, has taken over ({error.code.name})."
+                ) from error
+            await self._reach("decided")
+            settled = await self._settled(decision)
+            await self._reach("ended")
+            await self._abort(strangers)
+            await self._note(producer, settled)
+            await self._reach("noted")
+        if not settled.is_whole:
+            raise ConnectorError(
+                f"A part of {decision.batch} was aborted by its time-out after it was decided; it is written again "
+                "when the query is started again."
+            )
+
+    async def abort(self, parts: list[Part]) -> None:
+        """Abort transactions that were prepared and will never be decided."""
+        await self._abort({part.transactional_id: part.state for part in parts})
+
+    # Steps
+
+    def _driver(self) -> Producer:
+        own = {
+            "client.id": "kavka-spark-sink",
+            "transactional.id": self._names.driver,
+            "transaction.timeout.ms": str(_DRIVER_TIMEOUT_MS),
+        }
+        return Producer(self._plain | own)
+
+    async def _require_topic(self) -> None:
+        """Create the decision topic where there is none. Raise ConnectorError, KafkaError."""
+        topic = self._names.topic
+        for _ in range(2):
+            known = (await self._admin.describe_topics([topic]))[topic]
+            if not isinstance(known, Exception):
+                if len(known.partitions) != 1:
+                    raise ConnectorError(
+                        f"The topic {topic} must have one partition, and has {len(known.partitions)}."
+                    )
+                return
+            if not isinstance(known, KafkaError) or (
+                known.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            ):
+                raise known
+            made = (await self._admin.create_topics([NewTopic(topic, 1, configs=_TOPIC_SETTINGS)]))[
+                topic
+            ]
+            if isinstance(made, KafkaError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise made
+        raise ConnectorError(f"The topic {topic} was created, and is not there.")
+
+    async def _listed(self) -> dict[str, int]:
+        """Return the open transactions of this sink's tasks, with their producer ids."""
+        found = await self._admin.list_transactions(states=[_ONGOING])
+        return {
+            one.transactional_id: one.producer_id
+            for listings in found.values()
+            for one in listings
+            if self._names.is_task(one.transactional_id)
+        }
+
+    async def _states(self, listed: Mapping[str, int]) -> dict[str, PreparedTxnState]:
+        """Return the epochs, too, of what is still open. Raise what a coordinator could not tell."""
+        if not listed:
+            return {}
+        states = {}
+        for name, found in (await self._admin.describe_transactions(listed)).items():
+            if isinstance(found, Exception):
+                if getattr(found, "code", None) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    continue
+                raise found
+            if found.state == _ONGOING:
+                states[name] = PreparedTxnState(found.producer_id, found.producer_epoch)
+        return states
+
+    async def _require_open(self, missing: list[Part]) -> None:
+        """Refuse to decide about a part that is no longer open; a list may miss one while its coordinator moves."""
+        states = await self._states({p.transactional_id: p.state.producer_id for p in missing})
+        for part in missing:
+            if states.get(part.transactional_id) != part.state:
+                raise ConnectorError(
+                    f"The transaction of task {part.task} was aborted before its batch was finished: set "
+                    "kafka.transaction.timeout.ms above the longest batch. Nothing was committed."
+                )
+
+    async def _note(self, producer: Producer, decision: Decision) -> None:
+        """Write a record in a transaction. Raise FatalError when another driver has planned."""
+        async with producer.transaction():
+            await producer.send(self._names.topic, encode(decision), b"decision", partition=0)
+
+    async def _settled(self, decision: Decision) -> Decision:
+        """Commit the open parts, and return the decision with their outcomes."""
+        parts = [part for part in decision.parts if part.outcome is Outcome.OPEN]
+        outcomes = await asyncio.gather(*(self._end(part) for part in parts))
+        by_task = {part.task: outcome for part, outcome in zip(parts, outcomes, strict=True)}
+        settled = with_outcomes(decision, by_task)
+        if not settled.is_whole:
+            log.warning("part of a decided batch was aborted sink=%s", self._names.sink)
+        return settled
+
+    async def _end(self, part: Part) -> Outcome:
+        async with self._limit:
+            await self._reach(f"ending-{part.task}")
+            code = ErrorCode.NONE
+            try:
+                await self._admin.end_transaction(part.transactional_id, part.state, committed=True)
+            except KafkaError as error:
+                if error.retriable:
+                    raise
+                code = error.code
+            await self._reach(f"ended-{part.task}")
+            return outcome_of(code, part)
+
+    async def _abort(self, transactions: Mapping[str, PreparedTxnState]) -> None:
+        """Abort what nobody will decide about. One that cannot be is only in the way of readers, until it can."""
+
+        async def one(name: str, state: PreparedTxnState) -> None:
+            async with self._limit:
+                try:
+                    await self._admin.end_transaction(name, state, committed=False)
+                    log.info("undecided transaction aborted id=%s", name)
+                except (KafkaError, OSError) as error:
+                    log.warning("undecided transaction not aborted id=%s reason=%s", name, error)
+
+        await asyncio.gather(*(one(name, state) for name, state in transactions.items()))
+
+
+def _has(listed: Mapping[str, int], part: Part) -> bool:
+    return listed.get(part.transactional_id) == part.state.producer_id
+
+
+def _without(listed: Mapping[str, int], decision: Decision) -> dict[str, int]:
+    parts = {part.transactional_id for part in decision.parts}
+    return {name: producer_id for name, producer_id in listed.items() if name not in parts}
+
+
+_OF_CONNECTIONS = frozenset(
+    {
+        "bootstrap.servers", "request.timeout.ms", "retry.backoff.ms", "retry.backoff.max.ms", "metadata.max.age.ms",
+        "connections.max.idle.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "send.buffer.bytes",
+        "receive.buffer.bytes", "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
+    }
+)  # fmt: skip
+"""Settings that all clients have."""

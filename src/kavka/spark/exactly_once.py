@@ -1,0 +1,161 @@
+"""Writers for `deliveryGuarantee=exactly-once`: what Spark calls, and in which process. `committing` is the protocol.
+
+planning process    streamWriter() or writer(), then the writer is pickled for the tasks: that makes the plan
+task                write(): one transaction, left prepared
+committing process  commit() or abort(), of a stream's writer that is made anew: the plan comes with the messages
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from kavka.spark.committing import Done, Plan, Refused, decision_of
+from kavka.spark.decisions import Batch, SinkNames
+from kavka.spark.driver import Driver, Reach, reach_nothing
+from kavka.spark.errors import ConnectorError, one_sentence
+from kavka.spark.options import ExactlyOnceOptions, SinkOptions
+from kavka.spark.preparing import run_task
+
+
+class Prepared(WriterCommitMessage):  # type: ignore[misc]
+    """What a task has left prepared."""
+
+    def __init__(self, done: Done) -> None:
+        """Carry it to the driver."""
+        self.done = done
+
+
+T = TypeVar("T")
+
+Messages = Sequence[WriterCommitMessage | None]
+
+
+class _Sink:
+    """What both writers do. Tasks get a copy, with the plan."""
+
+    def __init__(self, options: SinkOptions, reach: Reach) -> None:
+        assert options.exactly_once is not None
+        self._options = options
+        self._reach = reach
+        self._plan: Plan | Refused | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Make the plan: a writer is pickled where it goes to tasks, once for each batch, and nowhere else before."""
+        if self._plan is None:
+            self._plan = self._planned()
+        return self.__dict__
+
+    def _planned(self) -> Plan | Refused:
+        # What is raised while a writer is pickled does not reach the user; what a task raises does.
+        try:
+            with one_sentence():
+                return self._drive(
+                    lambda driver: driver.plan(self._exactly_once.accepts_other_writes)
+                )
+        except ConnectorError as error:
+            return Refused(str(error))
+
+    def run(self, rows: Iterator[pa.RecordBatch], batch: Batch) -> Prepared:
+        """Run the task in which this is called."""
+        with one_sentence():
+            plan = self._plan
+            assert plan is not None, "tasks have a copy that was pickled"
+            if isinstance(plan, Refused):
+                raise ConnectorError(plan.reason)
+            task = TaskContext.get().partitionId()
+            return Prepared(run_task(rows, self._options, plan, batch, task, self._reach))
+
+    def finish(self, messages: Messages) -> None:
+        """Decide about a batch whose tasks are all done."""
+        with one_sentence():
+            done = _done(messages)
+            assert len(done) == len(messages), "Spark commits when all tasks are done"
+            decision = decision_of(done)
+            if decision is not None:
+                plan = done[0].plan
+                self._drive(lambda driver: driver.commit(plan, decision))
+
+    def give_up(self, messages: Messages) -> None:
+        """Abort what was prepared, if it was not even tried to commit it: then a task's message is missing.
+
+        Otherwise the decision may have been made, and may be carried out at this moment: Spark calls this also when
+        it does not wait for a commit any more. The next plan finds out.
+        """
+        done = _done(messages)
+        parts = [one.part for one in done if one.part is not None]
+        if parts and len(done) < len(messages):
+            with one_sentence():
+                self._drive(lambda driver: driver.abort(parts))
+
+    def _drive(self, call: Callable[[Driver], Awaitable[T]]) -> T:
+        async def work() -> T:
+            names = SinkNames(self._exactly_once.sink_id)
+            async with Driver(self._options.client, names, self._reach) as driver:
+                return await call(driver)
+
+        return asyncio.run(work())
+
+    @property
+    def _exactly_once(self) -> ExactlyOnceOptions:
+        assert self._options.exactly_once is not None
+        return self._options.exactly_once
+
+
+def _done(messages: Messages) -> list[Done]:
+    return [message.done for message in messages if isinstance(message, Prepared)]
+
+
+class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Writes each micro-batch whole and once; a batch is what the checkpoint says: the query's id and a number."""
+
+    def __init__(self, options: SinkOptions, reach: Reach = reach_nothing) -> None:
+        """Take checked options."""
+        self._sink = _Sink(options, reach)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Prepared:
+        """Write the rows of a task."""
+        context = TaskContext.get()
+        query = context.getLocalProperty("sql.streaming.queryId")
+        number = context.getLocalProperty("streaming.sql.batchId")
+        return self._sink.run(iterator, Batch(query, int(number)))
+
+    def commit(self, messages: Messages, batchId: int) -> None:
+        """Decide; everything is committed when this returns."""
+        self._sink.finish(messages)
+
+    def abort(self, messages: Messages, batchId: int) -> None:
+        """Abort what tasks have prepared, unless it may be decided."""
+        self._sink.give_up(messages)
+
+
+class ExactlyOnceBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Writes a data frame whole or not at all; with `writeId`, not a second time."""
+
+    def __init__(self, options: SinkOptions, reach: Reach = reach_nothing) -> None:
+        """Take checked options."""
+        self._sink = _Sink(options, reach)
+        assert options.exactly_once is not None
+        self._batch = Batch(options.exactly_once.write_id or secrets.token_hex(16), 0)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Prepared:
+        """Write the rows of a task."""
+        return self._sink.run(iterator, self._batch)
+
+    def commit(self, messages: Messages) -> None:
+        """Decide; everything is committed when this returns."""
+        self._sink.finish(messages)
+
+    def abort(self, messages: Messages) -> None:
+        """Abort what tasks have prepared, unless it may be decided."""
+        self._sink.give_up(messages)

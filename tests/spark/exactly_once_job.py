@@ -1,0 +1,142 @@
+"""A streaming job run as a program that tests kill: `python exactly_once_job.py <json>`, see `Job`.
+
+It ends with 0 when all that was there is written, with 3 when the query failed; the connector's sentence is the last
+line then.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from watched_sink import WatchedDataSource
+
+from kavka.spark.errors import sentence_of
+from kavka.spark.session import local_session
+
+FAILED = 3
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run."""
+
+    bootstrap: str
+    source: str
+    target: str
+    checkpoint: str
+    directory: str
+    transform: str = "copy"
+    per_trigger: int = 400
+    master: str = "local[2]"
+    read: dict[str, str] = field(default_factory=dict)
+    write: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    restarts: int = 0
+    """How often the query is started again in the same session when it has failed."""
+
+    def text(self) -> str:
+        """Return the argument of the program."""
+        return json.dumps(asdict(self))
+
+
+def copy(rows: DataFrame) -> DataFrame:
+    """Each record once."""
+    return rows.select("key", "value")
+
+
+def shuffled(rows: DataFrame) -> DataFrame:
+    """Each record once, by tasks that hold keys: `spark.sql.shuffle.partitions` of them."""
+    return rows.select("key", "value").repartition("key")
+
+
+def random_split(rows: DataFrame) -> DataFrame:
+    """Each record once, in a task that is drawn anew each time the batch is run."""
+    return rows.select("key", "value").repartition(2, F.rand())
+
+
+def word_count(rows: DataFrame) -> DataFrame:
+    """How often each word has come: a new value for each word of a batch."""
+    words = rows.select(F.explode(F.split(F.col("value").cast("string"), " ")).alias("word"))
+    counts = words.groupBy("word").count()
+    return counts.select(F.col("word").alias("key"), F.col("count").cast("string").alias("value"))
+
+
+def enriched(rows: DataFrame) -> DataFrame:
+    """Each record once, with a number between 0 and 2 that is drawn anew each time the batch is run."""
+    drawn = F.floor(F.rand() * 3).cast("string")
+    return rows.select("key", F.concat_ws(":", F.col("value").cast("string"), drawn).alias("value"))
+
+
+def failing_at_times(rows: DataFrame) -> DataFrame:
+    """Each record once; each task fails at its first attempt, when all its rows have been handed to the sink."""
+
+    def pass_on(batches):  # type: ignore[no-untyped-def]
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().attemptNumber() == 0:
+            raise RuntimeError("as the test wants it")
+
+    narrowed = rows.select("key", "value")
+    return narrowed.mapInArrow(pass_on, narrowed.schema)
+
+
+def sometimes_nothing(rows: DataFrame) -> DataFrame:
+    """Only the records whose number ends in 7, of the first partition: most tasks, and some batches, have none."""
+    number = F.col("value").cast("string").cast("long")
+    return rows.where((F.col("partition") == 0) & (number % 1000 < 100)).select("key", "value")
+
+
+TRANSFORMS = {
+    each.__name__: each
+    for each in (copy, shuffled, random_split, word_count, enriched, failing_at_times, sometimes_nothing)
+}  # fmt: skip
+
+
+def start(session: SparkSession, job: Job):  # type: ignore[no-untyped-def]
+    """Start the query."""
+    servers = {"kafka.bootstrap.servers": job.bootstrap}
+    session.dataSource.register(WatchedDataSource)
+    rows = (
+        session.readStream.format("kavka")
+        .options(**servers, subscribe=job.source, startingOffsets="earliest")
+        .options(maxOffsetsPerTrigger=str(job.per_trigger), **job.read)
+        .load()
+    )
+    mode = "update" if job.transform == "word_count" else "append"
+    writer = (
+        TRANSFORMS[job.transform](rows)
+        .writeStream.format("kavka-watched")
+        .outputMode(mode)
+        .options(**servers, topic=job.target, deliveryGuarantee="exactly-once")
+        .options(checkpointLocation=job.checkpoint, **job.write)
+    )
+    return writer.trigger(availableNow=True).start()
+
+
+def main(job: Job) -> int:
+    """Run the query to its end."""
+    session = local_session(
+        "exactly once", Path(job.directory), job.master, job.settings, "off", short_lived=True
+    )
+    try:
+        for _ in range(job.restarts + 1):
+            try:
+                start(session, job).awaitTermination()
+            except Exception as error:  # noqa: BLE001  whatever it is, the test wants to read it
+                print(error, file=sys.stderr)
+                print(sentence_of(error) or type(error).__name__, flush=True)
+            else:
+                return 0
+        return FAILED
+    finally:
+        session.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Job(**json.loads(sys.argv[1]))))

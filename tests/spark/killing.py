@@ -1,0 +1,218 @@
+"""Jobs of Spark as processes that a test stops at a step, kills and starts again, and what they have written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from exactly_once_job import Job
+
+import kavka
+
+_JOB = Path(__file__).with_name("exactly_once_job.py")
+_SOURCES = Path(kavka.__file__).parents[1]
+SECONDS = 150
+"""How long a step may take on a machine that others use, too."""
+
+
+class Watch:
+    """The steps that all processes of a job have reached, and where they are to stop; see `watched_sink`."""
+
+    def __init__(self, directory: Path) -> None:
+        """Use a directory of its own."""
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def hold(self, step: str, number: int = 1) -> None:
+        """Have whoever reaches the step for the `number`-th time stay there."""
+        (self.directory / f"{step}.{number}.hold").touch()
+
+    def die(self, step: str, number: int = 1) -> None:
+        """Have it kill itself with SIGKILL."""
+        (self.directory / f"{step}.{number}.die").touch()
+
+    def release(self, step: str, number: int = 1) -> None:
+        """Let it go on."""
+        (self.directory / f"{step}.{number}.hold").unlink()
+
+    def count(self, step: str) -> int:
+        """Return how often the step was reached."""
+        return sum(1 for path in self.directory.glob(f"{step}.*") if path.suffix[1:].isdecimal())
+
+    def has(self, step: str, number: int = 1) -> bool:
+        """Tell whether the step was reached so often."""
+        return (self.directory / f"{step}.{number}").exists()
+
+
+class RunningJob:
+    """A job that runs; its output is in a file."""
+
+    def __init__(self, job: Job, watch: Watch, output: Path) -> None:
+        """Start it."""
+        self._watch = watch
+        self._output = output
+        environment = {
+            "KAVKA_WATCH": str(watch.directory),
+            "PYTHONPATH": os.pathsep.join([str(_JOB.parent), str(_SOURCES)]),
+        }
+        with output.open("ab") as sink:
+            self._process = subprocess.Popen(
+                [sys.executable, str(_JOB), job.text()],
+                env=os.environ | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait_for(self, step: str, number: int = 1) -> None:
+        """Wait until the job has reached a step. Raise AssertionError when it ends before."""
+        deadline = time.monotonic() + SECONDS
+        while not self._watch.has(step, number):
+            assert self._process.poll() is None, f"no {step}.{number}: {self.text()}"
+            assert time.monotonic() < deadline, f"no {step}.{number} in time: {self.text()}"
+            time.sleep(0.02)
+
+    def is_alive(self) -> bool:
+        """Tell whether it still runs."""
+        return self._process.poll() is None
+
+    def processes(self) -> dict[int, str]:
+        """Return the job's processes below the first one, and their command lines."""
+        found: dict[int, str] = {}
+        children = _children()
+        waiting = [self._process.pid]
+        while waiting:
+            for pid in children.get(waiting.pop(), ()):
+                found[pid] = _command(pid)
+                waiting.append(pid)
+        return found
+
+    def kill(self) -> None:
+        """End all its processes at once: the driver's machine is gone."""
+        pids = [self._process.pid, *self.processes()]
+        for pid in pids:
+            _kill(pid)
+        self._process.wait()
+        for pid in pids:
+            _wait_until_gone(pid)
+
+    def finish(self) -> int:
+        """Wait until it ends by itself, and return its exit code."""
+        try:
+            return self._process.wait(2 * SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the job does not end: {self.text()}") from None
+
+    def text(self) -> str:
+        """Return the end of what it has printed."""
+        return self._output.read_text(errors="replace")[-4000:]
+
+
+def run(job: Job, watch: Watch, output: Path) -> None:
+    """Run a job to its end, which must be a good one."""
+    running = RunningJob(job, watch, output)
+    code = running.finish()
+    assert code == 0, running.text()
+
+
+def _children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdecimal():
+            try:
+                fields = (directory / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue  # it has ended
+            found.setdefault(int(fields[1]), []).append(int(directory.name))
+    return found
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _wait_until_gone(pid: int) -> None:
+    """Wait for a process that is not ours to reap; a zombie writes nothing any more."""
+    while True:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            return
+        if state in "ZX":
+            return
+        time.sleep(0.01)
+
+
+def fill(bootstrap: str, topic: str, partitions: int, values: Iterable[str]) -> None:
+    """Write values, with themselves as keys, one partition after the other in turn."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number, value in enumerate(values):
+        producer.produce(topic, value, key=value, partition=number % partitions)
+    assert producer.flush(60) == 0
+
+
+def committed(bootstrap: str, topic: str, partitions: int) -> list[tuple[bytes, bytes]]:
+    """Return keys and values that `read_committed` sees, as librdkafka reads them."""
+    return _read(bootstrap, topic, partitions, "read_committed")
+
+
+def uncommitted(bootstrap: str, topic: str, partitions: int) -> list[tuple[bytes, bytes]]:
+    """Return keys and values of all transactions, aborted and open ones too."""
+    return _read(bootstrap, topic, partitions, "read_uncommitted")
+
+
+def _read(bootstrap: str, topic: str, partitions: int, isolation: str) -> list[tuple[bytes, bytes]]:
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "reader",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": isolation,
+    }
+    consumer = Consumer(settings)
+    found: list[tuple[bytes, bytes]] = []
+    at_end: set[int] = set()
+    deadline = time.monotonic() + 60
+    try:
+        consumer.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(partitions)])
+        while len(at_end) < partitions:
+            assert time.monotonic() < deadline, f"{topic} is not read to its end"
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                found.append((message.key(), message.value()))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                at_end.add(message.partition())
+    finally:
+        consumer.close()
+    return found
+
+
+def assert_each_once(found: list[tuple[bytes, bytes]], values: Iterable[str]) -> None:
+    """Insist on each value once, and nothing else."""
+    wanted = Counter(value.encode() for value in values)
+    seen = Counter(value for _, value in found)
+    missing, extra = wanted - seen, seen - wanted
+    found_wrong = f"{missing.total()} missing {sorted(missing)[:5]}, {extra.total()} too many {sorted(extra)[:5]}"
+    assert not missing, found_wrong
+    assert not extra, found_wrong

@@ -1,0 +1,299 @@
+"""The failure table of the exactly-once sink: real Spark, a real broker, kill -9; each record once in the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exactly_once_job import FAILED, Job
+from killing import RunningJob, Watch, assert_each_once, committed, fill
+from topic_filling import make_topic_at
+
+from kavka.client.blocking import Admin
+from kavka_compat.killable import KillableCluster, run_killable
+
+pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(900)]
+
+PARTITIONS = 3
+VALUES = [str(number) for number in range(1200)]
+SETTINGS = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
+
+
+@dataclass
+class Place:
+    """A broker with a source of VALUES, a target, and a job between them: three batches of two tasks."""
+
+    cluster: KillableCluster
+    directory: Path
+    job: Job
+    watch: Watch
+    started: list[RunningJob] = field(default_factory=list)
+
+    def start(self, **changes: Any) -> RunningJob:
+        """Start the job, changed."""
+        output = self.directory / "job.out"
+        self.started.append(RunningJob(replace(self.job, **changes), self.watch, output))
+        return self.started[-1]
+
+    def run(self, **changes: Any) -> None:
+        """Run the job to its good end."""
+        running = self.start(**changes)
+        assert running.finish() == 0, running.text()
+
+    def found(self) -> list[tuple[bytes, bytes]]:
+        """Return what may be read."""
+        return committed(self.cluster.bootstrap, self.job.target, PARTITIONS)
+
+    def assert_exact(self) -> None:
+        """Insist on each record once."""
+        assert_each_once(self.found(), VALUES)
+
+    def open_transactions(self) -> list[str]:
+        """Return the transactional ids with an open transaction."""
+        with Admin({"bootstrap.servers": self.cluster.bootstrap}) as admin:
+            found = admin.list_transactions(states=["Ongoing"])
+        return [one.transactional_id for listings in found.values() for one in listings]
+
+    def wait_until_aborted(self, most: int = 0) -> None:
+        """Wait until the broker has aborted transactions by their time-outs."""
+        deadline = time.monotonic() + 60
+        while len(self.open_transactions()) > most:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
+MakePlace = Callable[..., Place]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[MakePlace]:
+    """Make the one place of a test; settings are the broker's."""
+    clusters: list[Any] = []
+    places: list[Place] = []
+
+    def make(settings: dict[str, str] | None = None, **job: Any) -> Place:
+        running = run_killable(tmp_path / "broker", 1, SETTINGS | (settings or {}))
+        (tmp_path / "broker").mkdir()
+        cluster = running.__enter__()
+        clusters.append(running)
+        make_topic_at(cluster.bootstrap, "in", 2)
+        make_topic_at(cluster.bootstrap, "out", PARTITIONS)
+        fill(cluster.bootstrap, "in", 2, VALUES)
+        given = Job(
+            cluster.bootstrap, "in", "out", str(tmp_path / "checkpoint"), str(tmp_path / "spark"),
+            **job,
+        )  # fmt: skip
+        places.append(Place(cluster, tmp_path, given, Watch(tmp_path / "watch")))
+        return places[-1]
+
+    yield make
+    for each in places:
+        for job in each.started:
+            if job.is_alive():
+                job.kill()
+    for running in clusters:
+        running.__exit__(None, None, None)
+
+
+def kill_between_two_ends(at: Place, **changes: Any) -> None:
+    """Kill the driver when the second batch is decided, one of its two parts committed and the other not."""
+    at.watch.hold("ending-1", 2)
+    job = at.start(**changes)
+    job.wait_for("ending-1", 2)
+    job.wait_for("ended-0", 2)
+    job.kill()
+    assert len(at.open_transactions()) == 1
+
+
+def test_a_driver_that_dies_between_two_commits_has_its_batch_completed_whatever_the_split(
+    place: MakePlace,
+) -> None:
+    at = place(transform="random_split")
+    kill_between_two_ends(at)
+    at.run()
+    assert at.watch.count("rolled-forward") == 1
+    assert at.open_transactions() == []
+    at.assert_exact()
+
+
+GAPS = ["listed", "fenced", "planned", "checked", "decided", "ended-0", "ended", "noted"]
+
+
+@pytest.mark.parametrize("two_phase", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_the_drivers_process_may_die_in_each_gap(place: MakePlace, two_phase: bool) -> None:
+    """The process of Spark's driver that plans or commits is killed at one step after the other; the query fails."""
+    settings = TWO_PHASE if two_phase else {}
+    at = place(settings, transform="random_split", per_trigger=120, restarts=len(GAPS))
+    for number, gap in enumerate(GAPS, 1):
+        at.watch.die(gap, number)
+    at.run()
+    assert [at.watch.has(gap, number) for number, gap in enumerate(GAPS, 1)] == [True] * len(GAPS)
+    at.assert_exact()
+    assert at.open_transactions() == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("gap", ["prepared-0", "decided", "noted"])
+def test_the_whole_driver_may_die(place: MakePlace, gap: str) -> None:
+    """All processes are killed, the JVM too, in the second batch."""
+    at = place(transform="random_split")
+    at.watch.hold(gap, 2)
+    job = at.start()
+    job.wait_for(gap, 2)
+    job.kill()
+    at.run()
+    at.assert_exact()
+
+
+@pytest.mark.long
+def test_a_driver_may_die_while_it_completes_what_another_has_decided(place: MakePlace) -> None:
+    at = place(transform="random_split")
+    kill_between_two_ends(at)
+    for step in ("fenced", "rolled-forward"):
+        number = at.watch.count(step) + 1
+        at.watch.hold(step, number)
+        job = at.start()
+        job.wait_for(step, number)
+        job.kill()
+    at.run()
+    at.assert_exact()
+
+
+@pytest.mark.long
+def test_another_number_of_tasks_after_a_restart_changes_nothing(place: MakePlace) -> None:
+    at = place(transform="shuffled")
+    two = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
+    five = two | {"spark.sql.shuffle.partitions": "5"}
+    kill_between_two_ends(at, settings=two)
+    at.run(settings=five)
+    at.assert_exact()
+
+
+@pytest.mark.long
+def test_a_worker_of_python_may_die_at_each_step_of_a_task(place: MakePlace) -> None:
+    at = place(master="local[2,4]")
+    for step, number in (("begun-0", 1), ("written-1", 2), ("prepared-0", 3), ("prepared-1", 3)):
+        at.watch.die(step, number)
+    at.run()
+    assert at.watch.count("prepared-0") > 3
+    assert at.open_transactions() == []
+    at.assert_exact()
+
+
+@pytest.mark.long
+def test_a_task_that_fails_is_repeated_in_another_transaction(place: MakePlace) -> None:
+    at = place(transform="failing_at_times", master="local[2,4]")
+    at.run()
+    assert at.watch.count("written-0") == 3
+    assert at.watch.count("begun-0") == 6
+    assert at.open_transactions() == []
+    at.assert_exact()
+
+
+@pytest.mark.long
+def test_a_broker_may_die_at_each_step(place: MakePlace) -> None:
+    at = place()
+    steps = (("fenced", 1), ("begun-0", 1), ("prepared-1", 2), ("decided", 2), ("ended-0", 3))
+    for step, number in steps:
+        at.watch.hold(step, number)
+    job = at.start()
+    for step, number in steps:
+        job.wait_for(step, number)
+        at.cluster.kill(0)
+        at.watch.release(step, number)
+        at.cluster.start(0)
+    assert job.finish() == 0, job.text()
+    at.assert_exact()
+
+
+@pytest.mark.long
+def test_a_decision_outlives_time_outs_where_brokers_offer_two_phase_commit(
+    place: MakePlace,
+) -> None:
+    at = place(TWO_PHASE, transform="random_split")
+    kill_between_two_ends(at)
+    with Admin({"bootstrap.servers": at.cluster.bootstrap}) as admin:
+        (name,) = at.open_transactions()
+        (found,) = admin.describe_transactions([name]).values()
+    assert found.timeout_ms == 2**31 - 1
+    at.run()
+    at.assert_exact()
+
+
+SHORT = {"kafka.transaction.timeout.ms": "4000"}
+
+
+@pytest.mark.long
+def test_a_part_that_timed_out_after_the_decision_is_written_again_when_the_batch_is_the_same(
+    place: MakePlace,
+) -> None:
+    at = place(write=SHORT)
+    kill_between_two_ends(at)
+    at.wait_until_aborted()
+    at.run()
+    at.assert_exact()
+
+
+@pytest.mark.long
+def test_a_part_that_timed_out_after_the_decision_stops_a_query_whose_batch_is_another(
+    place: MakePlace,
+) -> None:
+    at = place(write=SHORT, transform="random_split")
+    kill_between_two_ends(at)
+    at.wait_until_aborted()
+    before = at.found()
+    job = at.start()
+    assert job.finish() == FAILED
+    assert "the batch is not the same when it is run again" in job.text()
+    assert at.found() == before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", ["begun-0", "checked", "decided"])
+def test_of_two_runs_at_once_the_later_one_goes_on_and_the_other_stops(
+    place: MakePlace, step: str
+) -> None:
+    at = place()
+    at.watch.hold(step, 2)
+    first = at.start()
+    first.wait_for(step, 2)
+    at.run(directory=str(at.directory / "second"))
+    at.assert_exact()
+    at.watch.release(step, 2)
+    assert first.finish() == FAILED
+    at.assert_exact()
+
+
+@pytest.mark.long
+def test_a_checkpoint_that_was_deleted_is_noticed(place: MakePlace) -> None:
+    at = place()
+    at.run()
+    (at.directory / "checkpoint").rename(at.directory / "old")
+    job = at.start()
+    assert job.finish() == FAILED
+    assert "onNewCheckpoint" in job.text()
+    at.assert_exact()
+    at.run(write={"onNewCheckpoint": "reset"})
+    assert_each_once(at.found(), VALUES * 2)
+
+
+@pytest.mark.long
+def test_tasks_and_batches_without_rows_open_no_transaction(place: MakePlace) -> None:
+    at = place(transform="sometimes_nothing", per_trigger=100)
+    at.run()
+    wanted = [
+        value for number, value in enumerate(VALUES) if number % 2 == 0 and int(value) % 1000 < 100
+    ]
+    assert_each_once(at.found(), wanted)
+    assert at.watch.count("planned") == 12
+    assert 0 < at.watch.count("decided") < 12
+    assert at.watch.count("begun-1") == 0
