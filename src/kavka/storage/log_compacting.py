@@ -15,13 +15,16 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from struct import pack
+from typing import TYPE_CHECKING
 
-from kavka.storage.compaction.choosing import Dirtiness, dirty_segments, first_dirty, measure
-from kavka.storage.compaction.cleaned_segment import CleanedSegment
 from kavka.storage.log_cutting import CuttingLog
 from kavka.storage.partition_tidying import CLEANED_SUFFIX, SWAP_SUFFIX
 from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX
 from kavka.storage.segment import DELETED_SUFFIX, Segment, segment_name
+
+if TYPE_CHECKING:  # a broker without compacted logs does not pay for the modules
+    from kavka.storage.compaction.choosing import Dirtiness
+    from kavka.storage.compaction.cleaned_segment import CleanedSegment
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +34,8 @@ class CompactingLog(CuttingLog):
 
     async def dirtiness(self, last_stable_offset: int) -> Dirtiness:
         """Measure what a pass would clean below `last_stable_offset`, and how urgent that is."""
+        from kavka.storage.compaction.choosing import first_dirty, measure
+
         start = first_dirty(self.cleaner_offset, self.log_start_offset, self._end_offset)
         if self.config.has_max_compaction_lag:
             await self._learn_first_timestamps(start)
@@ -44,6 +49,8 @@ class CompactingLog(CuttingLog):
 
     async def _learn_first_timestamps(self, first_dirty_offset: int) -> None:
         """Read the first batch of dirty segments that were loaded closed."""
+        from kavka.storage.compaction.choosing import dirty_segments
+
         for segment in dirty_segments(self._segments, first_dirty_offset):
             if segment.size and segment.first_timestamp < 0 and not segment.data.is_discarded:
                 file = segment.data.pin()
@@ -62,6 +69,8 @@ class CompactingLog(CuttingLog):
 
     def new_cleaned_segment(self, old: Sequence[Segment], end_offset: int) -> CleanedSegment:
         """Return an empty segment that is to replace the run `old`, which ends at `end_offset`."""
+        from kavka.storage.compaction.cleaned_segment import CleanedSegment
+
         interval = self.config.index_interval_bytes
         return CleanedSegment(
             self._files, old[0].base_offset, end_offset, old[-1].created_ms, interval
