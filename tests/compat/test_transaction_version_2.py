@@ -1,11 +1,13 @@
-"""The transaction machine knows clients that get an epoch with each end (KIP-890, part 2), as Apache Kafka 4.1 does.
+"""Clients that get an epoch with each end (KIP-890, part 2) are told the same by kavka and by Apache Kafka 4.1.
 
-Our brokers do not serve these versions yet: the machine is asked in this process, a broker of 4.1 over its socket.
+The machine is asked in this process, brokers over their sockets.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -40,11 +42,13 @@ from kavka.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
+from kavka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kavka.wire.schema import boolean, field, i16, i32, i64, message, string
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.asking import until, wait_until_known
+from kavka_compat.brokers import Broker
+from kavka_compat.ours import run_kavka
 from kavka_compat.raw import RawConnection, frame
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(240)]
@@ -63,32 +67,12 @@ _RETRIED = {
 }
 
 
-@message(api_key=26, versions="5", flexible="3+")
-class EndTxn5Request:
-    """EndTxn as only Apache Kafka 4.x has it."""
-
-    transactional_id: string = field()
-    producer_id: i64 = field()
-    producer_epoch: i16 = field()
-    committed: boolean = field()
-
-
-@message(api_key=26, versions="5", flexible="3+")
-class EndTxn5Response:
-    """Its answer has the epoch of the next transaction."""
-
-    throttle_time_ms: i32 = field()
-    error_code: i16 = field()
-    producer_id: i64 = field(default=-1)
-    producer_epoch: i16 = field(default=-1)
-
-
 Outcome = tuple[int, int, int]
 """Error, producer id and epoch; -1 where an answer has none."""
 
 
-class Theirs:
-    """Apache Kafka's coordinator."""
+class Asked:
+    """The coordinator of a broker."""
 
     def __init__(self, connection: RawConnection) -> None:
         self._connection = connection
@@ -126,13 +110,13 @@ class Theirs:
         return code, -1, -1
 
     def end(self, producer_id: int, epoch: int, committed: bool) -> Outcome:
-        request = EndTxn5Request(
+        request = EndTxnRequest(
             transactional_id=_ID,
             producer_id=producer_id,
             producer_epoch=epoch,
             committed=committed,
         )
-        answer = self.ask(request, 26, 5, EndTxn5Response)
+        answer = self.ask(request, 26, 5, EndTxnResponse)
         return answer.error_code, answer.producer_id, answer.producer_epoch
 
     def state(self) -> tuple[str, int, int, list[int]]:
@@ -220,13 +204,13 @@ class Ours:
         return shown.state, shown.producer_id, shown.producer_epoch, partitions
 
 
-def _live(theirs: Theirs, ours: Ours, dice: Random, steps: int) -> set[str]:
+def _live(theirs: Asked, ours: Asked | Ours, dice: Random, steps: int) -> set[str]:
     """Lead one life with both; return which states it came through."""
     labels: list[dict[int, int]] = [{}, {}]
     known: list[list[tuple[int, int]]] = [[(-1, -1)], [(-1, -1)]]
     story: list[str] = []
     states: set[str] = set()
-    sides: tuple[Theirs | Ours, ...] = (theirs, ours)
+    sides: tuple[Asked | Ours, ...] = (theirs, ours)
     is_open = False
 
     def label(side: int, producer_id: int) -> int:
@@ -267,7 +251,7 @@ def _live(theirs: Theirs, ours: Ours, dice: Random, steps: int) -> set[str]:
     return states
 
 
-def _wear_out(theirs: Theirs, ours: Ours, epochs: int) -> None:
+def _wear_out(theirs: Asked, ours: Asked | Ours, epochs: int) -> None:
     """Take epochs of the first producer id, until few are left."""
     for _ in range(epochs):
         assert theirs.init(-1, -1)[0] == ours.init(-1, -1)[0] == 0
@@ -284,16 +268,45 @@ def _wear_out(theirs: Theirs, ours: Ours, epochs: int) -> None:
 def test_the_machine_gives_the_answers_of_apache_kafka_4_1(
     seed: int, steps: int, worn: int, tmp_path: Path
 ) -> None:
-    with ApacheKafka("4.1").run_broker(tmp_path, settings=_SETTINGS) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic(_TOPIC, 3, 1)])[_TOPIC].result(60)
-        del admin
-        for partition in range(3):
-            wait_until_known([broker.bootstrap], _TOPIC, partition)
-        with RawConnection.to(broker) as connection:
-            theirs = Theirs(connection)
-            theirs.prepare()
-            ours = Ours()
-            _wear_out(theirs, ours, worn)
-            states = _live(theirs, ours, Random(seed), steps)
+    with _apache(tmp_path) as theirs:
+        ours = Ours()
+        _wear_out(theirs, ours, worn)
+        states = _live(theirs, ours, Random(seed), steps)
     assert states == {"Empty", "Ongoing", "CompleteCommit", "CompleteAbort"}
+
+
+@pytest.mark.parametrize(
+    ("seed", "steps"), [(3, 150), pytest.param(4, 1000, marks=pytest.mark.long)]
+)
+def test_our_broker_gives_the_answers_of_apache_kafka_4_1(
+    seed: int, steps: int, tmp_path: Path
+) -> None:
+    with _apache(tmp_path / "theirs") as theirs, _kavka(tmp_path / "ours") as ours:
+        states = _live(theirs, ours, Random(seed), steps)
+    assert states == {"Empty", "Ongoing", "CompleteCommit", "CompleteAbort"}
+
+
+@contextmanager
+def _apache(path: Path) -> Iterator[Asked]:
+    with ApacheKafka("4.1").run_broker(path, settings=_SETTINGS) as broker, _asked(broker) as asked:
+        yield asked
+
+
+@contextmanager
+def _kavka(path: Path) -> Iterator[Asked]:
+    with run_kavka(path, settings=_SETTINGS) as broker, _asked(broker) as asked:
+        yield asked
+
+
+@contextmanager
+def _asked(broker: Broker) -> Iterator[Asked]:
+    """Have the topic, and the coordinator ready."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(_TOPIC, 3, 1)])[_TOPIC].result(60)
+    del admin
+    for partition in range(3):
+        wait_until_known([broker.bootstrap], _TOPIC, partition)
+    with RawConnection.to(broker) as connection:
+        asked = Asked(connection)
+        asked.prepare()
+        yield asked
