@@ -97,6 +97,8 @@ environment() {
         "$python" -m venv --clear .venv
     fi
     pip_install "$extra"
+    # pip compiles what it installs, but not what it installs as an editable checkout
+    .venv/bin/python -m compileall -q src || true
     printf '%s\n' "$now" >".venv/kavka-$extra"
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import socket
 import struct
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
+import kavka
 from kavka_compat.apache import SHIPPED_BROKER, ApacheKafka
 from kavka_compat.brokers import Broker
 from kavka_compat.ours import launch_kavka
@@ -37,6 +39,14 @@ def launch_ours(directory: Path) -> Broker:
     """Launch our broker with its defaults."""
     directory.mkdir(parents=True)
     return launch_kavka(directory, _NO_SETTINGS, free_port())
+
+
+def compile_ours() -> None:
+    """Compile our modules, as pip does with those that it installs: a checkout's may never have been.
+
+    Where PYTHONDONTWRITEBYTECODE is set, every start of a checkout would compile each module anew.
+    """
+    compileall.compile_dir(Path(kavka.__file__).parent, quiet=1)
 
 
 def first_acknowledged_ms(launch: Launch, directory: Path) -> float:

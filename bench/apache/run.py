@@ -13,6 +13,7 @@ from apache.drive import Driver, Sample
 from apache.latency import end_to_end_ms
 from apache.lifecycle import (
     Launch,
+    compile_ours,
     first_acknowledged_ms,
     idle_cpu_percent,
     launch_apache,
@@ -74,6 +75,7 @@ def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -
 
 
 def _first_record(directory: Path, launchers: dict[str, Launch], rounds: int) -> Line:
+    compile_ours()
     found: Samples = {side: [] for side in _SIDES}
     for number in range(max(rounds, 3)):
         for side, launch in launchers.items():

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.config import BrokerConfig, Endpoint
@@ -20,25 +20,18 @@ from kavka.broker.configs import Configs
 from kavka.broker.control.adoption import adopted_topics
 from kavka.broker.control.config_changes import ConfigChanges
 from kavka.broker.control.controller import Controller
-from kavka.broker.control.leaving import hand_over
-from kavka.broker.coordinators import Coordinators
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.duties import Duties
 from kavka.broker.features import Features
-from kavka.broker.groups import OFFSETS_TOPIC, GroupCoordinators
 from kavka.broker.identity import establish_identity
 from kavka.broker.known_topics import KnownTopics
-from kavka.broker.marker_appends import write_markers
-from kavka.broker.metadata import LiveBroker, MetadataCache
+from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LiveBroker, MetadataCache
 from kavka.broker.orders import Orders
-from kavka.broker.producer_ids import ProducerIds
 from kavka.broker.purgatory import Purgatory
 from kavka.broker.registration import Registration
 from kavka.broker.registries import open_registry
 from kavka.broker.replicas import Replicas
 from kavka.broker.topics import Topics
-from kavka.broker.transactions import TRANSACTIONS_TOPIC, TransactionCoordinators
-from kavka.broker.verification import Verifier
 from kavka.core import features
 from kavka.core.controller.topics import NewTopic, TopicRefusal
 from kavka.core.fetch_session import FetchSessionCache
@@ -51,7 +44,12 @@ from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
     from kavka.broker.cleaner import Cleaner
+    from kavka.broker.coordinators import Coordinators
+    from kavka.broker.groups import GroupCoordinators
     from kavka.broker.metrics.exposition import Exposition
+    from kavka.broker.producer_ids import ProducerIds
+    from kavka.broker.transactions import TransactionCoordinators
+    from kavka.broker.verification import Verifier
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +111,8 @@ class Broker:
         self._registry_is_open = False
         self.exposition: Exposition | None = None
         """Who shows the metrics, if somebody does."""
+        self.coordinators: dict[str, Coordinators[Any]] = {}
+        """Those that there are so far, by their internal topics."""
         self.state = BrokerState.STARTING
 
     # -- start
@@ -137,16 +137,6 @@ class Broker:
         identity = await establish_identity(self.config, self.registry, self.replicas, self.chance)
         self.broker_id = identity.broker_id
         self.metadata = MetadataCache(identity.cluster_id)
-        self.producer_ids = ProducerIds(self)
-        self.groups = GroupCoordinators(
-            self.config, self.metadata, host.clock, host.disk, self.topics.create_by_use
-        )
-        self.transactions = TransactionCoordinators(self, partial(write_markers, self))
-        self.verifier = Verifier(self)
-        self.coordinators: dict[str, Coordinators[Any]] = {
-            OFFSETS_TOPIC: self.groups,
-            TRANSACTIONS_TOPIC: self.transactions,
-        }
         await self.config_changes.start()
         await self.features.start()
         await self._load_configs()
@@ -259,11 +249,54 @@ class Broker:
         self.config_changes.session_renewed()
         self.features.session_renewed()
 
+    # -- parts that not every broker needs: they are imported and made when somebody first asks for them
+
+    @cached_property
+    def groups(self) -> GroupCoordinators:
+        """Who coordinates groups."""
+        from kavka.broker.groups import GroupCoordinators
+
+        clock, disk = self.host.clock, self.host.disk
+        create = self.topics.create_by_use
+        groups = GroupCoordinators(self.config, self.metadata, clock, disk, create)
+        self.coordinators[OFFSETS_TOPIC] = groups
+        return groups
+
+    @cached_property
+    def transactions(self) -> TransactionCoordinators:
+        """Who coordinates transactions."""
+        from kavka.broker.marker_appends import write_markers
+        from kavka.broker.transactions import TransactionCoordinators
+
+        transactions = TransactionCoordinators(self, partial(write_markers, self))
+        self.coordinators[TRANSACTIONS_TOPIC] = transactions
+        return transactions
+
+    def coordinators_of(self, topic: str) -> Coordinators[Any] | None:
+        """Return who coordinates over an internal topic; None for any other topic."""
+        if topic == OFFSETS_TOPIC:
+            return self.groups
+        return self.transactions if topic == TRANSACTIONS_TOPIC else None
+
+    @cached_property
+    def producer_ids(self) -> ProducerIds:
+        """Who gives out producer ids."""
+        from kavka.broker.producer_ids import ProducerIds
+
+        return ProducerIds(self)
+
+    @cached_property
+    def verifier(self) -> Verifier:
+        """Who asks the coordinators of transactions whether a partition belongs to one."""
+        from kavka.broker.verification import Verifier
+
+        return Verifier(self)
+
     # -- serving
 
     async def create_topic_automatically(self, name: str) -> ErrorCode:
         """Create a topic because a client asked for its metadata; return why not, or that its leader is on the way."""
-        keeper = self.coordinators.get(name)
+        keeper = self.coordinators_of(name)
         topic = NewTopic(name, -1, -1, {}, {}) if keeper is None else keeper.internal_topic()
         outcome = await self.topics.create_by_use(topic)
         if isinstance(outcome, TopicRefusal):
@@ -281,6 +314,8 @@ class Broker:
         """
         self.state = BrokerState.STOPPING
         if self.config.flag("controlled.shutdown.enable") and len(self.metadata.brokers) > 1:
+            from kavka.broker.control.leaving import hand_over
+
             await hand_over(self)
         self._close_listeners()
         if not self.keeps_registry:
@@ -310,9 +345,10 @@ class Broker:
             self._cleaner_timer.cancel()
         if self.cleaner is not None:
             await self.cleaner.stop()
-        for coordinators in self.coordinators.values():
+        for coordinators in list(self.coordinators.values()):
             await coordinators.stop()
-        await self.verifier.stop()
+        if "verifier" in vars(self):
+            await self.verifier.stop()
         await self.dispatcher.stop()
         await self.config_changes.stop()
         await self.features.stop()

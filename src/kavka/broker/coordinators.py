@@ -99,6 +99,12 @@ class Coordinators(Generic[S]):
         if shard is not None:
             shard.commit_ready()
 
+    def topics_deleted(self, topics: tuple[str, ...]) -> None:
+        """Learn that topics are gone."""
+
+    def metadata_changed(self) -> None:
+        """Learn that leaders, or brokers, are others than before."""
+
     async def stop(self) -> None:
         """Stop all shards; whoever waited for one has its answer when this returns."""
         for partition in list(self._shards):

@@ -309,6 +309,10 @@ class Dispatcher:
         """Return the counters of each API that was asked for so far."""
         return {ApiKey(key): served.traffic for key, served in self._served.items()}
 
+    def requests_received(self) -> int:
+        """Return how many requests were understood since the start."""
+        return sum(sum(served.versions) for served in self._served.values())
+
     def _park(self, served: _Served, context: RequestContext, slot: Slot, parked: Parked) -> None:
         waiting = self.connections.get(context.connection, {})
         waiting[parked] = None

@@ -7,12 +7,12 @@ COORDINATOR_LOAD_IN_PROGRESS.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 from kavka.broker.config import BrokerConfig
 from kavka.broker.coordinators import Coordinators
 from kavka.broker.group_shell import GroupShell
-from kavka.broker.metadata import MetadataCache
+from kavka.broker.metadata import OFFSETS_TOPIC, MetadataCache
 from kavka.broker.replica import Replica
 from kavka.core.controller.topics import NewTopic
 from kavka.core.group.events import DeleteTopicsOffsets, DescribedGroup, Event, ListedGroup
@@ -22,8 +22,6 @@ from kavka.doors import Clock, Disk
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.records.compression import Compression
-
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class GroupCoordinators(Coordinators[GroupShell]):
@@ -116,6 +114,6 @@ class GroupCoordinators(Coordinators[GroupShell]):
             shard.marker_appended(producer_id, committed=committed, end_offset=end_offset)
 
     def topics_deleted(self, topics: tuple[str, ...]) -> None:
-        """Forget what groups have committed for topics that are gone."""
+        """Forget what groups have committed for them."""
         for shard in self.shards():
             shard.tell(DeleteTopicsOffsets(topics))

@@ -12,7 +12,9 @@ from typing import Final, NamedTuple
 from kavka.broker.config import Endpoint
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 NO_LEADER = BrokerId(-1)
 _DOUBT_MS: Final = 1000
 _EXPECTED_MS: Final = 30_000

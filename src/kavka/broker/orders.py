@@ -211,10 +211,12 @@ class Orders:
                 if self._put_topic(topic, topic_id, states)
             ]
             if gone:
-                self._broker.groups.topics_deleted(tuple(gone))
+                for coordinators in self._broker.coordinators.values():
+                    coordinators.topics_deleted(tuple(gone))
             metadata.changed()
             self._broker.replicas.brokers_changed()
-            self._broker.transactions.markers.metadata_changed()
+            for coordinators in self._broker.coordinators.values():
+                coordinators.metadata_changed()
             return UpdateMetadataResponse(error_code=ErrorCode.NONE)
 
     def _live_broker(self, live: UpdateMetadataRequestBroker, version: int) -> LiveBroker:

@@ -236,7 +236,7 @@ class Replicas:
             self._replication.unfollow(where)
         stays_leader = stays_leader and partition.is_leader
         replica.role_changed()
-        coordinators = self._broker.coordinators.get(where.topic)
+        coordinators = self._broker.coordinators_of(where.topic)
         if coordinators is not None and not stays_leader:
             if partition.is_leader:
                 coordinators.lead(replica)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kavka.broker.coordinators import Coordinators
 from kavka.broker.markers import Markers
+from kavka.broker.metadata import TRANSACTIONS_TOPIC
 from kavka.broker.replica import Replica
 from kavka.broker.transaction_shell import TransactionShell
 from kavka.core.controller.topics import NewTopic
@@ -18,8 +19,6 @@ from kavka.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteT
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
-
-TRANSACTIONS_TOPIC: Final = "__transaction_state"
 
 
 class TransactionCoordinators(Coordinators[TransactionShell]):
@@ -66,6 +65,10 @@ class TransactionCoordinators(Coordinators[TransactionShell]):
 
     def _make_shard(self, replica: Replica) -> TransactionShell:
         return TransactionShell(self._broker, replica, self._settings, self.markers)
+
+    def metadata_changed(self) -> None:
+        """Send markers that had no leader to go to, where they have one now."""
+        self.markers.metadata_changed()
 
     async def stop(self) -> None:
         """Stop all shards, and send no marker any more."""

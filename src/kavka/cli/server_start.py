@@ -93,8 +93,10 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     from kavka.broker.broker import Broker
     from kavka.broker.host import RealHost
     from kavka.broker.identity import IdentityError
+    from kavka.broker.warming import warm_up
     from kavka.registry.journal import CorruptRegistry
 
+    gc.disable()  # what a start makes lives on: there is nothing to be found in it
     told = listen_for_signals()
     try:
         broker = Broker(settings, RealHost.for_settings(settings))
@@ -117,10 +119,11 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     took = time.monotonic() - started
     shown = ",".join(str(endpoint) for endpoint in endpoints)
     print(f"kavka broker {broker.broker_id} ready: {shown} in {took:.2f} s", flush=True)
-    # What the start made lives as long as the broker: the collector need not walk it again.
-    gc.collect()
     gc.freeze()
+    gc.enable()
+    warming = asyncio.create_task(warm_up(broker.dispatcher.requests_received))
     reason = await until_told_to_stop(told, broker.failed)
+    warming.cancel()
     if reason is not None:
         log.error("broker stopped broker=%d reason=%s", broker.broker_id, reason)
         print(f"kavka server-start: {reason}", file=sys.stderr)

@@ -11,7 +11,6 @@ import fcntl
 import logging
 import os
 import resource
-import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -170,6 +169,8 @@ class OsDisk:
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory with all that is in it."""
+        import shutil  # brings bz2 and lzma with it, and not every broker removes a log
+
         shutil.rmtree(path)
 
     def sync_directory(self, path: str) -> None:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from kavka.broker.control.channel import RemoteLink
+from kavka.broker.control.remote_link import RemoteLink
 from kavka.core.controller.state import Endpoint
 from kavka.net.network import TcpNetwork
 from kavka.wire.apis import ApiKey

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.groups import OFFSETS_TOPIC
+from kavka.broker.metadata import OFFSETS_TOPIC
 from kavka.core.group.events import CommitOffsetsInTransaction, OffsetToCommit
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition

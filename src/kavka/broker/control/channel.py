@@ -1,14 +1,6 @@
 """The way to one broker: one request under way, what is dirty meanwhile is sent next, failures are tried again.
 
-To the controller's own broker the way is a call. To another it is a connection, which is kept open, because it tells
-early when the broker is dead (REP-14):
-
-    connected --broken--> connecting --refused: nobody listens--> told as `refused` once, tried after 100 ms ... 1 s
-        ^                     | any other failure: tried after 100 ms, no evidence
-        +---------------------+ connected: told as `connected`; broken within 100 ms: tried after 100 ms
-
-A broker that has only just registered may not listen yet: Apache Kafka's opens its port some hundred milliseconds
-later, even when it is elected controller meanwhile. So its first refusals are no evidence.
+To the controller's own broker the way is a call, to another a connection (`remote_link`).
 """
 
 from __future__ import annotations
@@ -24,11 +16,8 @@ from kavka.core.controller.events import (
     OrderAnswered,
 )
 from kavka.core.controller.orders import Order, Outbox
-from kavka.core.controller.state import Endpoint
-from kavka.doors import Network
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
-from kavka.net.peer import Peer
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from kavka.wire.messages.stop_replica import StopReplicaRequest
@@ -36,10 +25,6 @@ from kavka.wire.messages.stop_replica import StopReplicaRequest
 log = logging.getLogger(__name__)
 
 _RETRY_S = 0.1
-_MOST_RETRY_S = 1.0
-_CONNECT_MS = 3_000
-STARTING_S = 3.0
-"""How long a broker that never listened may take until it does."""
 
 
 class Link(Protocol):
@@ -71,84 +56,6 @@ class LocalLink:
 
     async def stop(self) -> None:
         """Nothing is held."""
-
-
-class RemoteLink:
-    """A connection that is made anew whenever it breaks."""
-
-    def __init__(
-        self,
-        network: Network,
-        endpoint: Endpoint,
-        timeout_ms: int,
-        refused: Callable[[], None],
-        connected: Callable[[], None],
-        starting_s: float = STARTING_S,
-    ) -> None:
-        """Connect at once; `refused` and `connected` are told of each change between the two.
-
-        `starting_s` is for how long a refusal says nothing, as long as there was no connection.
-        """
-        self._network = network
-        self._endpoint = endpoint
-        self._timeout_ms = timeout_ms
-        self._refused = refused
-        self._connected = connected
-        self._peer: Peer | None = None
-        self._open = asyncio.Event()
-        self._is_stopped = False
-        self._starting_s = starting_s
-        self._task = asyncio.get_running_loop().create_task(self._keep())
-
-    async def send(self, request: Any) -> Any:
-        """Wait for a connection, and send. Raise ConnectionError when the link is given up."""
-        while self._peer is None or self._peer.is_closed:
-            if self._is_stopped:
-                raise ConnectionError(f"the link to {self._endpoint} was given up")
-            self._open.clear()
-            await self._open.wait()
-        return await self._peer.send(request, timeout_ms=self._timeout_ms)
-
-    async def _keep(self) -> None:
-        is_refused = False
-        wait_s = _RETRY_S
-        loop = asyncio.get_running_loop()
-        believed_from = loop.time() + self._starting_s
-        while True:
-            try:
-                peer = await Peer.connect(
-                    self._network,
-                    self._endpoint.host,
-                    self._endpoint.port,
-                    client_id="kavka-controller",
-                    timeout_ms=min(_CONNECT_MS, self._timeout_ms),
-                )
-            except ConnectionRefusedError:
-                if not is_refused and loop.time() >= believed_from:
-                    is_refused = True
-                    self._refused()
-            except (OSError, KafkaError, CorruptFrame) as error:
-                log.info("broker not reached at=%s reason=%s", self._endpoint, error)
-            else:
-                is_refused, wait_s, believed_from = False, _RETRY_S, loop.time()
-                self._peer = peer
-                self._connected()
-                self._open.set()
-                await peer.wait_closed()
-                self._peer = None
-                if loop.time() - believed_from >= _RETRY_S:
-                    continue  # at once: whether it is refused now tells whether the broker died
-            await asyncio.sleep(wait_s)
-            wait_s = min(2 * wait_s, _MOST_RETRY_S) if is_refused else _RETRY_S
-
-    async def stop(self) -> None:
-        """Close the connection; who waits for one is told."""
-        self._is_stopped = True
-        self._open.set()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        if self._peer is not None:
-            self._peer.close()
 
 
 class Channel:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kavka.broker.control.channel import STARTING_S, Channel, Link, LocalLink, RemoteLink
+from kavka.broker.control.channel import Channel, Link, LocalLink
 from kavka.broker.control.rendering import Renderer
 from kavka.core.controller.events import (
     BrokerCleared,
@@ -87,6 +87,8 @@ class Channels:
     def _link(self, live: LiveBroker) -> Link | None:
         if live.broker_id == self._broker.broker_id:
             return LocalLink(self._broker.orders)
+        from kavka.broker.control.remote_link import STARTING_S, RemoteLink
+
         config = self._broker.config
         for endpoint in live.endpoints:
             if endpoint.listener == config.inter_broker_listener:

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.control.channel import RemoteLink
 from kavka.broker.control.counts import ControllerCounts
 from kavka.broker.control.election import Election, Office
 from kavka.broker.control.reign import NotController, Reign
@@ -33,6 +32,7 @@ from kavka.wire.stored.znodes import BrokerNode
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
+    from kavka.broker.control.remote_link import RemoteLink
 
 log = logging.getLogger(__name__)
 
@@ -268,6 +268,8 @@ class Controller:
 
     async def _connect(self, office: Office) -> None:
         """Keep a connection to the controller's broker: when nobody listens there any more, it is dead."""
+        from kavka.broker.control.remote_link import RemoteLink
+
         registry = self._broker.registry
         try:
             data, _stat = await registry.get(f"{znodes.BROKER_IDS}/{office.broker_id}")

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from typing import Any, Final, NamedTuple
 
 from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition, uuid_bytes, uuid_text
+
+_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+"""Characters that Kafka's sanitizer leaves."""
 
 CLUSTER_ID = "/cluster/id"
 CONTROLLER = "/controller"
@@ -67,14 +69,25 @@ def state_path(topic: str, partition: int) -> str:
 
 def config_path(entity_type: str, name: str) -> str:
     """Return the znode of an entity's dynamic configuration; `entity_type` is `topics`, `brokers`, ...."""
-    # Kafka's sanitizer also quotes the tilde, which `quote` leaves.
-    clean = name if name == DEFAULT_ENTITY else quote(name, safe="").replace("~", "%7E")
-    return f"/config/{entity_type}/{clean}"
+    return f"/config/{entity_type}/{_sanitized(name)}"
 
 
 def entity_name(node: str) -> str:
     """Return the entity that a child of `/config/<type>` stands for."""
-    return node if node == DEFAULT_ENTITY else unquote(node)
+    if node == DEFAULT_ENTITY or "%" not in node:
+        return node
+    from urllib.parse import unquote
+
+    return unquote(node)
+
+
+def _sanitized(name: str) -> str:
+    """Return a name as Kafka's sanitizer writes it; what topics and brokers are called stays as it is."""
+    if name == DEFAULT_ENTITY or _PLAIN.issuperset(name):
+        return name
+    from urllib.parse import quote
+
+    return quote(name, safe="").replace("~", "%7E")  # which `quote` leaves
 
 
 class TopicNode(NamedTuple):
