@@ -156,6 +156,10 @@ class MixedCluster:
         """Send a request to one broker, and return its answer."""
         return ask(self.address(number), request, version)
 
+    def is_running(self, number: int) -> bool:
+        """Tell whether a broker that was started has not ended by itself."""
+        return self._running[number].alive()
+
     def text(self, number: int) -> str:
         """Return what the running process of a broker has written."""
         return self._running[number].text()

@@ -1,0 +1,117 @@
+"""`transaction.version` among others: Java's clients by either version, and brokers that know none."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kavka.client.admin import FeatureUpdate, UpgradeType
+from kavka.client.blocking import Admin
+from kavka.core.features import TRANSACTION_VERSION
+from kavka_compat.apache import ApacheKafka
+from kavka_compat.artifacts import cache_directory, jars, java
+from kavka_compat.asking import until
+from kavka_compat.clusters import run_kavka_cluster
+from kavka_compat.mixed import Kind, MixedCluster, run_mixed
+from kavka_compat.ours import run_kavka
+from kavka_compat.word_count import compile_java
+
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
+
+_SOURCE = Path(__file__).parent / "streams" / "Transactions.java"
+_SMALL = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_LONE = {
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "2",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "2",
+}
+_QUICK = [f"q{number}" for number in range(30) if number % 3]
+_VALUES = ["a", "c", *_QUICK, "d"]
+_UP = {TRANSACTION_VERSION: FeatureUpdate(2)}
+_DOWN = {TRANSACTION_VERSION: FeatureUpdate(0, UpgradeType.SAFE_DOWNGRADE)}
+
+
+@contextmanager
+def _brokers(kind: str, path: Path) -> Iterator[tuple[str, int]]:
+    """Run brokers; give their address, and how many there are."""
+    if kind == "apache-4.1":
+        with ApacheKafka("4.1").run_broker(path, settings=_LONE) as broker:
+            yield broker.bootstrap, 1
+    elif kind == "three-at-2":
+        settings = {"kavka.transaction.version": "2", "transaction.state.log.num.partitions": "2"}
+        with run_kavka_cluster(path, settings=settings) as cluster:
+            yield cluster.bootstrap, 3
+    else:
+        version = {"kavka.transaction.version": "0"} if kind == "lone-at-0" else {}
+        with run_kavka(path, settings={**_LONE, **version}) as broker:
+            yield broker.bootstrap, 1
+
+
+@pytest.mark.parametrize("release", ["3.9", "4.1"])
+@pytest.mark.parametrize("kind", ["lone", "lone-at-0", "three-at-2", "apache-4.1"])
+def test_javas_producer_works_by_the_version_that_the_cluster_has(
+    kind: str, release: str, tmp_path: Path
+) -> None:
+    with _brokers(kind, tmp_path) as (bootstrap, count):
+        said = _java(release, bootstrap, f"t-{release}", count)
+    # 3.9's client knows no version 2; 4.1's gets an epoch by each end.
+    raises = release == "4.1" and kind != "lone-at-0"
+    assert said == [
+        f"after three: CompleteCommit epoch {3 if raises else 0}",
+        f"after quick ones: CompleteCommit epoch {33 if raises else 0}",
+        "fenced: yes",
+        "read: {" + ", ".join(f"{at}=[{', '.join(_VALUES)}]" for at in range(3)) + "}",
+        f"group: {ord('d')}",
+        "done",
+    ]
+
+
+def _java(release: str, bootstrap: str, name: str, replicas: int) -> list[str]:
+    """Run the program, and return what it says."""
+    libraries = f"streams-{release}"
+    digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
+    classes = cache_directory(libraries) / f"transactions-{digest}"
+    if not (classes / "Transactions.class").exists():
+        compile_java(libraries, classes, _SOURCE)
+    path = ":".join([str(classes), *map(str, jars(libraries))])
+    command = [java(), *_SMALL, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", path]
+    done = subprocess.run(
+        [*command, "Transactions", bootstrap, name, str(replicas)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_brokers_that_lack_the_version_keep_it_from_being_finalised_or_stop(tmp_path: Path) -> None:
+    with run_mixed(tmp_path, {0: Kind.APACHE, 1: Kind.KAVKA, 2: Kind.KAVKA}) as cluster:
+        cluster.make_controller(1)
+        with Admin({"bootstrap.servers": cluster.address(1)}) as admin:
+            refused = admin.update_features(_UP)[TRANSACTION_VERSION]
+            assert refused is not None
+            assert str(refused).endswith("incompatible versions for the feature: 0.")
+            assert cluster.node("/feature")["features"] == {}
+            cluster.stop(0)
+            until(lambda: cluster.registered() == {1, 2}, what="it has left")
+            assert admin.update_features(_UP) == {TRANSACTION_VERSION: None}
+            cluster.launch(0)
+            _wait_until_stopped(cluster, 0)
+            assert cluster.registered() == {1, 2}
+            assert admin.update_features(_DOWN) == {TRANSACTION_VERSION: None}
+        cluster.start(0)
+        cluster.make_controller(0)  # Apache Kafka reads what we wrote, and keeps it
+
+
+def _wait_until_stopped(cluster: MixedCluster, number: int) -> None:
+    until(lambda: not cluster.is_running(number), 90, f"broker {number} stops")
+    assert TRANSACTION_VERSION in cluster.text(number)
