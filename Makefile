@@ -6,7 +6,7 @@
 #   PYTHON=/usr/bin/python3 make  which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-cluster bench bench-cluster passed clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster librdkafka-tests bench bench-cluster passed clean
 PY := .venv/bin/python
 SLOW := compat or spark or simulation or chaos or long
 
@@ -46,9 +46,17 @@ chaos: ## kill -9 a broker under load, 100 times
 	@scripts/setup.sh test
 	KAVKA_KILLS=$(or $(KILLS),100) $(PY) -m pytest -m chaos -s tests/chaos --ignore tests/chaos/test_cluster.py
 
+chaos-spark: ## kill an exactly-once query of Spark, its workers and its broker, KILLS (100) times
+	@scripts/setup.sh test
+	KAVKA_SPARK_KILLS=$(or $(KILLS),100) $(if $(SEED),KAVKA_SPARK_SEED=$(SEED)) $(PY) -m pytest -s tests/spark/test_exactly_once_chaos.py
+
 chaos-cluster: ## chaos on clusters of processes under load, for MINUTES (60)
 	@scripts/setup.sh test
 	PYTHONPATH=tests/chaos:tests/compat $(PY) -m kavka_chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
+
+librdkafka-tests: ## librdkafka's own tests of transactions against three brokers; TESTS=all for all of them
+	@scripts/setup.sh test
+	PYTHONPATH=tests/compat $(PY) -m kavka_compat.librdkafka $(if $(SUITE),--suite $(SUITE)) $(TESTS)
 
 bench: ## side by side with Apache Kafka, and Spark's connector with ours
 	@scripts/setup.sh test

@@ -34,15 +34,18 @@ def compiled(release: str) -> str:
     digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
     classes = cache_directory(name) / f"classes-{digest}"
     if not (classes / "WordCount.class").exists():
-        command = [java(), "-cp", libraries, _COMPILER, "-17", "-cp", libraries]
-        done = subprocess.run(
-            [*command, "-d", str(classes), str(_SOURCE)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        compile_java(name, classes, _SOURCE)
     return f"{classes}:{libraries}"
+
+
+def compile_java(libraries: str, classes: Path, *sources: Path) -> None:
+    """Compile programs that use the jars of one of `artifacts.STREAMS`; a JRE is enough."""
+    path = ":".join(map(str, jars(libraries)))
+    command = [java(), "-cp", path, _COMPILER, "-17", "-cp", path, "-nowarn", "-d", str(classes)]
+    done = subprocess.run(
+        [*command, *map(str, sources)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 class Application:
@@ -141,11 +144,11 @@ class Books:
         self.work_until(lambda: self._seen >= wanted, f"{words} more words are counted")
 
     def finish(self) -> None:
-        """Write no more, and read until every word is counted."""
+        """Write no more, and read until every word is counted, and summed up by its length."""
         assert self._producer.flush(_PATIENCE_S) == 0
         assert not self._errors, self._errors
         deadline = time.monotonic() + _PATIENCE_S
-        while self._seen < self.written.total():
+        while self._seen < self.written.total() or self.lengths != self._sums():
             assert time.monotonic() < deadline, f"words are missing: {self}"
             self._read()
 
@@ -173,14 +176,18 @@ class Books:
         wrong = {w: got for w, got in self.counted.items() if got != expected.get(w)}
         assert not wrong, {w: _first_difference(got) for w, got in wrong.items()}
         assert self.counted.keys() == expected.keys()
-        sums: Counter[int] = Counter()
-        for word, count in self.written.items():
-            sums[len(word)] += count
-        assert self.lengths == sums
+        assert self.lengths == self._sums()
 
     def __str__(self) -> str:
         """Say how far both sides are."""
-        return f"{self.written.total()} words written, {self._seen} counted"
+        counted = f"{self.written.total()} words written, {self._seen} counted"
+        return f"{counted}, by length {self.lengths} of {dict(self._sums())}"
+
+    def _sums(self) -> Counter[int]:
+        sums: Counter[int] = Counter()
+        for word, count in self.written.items():
+            sums[len(word)] += count
+        return sums
 
     def _write(self) -> None:
         words = self._dice.choices(self._vocabulary, k=_WORDS_IN_LINE)

@@ -1,0 +1,275 @@
+"""librdkafka's own tests against a cluster of ours: `make librdkafka-tests`.
+
+Fetches Debian's source package (never committed), builds the library and its test runner with the machine's compiler,
+runs each test that wants brokers in a process of its own, and prints a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kavka_compat.artifacts import MissingTool, jars, java
+from kavka_compat.killable import run_killable
+from kavka_compat.word_count import compile_java
+
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kavka" / "librdkafka"
+_MIRROR = "http://deb.debian.org/debian"
+_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
+_BUILT = ".kavka-built"
+_KAFKA_VERSION = "3.9.0"
+"""What the runner takes our brokers for."""
+TRANSACTIONS = ("0098", "0103", "0107", "0129")
+_SECONDS = 600
+
+NOT_APPLICABLE = {
+    "0016": "asks Kafka's JMX through Kafka's own scripts",
+    "0028": "a known fault of librdkafka",
+    "0047": "a known fault of librdkafka",
+    "0097": "needs a TLS listener and trivup's certificates",
+    "0115": "needs an authorizer and kafka-acls",
+    "0119": "needs an authorizer and kafka-acls",
+    "0126": "needs an OIDC provider",
+    "0135": "needs SASL",
+    "0142": "needs SASL",
+}
+_SCENARIOS = {"default": "true", "noautocreate": "false"}
+"""The runner's names, and `auto.create.topics.enable` of each."""
+_ELSEWHERE = ("", "Filtered due to negative test flags")
+"""Why a test is skipped that is of the other scenario, or needs no broker."""
+_SETTINGS = {
+    "num.partitions": "4",
+    "default.replication.factor": "3",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+}
+
+
+class NoSources(RuntimeError):
+    """The sources cannot be had or built; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one test."""
+
+    name: str
+    state: str
+    seconds: float
+    log: Path
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """Say which test, and why it was skipped."""
+        return f"{self.name} {self.reason}".rstrip()
+
+
+def fetch(suite: str) -> Path:
+    """Return the sources of Debian's `suite`, fetching them once. Raise NoSources."""
+    target = _CACHE / suite
+    source = target / "librdkafka"
+    if source.exists():
+        return source
+    if shutil.which("apt-get") is None:
+        raise NoSources(
+            "`apt-get` is needed to fetch librdkafka's sources from Debian; "
+            "name a directory that has them with --source"
+        )
+    for part in ("lists/partial", "cache/archives/partial"):
+        (target / part).mkdir(parents=True, exist_ok=True)
+    sources = target / "sources.list"
+    sources.write_text(f"deb-src [signed-by={_KEYS}] {_MIRROR} {suite} main\n")
+    # The machine's own lists are left alone.
+    options = {
+        "Dir::Etc::sourcelist": sources,
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State::Lists": target / "lists",
+        "Dir::Cache": target / "cache",
+        "APT::Sandbox::User": "root",
+    }
+    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    try:
+        _run(["apt-get", *words, "update"], target, "fetch.out")
+        _run(["apt-get", *words, "source", "--download-only", "librdkafka"], target, "fetch.out")
+        (archive,) = target.glob("librdkafka_*.orig.tar.gz")
+        # As upstream wrote it: Debian's patches want more packages.
+        (target / "new").mkdir(exist_ok=True)
+        _run(["tar", "-xf", str(archive), "-C", "new", "--strip-components=1"], target, "fetch.out")
+    except (NoSources, ValueError) as error:
+        raise NoSources(
+            f"librdkafka's sources could not be fetched from {_MIRROR} {suite} ({error}); "
+            "name a directory that has them with --source"
+        ) from None
+    return (target / "new").rename(source)
+
+
+def build(source: Path) -> None:
+    """Build library and runner, once. Raise NoSources."""
+    if (source / _BUILT).exists():
+        return
+    for program in ("gcc", "g++", "make"):
+        if shutil.which(program) is None:
+            raise NoSources(f"`{program}` is needed to build librdkafka")
+    if not Path("/usr/include/rapidjson/document.h").exists():
+        print(
+            "without RapidJSON (Debian's rapidjson-dev) 0098 and 0101 are skipped", file=sys.stderr
+        )
+    without = ("gssapi", "lz4-ext", "curl")
+    jobs = f"-j{os.cpu_count()}"
+    _run(["./configure", *(f"--disable-{one}" for one in without)], source, "build.out")
+    for directory, what in ((".", "libs"), ("tests", "build")):
+        _run(["make", jobs, "-C", directory, what], source, "build.out")
+    java_tests = source / "tests" / "java"
+    compile_java("streams-3.9", java_tests, *sorted(java_tests.glob("*.java")))
+    (source / _BUILT).touch()
+
+
+def _run(command: Sequence[str], where: Path, log: str) -> None:
+    with (where / log).open("ab") as sink:
+        done = subprocess.run(
+            list(command),
+            cwd=where,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise NoSources(f"`{' '.join(command[:1] + command[-2:])}` failed: {where / log}")
+
+
+class Runner:
+    """The test runner against one cluster, in one scenario."""
+
+    def __init__(self, source: Path, directory: Path, bootstrap: str, scenario: str) -> None:
+        """Write what the runner reads."""
+        self._tests = source / "tests"
+        self._directory = directory
+        configuration = directory / "test.conf"
+        configuration.write_text(f"bootstrap.servers={bootstrap}\ntest.timeout.multiplier=2\n")
+        tools = directory / "bin"
+        tools.mkdir()
+        classes = ":".join(["$CLASSPATH", *map(str, jars("3.9"))])
+        for name, command in (
+            ("kafka-topics.sh", f"{sys.executable} -m kavka topics"),
+            ("kafka-run-class.sh", f"{java()} -Xmx256m -cp {classes}"),
+        ):
+            script = tools / name
+            script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+            script.chmod(0o755)
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if name != "CI"},
+            "BROKERS": bootstrap,
+            "KAFKA_PATH": str(directory),
+            "LD_LIBRARY_PATH": "../src:../src-cpp",
+            "RDKAFKA_TEST_CONF": str(configuration),
+            "TEST_KAFKA_VERSION": _KAFKA_VERSION,
+            "TEST_SCENARIO": scenario,
+        }
+
+    def run(self, number: str, quick: bool) -> list[Outcome]:
+        """Run the tests of one number; those of another scenario, and those without brokers, are left out."""
+        report, log = (self._directory / f"{number}.{end}" for end in ("json", "log"))
+        more = {"TESTS": number, "TEST_REPORT": str(report)}
+        with log.open("wb") as sink:
+            try:
+                subprocess.run(
+                    ["./test-runner", "-p1", "-L", *(["-Q"] if quick else [])],
+                    cwd=self._tests,
+                    env={**self._environment, **more},
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=subprocess.STDOUT,
+                    timeout=_SECONDS,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return [Outcome(number, "TIMED OUT", _SECONDS, log)]
+        if not report.exists():
+            return [Outcome(number, "CRASHED", 0, log)]
+        tests = json.loads(report.read_text())["tests"].values()
+        return [
+            Outcome(test["name"], test["state"], test["duration"], log, test["extra"])
+            for test in tests
+            if test["name"] != "<MAIN>" and test["state"] != "DNS"
+        ]
+
+
+def numbers(source: Path) -> list[str]:
+    """Return the numbers of all tests but those that somebody must watch (8000 and above)."""
+    return sorted({path.name[:4] for path in (source / "tests").glob("0[0-9][0-9][0-9]-*.c*")})
+
+
+def _version(source: Path) -> str:
+    """Return what the first heading of the changes says."""
+    lines = (source / "CHANGELOG.md").read_text().splitlines()
+    return next(line.strip("# ") for line in lines if line.startswith("# "))
+
+
+def run(source: Path, directory: Path, wanted: Sequence[str], quick: bool) -> list[Outcome]:
+    """Run tests by number, in each scenario on a cluster of its own, saying each outcome at once."""
+    outcomes: list[Outcome] = []
+    for scenario, creates in _SCENARIOS.items():
+        here = directory / scenario
+        here.mkdir(parents=True)
+        settings = {**_SETTINGS, "auto.create.topics.enable": creates}
+        with run_killable(here, 3, settings) as cluster:
+            runner = Runner(source, here, cluster.bootstrap, scenario)
+            for number in wanted:
+                for outcome in runner.run(number, quick):
+                    if outcome.state == "SKIPPED" and outcome.reason in _ELSEWHERE:
+                        continue
+                    print(f"{outcome.state:10} {outcome.seconds:7.1f} s  {outcome}", flush=True)
+                    outcomes.append(outcome)
+                cluster.assert_alive()
+    return outcomes
+
+
+def main() -> None:
+    """Fetch, build, run, and exit with 1 when a test failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tests", nargs="*", help="numbers, as 0103; `all`; default: transactions")
+    parser.add_argument(
+        "--suite", default="trixie", help="Debian's release (trixie, sid, bookworm)"
+    )
+    parser.add_argument(
+        "--source", type=Path, help="a directory with the sources, in place of Debian's"
+    )
+    parser.add_argument("--full", action="store_true", help="the runner's longer tests")
+    parser.add_argument("--logs", type=Path, help="where the logs go")
+    chosen = parser.parse_args()
+    try:
+        source = (chosen.source or fetch(chosen.suite)).resolve()
+        build(source)
+    except (NoSources, MissingTool) as error:
+        sys.exit(f"error: {error}")
+    wanted = chosen.tests or list(TRANSACTIONS)
+    if wanted == ["all"]:
+        wanted = [number for number in numbers(source) if number not in NOT_APPLICABLE]
+        for number, reason in NOT_APPLICABLE.items():
+            print(f"not run    {number}: {reason}")
+    directory = chosen.logs or Path(tempfile.mkdtemp(prefix="kavka-librdkafka-"))
+    print(f"{_version(source)}, logs in {directory}", flush=True)
+    outcomes = run(source, directory, wanted, not chosen.full)
+    failed = [outcome for outcome in outcomes if outcome.state not in ("PASSED", "SKIPPED")]
+    passed = sum(outcome.state == "PASSED" for outcome in outcomes)
+    skipped = len(outcomes) - passed - len(failed)
+    print(f"{passed} passed, {len(failed)} failed, {skipped} skipped by the runner")
+    for outcome in failed:
+        print(f"  {outcome.state} {outcome.name}: {outcome.log}")
+    sys.exit(bool(failed) or not passed)
+
+
+if __name__ == "__main__":
+    main()
