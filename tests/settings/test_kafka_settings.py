@@ -46,6 +46,12 @@ ELSEWHERE = {
     "follower.replication.throttled.rate",
     "replica.alter.log.dirs.io.max.bytes.per.second",
 }
+# Those of Kafka 4.1 that go with what we have of its transactions.
+LATER = {
+    "add.partitions.to.txn.retry.backoff.ms": 20,
+    "add.partitions.to.txn.retry.backoff.max.ms": 100,
+    "transaction.two.phase.commit.enable": False,
+}
 
 
 @pytest.mark.parametrize("told", TOLD, ids=NAMES)
@@ -119,4 +125,8 @@ def test_there_is_no_setting_that_kafka_does_not_have() -> None:
         for setting in catalogue
         if not setting.name.startswith("kavka.")
     }
-    assert ours - theirs == {("broker", name) for name in ELSEWHERE}
+    assert ours - theirs == {("broker", name) for name in (*ELSEWHERE, *LATER)}
+
+
+def test_defaults_of_later_settings_are_those_of_kafka_4_1() -> None:
+    assert {name: BROKER_SETTINGS[name].default for name in LATER} == LATER
