@@ -6,7 +6,7 @@ The machine is asked in this process, brokers over their sockets.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -45,6 +45,19 @@ from kavka.wire.messages.describe_transactions import (
 from kavka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kavka.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+)
+from kavka.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from kavka.wire.records.batch import BatchBuilder
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.asking import until, wait_until_known
 from kavka_compat.brokers import Broker
@@ -57,6 +70,8 @@ _SETTINGS = {
     "transaction.state.log.num.partitions": "2",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
 }
 _TOPIC, _ID = "compared", "tx"
 _TIMEOUT_MS = 600_000
@@ -119,6 +134,39 @@ class Asked:
         answer = self.ask(request, 26, 5, EndTxnResponse)
         return answer.error_code, answer.producer_id, answer.producer_epoch
 
+    def produce(self, producer_id: int, epoch: int, sequence: int, partition: int) -> int:
+        """Write one record by Produce 12, so that its leader adds the partition; return the error."""
+        builder = BatchBuilder()
+        builder.append(None, b"v", 1_700_000_000_000)
+        records = builder.build(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        data = ProduceRequestPartition(index=partition, records=records)
+        topic = ProduceRequestTopic(name=_TOPIC, partition_data=[data])
+        request = ProduceRequest(
+            transactional_id=_ID, acks=-1, timeout_ms=30_000, topic_data=[topic]
+        )
+        answer = self.ask(request, 0, 12, ProduceResponse)
+        code: int = answer.responses[0].partition_responses[0].error_code
+        return code
+
+    def commit_offset(self, producer_id: int, epoch: int) -> int:
+        """Commit an offset by TxnOffsetCommit 5, so that the group is added by it; return the error."""
+        part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+        request = TxnOffsetCommitRequest(
+            transactional_id=_ID,
+            group_id="g",
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=_TOPIC, partitions=[part])],
+        )
+        answer = self.ask(request, 28, 5, TxnOffsetCommitResponse)
+        code: int = answer.topics[0].partitions[0].error_code
+        return code
+
     def state(self) -> tuple[str, int, int, list[int]]:
         """Return state, id, epoch and partitions when nothing is being completed any more."""
         found: list[Any] = []
@@ -138,6 +186,10 @@ class Asked:
         """Have the coordinator ready, with producer ids."""
 
         def serves() -> bool:
+            group = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+            (found,) = self.ask(group, 10, 4, FindCoordinatorResponse).coordinators
+            if found.error_code:
+                return False
             find = FindCoordinatorRequest(key_type=1, coordinator_keys=[_ID])
             (found,) = self.ask(find, 10, 4, FindCoordinatorResponse).coordinators
             if found.error_code:
@@ -284,6 +336,64 @@ def test_our_broker_gives_the_answers_of_apache_kafka_4_1(
     with _apache(tmp_path / "theirs") as theirs, _kavka(tmp_path / "ours") as ours:
         states = _live(theirs, ours, Random(seed), steps)
     assert states == {"Empty", "Ongoing", "CompleteCommit", "CompleteAbort"}
+
+
+def _story(asked: Asked) -> list[object]:
+    """Do what a producer does, and what comes late from it; return what is said."""
+    _, who, epoch = asked.init(-1, -1)
+    assert epoch == 0
+    return [
+        asked.end(who, 0, committed=True)[0],  # nothing was begun
+        asked.produce(who, 0, 0, 0),
+        asked.produce(who, 0, 1, 0),
+        asked.produce(who, 0, 0, 1),
+        until_served(lambda: asked.commit_offset(who, 0)),
+        asked.state()[0],
+        asked.end(who, 0, committed=True)[::2],
+        asked.state()[::2],
+        # Late: of the transaction that is over.
+        asked.produce(who, 0, 2, 0),
+        asked.produce(who, 0, 0, 2),
+        asked.commit_offset(who, 0),
+        asked.add(who, 0, [2])[0],
+        asked.end(who, 0, committed=True)[::2],
+        asked.end(who, 0, committed=False)[0],
+        asked.state()[::2],
+        # In the next epoch sequences begin anew.
+        asked.produce(who, 1, 5, 0),
+        asked.state()[0],
+        asked.produce(who, 1, 0, 0),
+        asked.produce(who, 1, 1, 0),
+        asked.produce(who, 1, 0, 0),  # again: in the log already
+        asked.end(who, 0, committed=True)[0],
+        asked.end(who, 1, committed=False)[::2],
+        asked.state()[::2],
+        asked.end(who, 1, committed=False)[::2],
+        asked.end(who, 2, committed=False)[::2],  # aborts what was never begun
+        asked.state()[::2],
+        # Others.
+        asked.produce(who, 9, 0, 1),
+        asked.produce(who + 1_000_000, 0, 0, 1),
+        asked.commit_offset(who, 9),
+        asked.commit_offset(who + 1_000_000, 0),
+    ]
+
+
+def until_served(ask: Callable[[], int]) -> int:
+    """Ask until the group's coordinator is ready."""
+    codes = [int(ErrorCode.NONE)]
+
+    def is_served() -> bool:
+        codes[0] = ask()
+        return codes[0] not in {*_RETRIED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+    until(is_served, 60)
+    return codes[0]
+
+
+def test_what_comes_late_is_answered_as_by_apache_kafka_4_1(tmp_path: Path) -> None:
+    with _apache(tmp_path / "theirs") as theirs, _kavka(tmp_path / "ours") as ours:
+        assert _story(ours) == _story(theirs)
 
 
 @contextmanager
