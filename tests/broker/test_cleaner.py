@@ -1,0 +1,157 @@
+"""The cleaner of a broker: what is due is cleaned in the background, and what cannot be is left alone and told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.storage.log import Log
+from kavka.wire.records.batch import BatchBuilder
+
+Run = Callable[..., None]
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "500",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+QUICK = {"log__cleaner__backoff__ms": "20"}
+
+
+async def write(served: Any, topic: str, count: int, keys: int = 4) -> None:
+    """Write batches of one record."""
+    for index in range(count):
+        builder = BatchBuilder()
+        now_ms = served.broker.clock.now_ms()
+        builder.append(b"key %d" % (index % keys), b"value %d" % index, now_ms)
+        answer = await served.produce_bytes(topic, builder.build())
+        assert answer.error_code == ErrorCode.NONE
+
+
+async def read(served: Any, topic: str) -> list[int]:
+    """Return the offsets of all records; an answer ends with a segment."""
+    log = log_of(served, topic)
+    found: list[int] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        found += [record.offset for record in await served.read(topic, offset)]
+        assert found
+        offset = found[-1] + 1
+    return found
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    deadline = asyncio.get_running_loop().time() + 20
+    while not holds():
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.01)
+
+
+def log_of(served: Any, topic: str) -> Log:
+    log: Log = served.broker.replicas.find(TopicPartition(topic, 0)).log
+    return log
+
+
+def is_clean(log: Log) -> bool:
+    return log.cleaner_offset == log.segments[-1].base_offset
+
+
+def test_a_compacted_topic_is_cleaned_and_the_checkpoint_says_so(run: Run, tmp_path: Path) -> None:
+    async def story(served: Any) -> None:
+        await served.create("t", **COMPACTED)
+        await served.create("kept", **(COMPACTED | {"cleanup.policy": "delete"}))
+        await write(served, "t", 40)
+        await write(served, "kept", 40)
+        log = log_of(served, "t")
+        await until(lambda: is_clean(log))
+        await until(lambda: served.broker.cleaner.counts.passes == 1)
+        active = log.segments[-1].base_offset
+        assert await read(served, "t") == [*range(active - 4, 40)]
+        assert len(await read(served, "kept")) == 40
+        checkpoint = Path(log.directory.path) / "cleaner-offset-checkpoint"
+        await until(lambda: checkpoint.exists())
+        assert checkpoint.read_text() == f"0\n1\nt 0 {log.cleaner_offset}\n"
+        assert served.broker.cleaner.counts.recopy_percent < 60
+
+    run(story, **QUICK)
+
+
+def test_no_log_is_cleaned_where_the_cleaner_is_off(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.create("t", **COMPACTED)
+        await write(served, "t", 40)
+        await asyncio.sleep(1.3)  # the cleaner would have begun after one second
+        assert served.broker.cleaner is None
+        assert len(await read(served, "t")) == 40
+
+    run(story, log__cleaner__enable="false", **QUICK)
+
+
+def test_a_damaged_log_is_left_alone_until_it_is_another_one(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.create("bad", **COMPACTED)
+        await served.create("good", **COMPACTED)
+        await write(served, "bad", 40)
+        log = log_of(served, "bad")
+        log.segments[1].data.file().write_at(b"\xff", 75)
+        await write(served, "good", 40)
+        await until(lambda: served.broker.cleaner is not None)
+        cleaner = served.broker.cleaner
+        await until(lambda: TopicPartition("bad", 0) in cleaner.uncleanable)
+        assert "checksum" in cleaner.uncleanable[TopicPartition("bad", 0)]
+        await until(lambda: is_clean(log_of(served, "good")))
+        await served.broker.replicas.stop(TopicPartition("bad", 0), -2, delete=True)
+        await until(lambda: not cleaner.uncleanable)
+
+    run(story, **QUICK)
+
+
+def test_a_broker_stops_at_once_though_the_throttle_holds_a_pass_back(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.create("t", **COMPACTED)
+        await write(served, "t", 40)
+        log = log_of(served, "t")
+        await until(lambda: log.is_being_cleaned)
+        started = asyncio.get_running_loop().time()
+        await served.broker.cleaner.stop()
+        assert asyncio.get_running_loop().time() - started < 5
+        assert not log.is_being_cleaned
+        assert not [name for name in log.directory.disk.list(log.path) if "cleaned" in name]
+        assert len(await read(served, "t")) == 40
+
+    run(story, log__cleaner__io__max__bytes__per__second="10", **QUICK)
+
+
+def test_retention_and_compaction_go_together(run: Run) -> None:
+    async def story(served: Any) -> None:
+        policy = {"cleanup.policy": "compact,delete", "retention.bytes": "1200"}
+        await served.create("t", **(COMPACTED | policy))
+        await write(served, "t", 100, keys=1000)
+        log = log_of(served, "t")
+        await until(lambda: is_clean(log))
+        assert len(await read(served, "t")) == 100  # each key is its own last
+        await served.broker.replicas.delete_old_segments()
+        assert log.log_start_offset > 50
+        await write(served, "t", 100, keys=1000)
+        await until(lambda: is_clean(log))
+        assert len(await read(served, "t")) >= 100
+
+    run(story, **QUICK)
+
+
+def test_a_record_is_compacted_at_the_latest_after_the_maximum_lag(run: Run) -> None:
+    async def story(served: Any) -> None:
+        lag = {"min.cleanable.dirty.ratio": "1", "max.compaction.lag.ms": "300"}
+        await served.create("t", **(COMPACTED | lag | {"segment.bytes": "100000"}))
+        await write(served, "t", 10, keys=1)
+        log = log_of(served, "t")
+        await asyncio.sleep(0.4)  # the age of records is what counts
+        await write(served, "t", 1)  # the segment is too old for it
+        assert len(log.segments) == 2
+        await until(lambda: is_clean(log))
+        assert await read(served, "t") == [9, 10]
+
+    run(story, **QUICK)
