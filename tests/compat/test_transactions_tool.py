@@ -7,11 +7,12 @@ import contextlib
 import io
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from kavka.cli.main import main
-from kavka.client import Consumer, GroupMetadata, NewTopic, TopicPartition
+from kavka.client import Consumer, FatalError, GroupMetadata, NewTopic, TopicPartition
 from kavka.client.blocking import Admin, Producer
 from kavka.client.producer.encoding import encode_records
 from kavka.net.network import TcpNetwork
@@ -25,6 +26,7 @@ from kavka.wire.records.compression import Compression
 from kavka_compat.apache import ApacheKafka, Finished
 from kavka_compat.brokers import Broker
 from kavka_compat.fixtures import StartBroker
+from kavka_compat.ours import run_kavka
 
 pytestmark = pytest.mark.compat
 
@@ -89,7 +91,7 @@ async def leave_hanging(broker: Broker, topic: str) -> None:
         topic_data=[ProduceRequestTopic(name=topic, partition_data=[part])],
     )
     peer = await Peer.connect(TcpNetwork(), "127.0.0.1", broker.port)
-    answer = await peer.send(request)
+    answer = await peer.send(request, 11)  # from 12 on a leader adds the partition itself
     peer.close()
     await peer.wait_closed()
     assert answer.responses[0].partition_responses[0].error_code == 0
@@ -186,3 +188,28 @@ def test_a_transaction_is_terminated_by_force(any_broker: Broker, fresh_name: st
             assert described.state in ("Empty", "CompleteAbort")
             assert described.producer_epoch > 0
     assert asyncio.run(committed(any_broker, TopicPartition(fresh_name, 0))) == []
+
+
+def test_kafkas_newer_tool_ends_what_hangs_and_what_is_open(tmp_path: Path) -> None:
+    tool = ApacheKafka("4.1").check
+    with run_kavka(tmp_path, SETTINGS) as broker:
+        settings = {"bootstrap.servers": broker.bootstrap}
+        words = ("kafka-transactions", "--bootstrap-server", broker.bootstrap)
+        with Admin(settings) as admin, Producer(settings | OPEN) as opened:
+            admin.create_topics([NewTopic("t", 1, 1), NewTopic("hung", 1, 1)])
+            asyncio.run(leave_hanging(broker, "hung"))
+            opened.init_transactions()
+            opened.begin_transaction()
+            opened.send("t", b"v")
+            search = ("find-hanging", "--max-transaction-timeout", "-1", "--broker-id", "0")
+            (row,) = tool(*words, *search).lines[1:]  # and not what is open by its coordinator
+            assert row.split()[:4] == ["hung", "0", str(HANGING_PRODUCER), "0"]
+            tool(*words, "abort", "--topic", "hung", "--partition", "0", "--start-offset", "0")
+            assert tool(*words, *search).lines[1:] == []
+            tool(*words, "forceTerminateTransaction", "--transactionalId", "open")
+            described = admin.describe_transactions(["open"])["open"]
+            assert described.state in ("Empty", "CompleteAbort")
+            with pytest.raises(FatalError, match="PRODUCER_FENCED"):
+                opened.commit_transaction()
+        for topic in ("t", "hung"):
+            assert asyncio.run(committed(broker, TopicPartition(topic, 0))) == []
