@@ -191,10 +191,18 @@ class ScriptedTransactions:
             known.partitions.append(("__consumer_offsets", 0))
         return add_offsets_to_txn.AddOffsetsToTxnResponse(error_code=code)
 
+    def add(self, transactional_id, partition):
+        """Have a partition take part because something for it has come (version 2)."""
+        known = self.ids[transactional_id]
+        if partition not in known.partitions:
+            known.partitions.append(partition)
+
     def txn_offset_commit(self, request, fault, version):
         known, code = self._check(
             request.transactional_id, request.producer_id, request.producer_epoch, fault
         )
+        if version >= 5 and not code:
+            self.add(request.transactional_id, ("__consumer_offsets", 0))
         topics = []
         for topic in request.topics:
             parts = []
@@ -211,7 +219,27 @@ class ScriptedTransactions:
             )
         return txn_offset_commit.TxnOffsetCommitResponse(topics=topics)
 
+    def _end_with_new_epoch(self, request, fault):
+        name, epoch, committed = request.transactional_id, request.producer_epoch, request.committed
+        known = self.ids[name]
+        code = fault if isinstance(fault, ErrorCode) else ErrorCode.NONE
+        is_repeat = known.epoch == epoch + 1 and not known.partitions
+        if not code and is_repeat:
+            code = ErrorCode.NONE if self.ended[-1][1] is committed else ErrorCode.INVALID_TXN_STATE
+        elif not code and known.epoch != epoch:
+            code = ErrorCode.PRODUCER_FENCED
+        elif not code and committed and not known.partitions:
+            code = ErrorCode.INVALID_TXN_STATE
+        elif not code:
+            self._end(name, known, committed)
+            known.epoch += 1
+        if code:
+            return end_txn.EndTxnResponse(error_code=code)
+        return end_txn.EndTxnResponse(producer_id=known.producer_id, producer_epoch=known.epoch)
+
     def end_txn(self, request, fault, version):
+        if version >= 5:
+            return self._end_with_new_epoch(request, fault)
         known, code = self._check(
             request.transactional_id, request.producer_id, request.producer_epoch, fault
         )
@@ -268,6 +296,7 @@ class ScriptedBroker:
         self.members = {}
         self.rebalance = False
         self.next_producer_id = 1000
+        self.transaction_version = 0
         self.versions = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
         self.is_down = False
         self.wires = []
@@ -391,7 +420,13 @@ class ScriptedBroker:
             api_keys=[
                 api_versions.ApiVersionsResponseApi(api_key=k, min_version=low, max_version=high)
                 for k, (low, high) in self.versions.items()
-            ]
+            ],
+            finalized_features_epoch=0,
+            finalized_features=[
+                api_versions.ApiVersionsResponseFinalizedFeature(
+                    name="transaction.version", max_version_level=self.transaction_version
+                )
+            ],
         )
 
     def metadata(self, request, fault, version):
@@ -489,6 +524,8 @@ class ScriptedBroker:
                     code = self._refusal(topic.name, part.index)
                 if code is ErrorCode.NONE:
                     code, offset = self._append(topic.name, part.index, bytearray(part.records))
+                    if version >= 12 and request.transactional_id is not None and not code:
+                        self.transactions.add(request.transactional_id, (topic.name, part.index))
                 made = produce.ProduceResponsePartition(
                     index=part.index, error_code=code, base_offset=offset
                 )
