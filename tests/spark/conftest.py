@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the exactly-once sink on Apache Kafka's broker to `make long`."""
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        if item.path.name == "test_exactly_once.py" and parameters.get("any_broker") == "apache":
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two slots."""

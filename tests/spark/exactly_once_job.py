@@ -38,6 +38,10 @@ class Job:
     settings: dict[str, str] = field(default_factory=dict)
     restarts: int = 0
     """How often the query is started again in the same session when it has failed."""
+    until: str = ""
+    """A file: the query is started again, whatever its end, until this is there and all is written."""
+    is_batch: bool = False
+    """Write all of the source as one data frame, instead of a stream."""
 
     def text(self) -> str:
         """Return the argument of the program."""
@@ -98,25 +102,31 @@ TRANSFORMS = {
 }  # fmt: skip
 
 
-def start(session: SparkSession, job: Job):  # type: ignore[no-untyped-def]
-    """Start the query."""
+def write(session: SparkSession, job: Job) -> None:
+    """Write what is there now."""
     servers = {"kafka.bootstrap.servers": job.bootstrap}
-    session.dataSource.register(WatchedDataSource)
+    to = {**servers, "topic": job.target, "deliveryGuarantee": "exactly-once", **job.write}
+    transform = TRANSFORMS[job.transform]
+    if job.is_batch:
+        rows = session.read.format("kavka").options(**servers, subscribe=job.source).load()
+        transform(rows).write.format("kavka-watched").options(**to).mode("append").save()
+        return
     rows = (
         session.readStream.format("kavka")
         .options(**servers, subscribe=job.source, startingOffsets="earliest")
         .options(maxOffsetsPerTrigger=str(job.per_trigger), **job.read)
         .load()
     )
-    mode = "update" if job.transform == "word_count" else "append"
-    writer = (
-        TRANSFORMS[job.transform](rows)
+    (
+        transform(rows)
         .writeStream.format("kavka-watched")
-        .outputMode(mode)
-        .options(**servers, topic=job.target, deliveryGuarantee="exactly-once")
-        .options(checkpointLocation=job.checkpoint, **job.write)
+        .outputMode("update" if job.transform == "word_count" else "append")
+        .options(**to)
+        .option("checkpointLocation", job.checkpoint)
+        .trigger(availableNow=True)
+        .start()
+        .awaitTermination()
     )
-    return writer.trigger(availableNow=True).start()
 
 
 def main(job: Job) -> int:
@@ -124,16 +134,24 @@ def main(job: Job) -> int:
     session = local_session(
         "exactly once", Path(job.directory), job.master, job.settings, "off", short_lived=True
     )
+    session.dataSource.register(WatchedDataSource)
+    failures = 0
     try:
-        for _ in range(job.restarts + 1):
+        while True:
+            is_last = not job.until or Path(job.until).exists()
             try:
-                start(session, job).awaitTermination()
+                write(session, job)
+            except OSError:
+                raise  # there is no JVM any more
             except Exception as error:  # noqa: BLE001  whatever it is, the test wants to read it
                 print(error, file=sys.stderr)
                 print(sentence_of(error) or type(error).__name__, flush=True)
+                failures += 1
+                if not job.until and failures > job.restarts:
+                    return FAILED
             else:
-                return 0
-        return FAILED
+                if is_last:
+                    return 0
     finally:
         session.stop()
 

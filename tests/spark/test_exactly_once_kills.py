@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -132,7 +133,7 @@ GAPS = ["listed", "fenced", "planned", "checked", "decided", "ended-0", "ended",
 def test_the_drivers_process_may_die_in_each_gap(place: MakePlace, two_phase: bool) -> None:
     """The process of Spark's driver that plans or commits is killed at one step after the other; the query fails."""
     settings = TWO_PHASE if two_phase else {}
-    at = place(settings, transform="random_split", per_trigger=120, restarts=len(GAPS))
+    at = place(settings, transform="random_split", per_trigger=100, restarts=len(GAPS))
     for number, gap in enumerate(GAPS, 1):
         at.watch.die(gap, number)
     at.run()
@@ -297,3 +298,63 @@ def test_tasks_and_batches_without_rows_open_no_transaction(place: MakePlace) ->
     assert at.watch.count("planned") == 12
     assert 0 < at.watch.count("decided") < 12
     assert at.watch.count("begun-1") == 0
+
+
+# From topic to topic
+
+
+@pytest.mark.long
+def test_words_are_counted_once_whatever_dies(place: MakePlace) -> None:
+    """The state of a word is written each time it grows: every count once, in order, up to the true one."""
+    at = place(transform="word_count", restarts=4, per_trigger=200, write={"kafka.linger.ms": "5"})
+    words = [f"w{number % 7} w{number % 3}" for number in range(1000)]
+    make_topic_at(at.cluster.bootstrap, "lines", 2)
+    fill(at.cluster.bootstrap, "lines", 2, words)
+    for step, number in (("checked", 1), ("decided", 2), ("ended-0", 3), ("noted", 4)):
+        at.watch.die(step, number)
+    at.run(source="lines")
+    counts: dict[bytes, list[int]] = {}
+    for key, value in at.found():
+        counts.setdefault(key, []).append(int(value))
+    truth = Counter(word.encode() for line in words for word in line.split())
+    assert {key: seen[-1] for key, seen in counts.items()} == truth
+    assert all(len(set(seen)) == len(seen) and seen == sorted(seen) for seen in counts.values())
+
+
+@pytest.mark.long
+def test_a_step_that_draws_lots_gives_one_of_its_results_for_each_record(place: MakePlace) -> None:
+    at = place(transform="enriched", restarts=4, per_trigger=200)
+    for step, number in (("checked", 1), ("decided", 2), ("ended-1", 3), ("noted", 4)):
+        at.watch.die(step, number)
+    at.run()
+    results = [value.split(b":") for _, value in at.found()]
+    assert_each_once([(b"", value) for value, _ in results], VALUES)
+    assert {lot for _, lot in results} == {b"0", b"1", b"2"}
+
+
+@pytest.mark.long
+def test_the_group_shows_how_far_the_query_is(place: MakePlace) -> None:
+    at = place(read={"groupId": "job"}, per_trigger=200)
+    at.run()
+    with Admin({"bootstrap.servers": at.cluster.bootstrap}) as admin:
+        offsets = admin.list_group_offsets("job")
+    assert {one.partition: where.offset for one, where in offsets.items()} == {0: 600, 1: 600}
+    at.assert_exact()
+
+
+# Data frames
+
+
+@pytest.mark.long
+def test_a_data_frame_is_completed_after_a_crash_and_not_written_twice(place: MakePlace) -> None:
+    at = place(is_batch=True, write={"sinkId": "daily", "writeId": "monday"})
+    at.watch.hold("ending-1")
+    job = at.start()
+    job.wait_for("ending-1")
+    job.wait_for("ended-0")
+    job.kill()
+    at.run()
+    at.assert_exact()
+    assert at.open_transactions() == []
+    at.run(write={"sinkId": "daily", "writeId": "tuesday"})
+    assert_each_once(at.found(), VALUES * 2)

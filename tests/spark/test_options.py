@@ -228,3 +228,57 @@ def test_a_consumer_group_is_taken_with_a_warning(caplog: pytest.LogCaptureFixtu
     warn_of_group(parse_source(given | {"kafka.group.id": "mine"}, streaming=True))
     assert "'kafka.group.id' has been set on this query, it is not recommended" in caplog.text
     assert "group=mine" in caplog.text
+
+
+OUT = SERVERS | {"topic": "out"}
+ONCE = OUT | {"deliveryGuarantee": "exactly-once"}
+
+
+def test_each_record_is_written_at_least_once_unless_exactly_once_is_asked_for() -> None:
+    assert parse_sink(OUT).exactly_once is None
+    assert parse_sink(OUT | {"deliveryGuarantee": "at-least-once"}).exactly_once is None
+
+
+def test_a_streams_sink_is_named_by_its_checkpoint_or_by_sink_id() -> None:
+    def named(**options: str) -> str:
+        found = parse_sink(ONCE | options, streaming=True).exactly_once
+        assert found is not None
+        return found.sink_id
+
+    place = named(checkpointLocation="/data/c")
+    assert place.startswith("kavka-sink-")
+    assert named(checkpointLocation="file:///data/c/") == place
+    assert named(checkpointLocation="/data/d") != place
+    assert named(checkpointLocation="/data/c", sinkId="mine") == "mine"
+
+
+def test_two_phase_commit_is_a_decision_of_the_sink_not_of_its_producers() -> None:
+    name = "kafka.transaction.two.phase.commit.enable"
+    for chosen, wanted in ((None, None), ("true", True), ("false", False)):
+        options = ONCE | {"sinkId": "s"} | ({} if chosen is None else {name: chosen})
+        parsed = parse_sink(options)
+        assert parsed.exactly_once is not None
+        assert parsed.exactly_once.two_phase_commit is wanted
+        assert "transaction.two.phase.commit.enable" not in parsed.client
+
+
+@pytest.mark.parametrize(
+    ("options", "streaming", "reason"),
+    [
+        ({"deliveryGuarantee": "at-most-once"}, True, "must be at-least-once or exactly-once"),
+        ({"deliveryGuarantee": "at-least-once", "sinkId": "s"}, True, "means nothing without"),
+        ({}, True, "needs the option sinkId"),
+        ({"checkpointLocation": "/c"}, False, "needs the option sinkId"),
+        ({"sinkId": "a b"}, True, "begins the name of a topic"),
+        ({"sinkId": "s", "writeId": "w"}, True, "writeId is of batch writes"),
+        ({"sinkId": "s", "onNewCheckpoint": "reset"}, False, "is of streams"),
+        ({"sinkId": "s", "onNewCheckpoint": "perhaps"}, True, "must be fail or reset"),
+        ({"sinkId": "s", "kafka.acks": "1"}, True, "chooses kafka.acks itself"),
+        ({"sinkId": "s", "kafka.transactional.id": "x"}, True, "chooses kafka.transactional.id"),
+    ],
+)
+def test_options_of_exactly_once_that_contradict_are_refused(
+    options: dict[str, str], streaming: bool, reason: str
+) -> None:
+    with pytest.raises(ConnectorError, match=reason):
+        parse_sink(ONCE | options, streaming=streaming)
