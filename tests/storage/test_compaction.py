@@ -169,6 +169,26 @@ def test_the_last_batch_of_a_producer_stays_empty_while_it_carries_its_sequence(
     run(bench, story)
 
 
+def test_the_time_of_an_empty_batch_leads_nowhere(bench: LogBench):
+    async def story(log: Log) -> None:
+        written, now = Written(), bench.clock.now
+        write(log, written, [(b"a", b"1")], now + 50, Producer(7, 0, 0))
+        write(log, written, [(b"b", b"2")], now + 10)
+        write(log, written, [(b"a", b"3")], now + 20)
+        log.roll()
+        await clean(log)
+        assert [header.record_count for header, _ in batches(log)] == [0, 1, 1]
+        latest = await log.latest_timestamp()
+        assert latest is not None
+        assert (latest.timestamp, latest.offset) == (now + 20, 2)
+        assert await log.offset_for_timestamp(now + 30) is None
+        found = await log.offset_for_timestamp(now + 5)
+        assert found is not None
+        assert found.offset == 1
+
+    run(bench, story)
+
+
 def test_aborted_data_goes_and_its_marker_when_nothing_is_left_and_time_has_passed(bench: LogBench):
     async def story(log: Log) -> None:
         written, producer = Written(), Producer(7, 0, 0, True)

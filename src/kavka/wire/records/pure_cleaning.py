@@ -27,7 +27,7 @@ _HEADER_SIZE: Final = 61
 _LENGTH_END: Final = 12
 _HASH_BYTES: Final = 16
 _SLOT: Final = Struct("<16sq")
-_OUTLINE: Final = Struct(">qi11xi8xq")
+_OUTLINE: Final = Struct(">qi11xi8xq14xi")
 
 
 class OffsetMap:
@@ -175,18 +175,18 @@ def outline(
     """Return the index entries of whole batches, one for each `interval` bytes, and what the next buffer goes on with.
 
     That is: bytes since the last entry, the largest timestamp, the offset that has it; and the last offset of all (-1
-    without a batch). `unindexed`, `largest` and `largest_offset` are those of the buffer before. Raise CorruptBatch for
-    bytes that are no batches.
+    without a batch). `unindexed`, `largest` and `largest_offset` are those of the buffer before. The time of a batch
+    without records counts for nothing. Raise CorruptBatch for bytes that are no batches.
     """
     position, last_offset = 0, -1
     entries: list[IndexEntry] = []
     while len(buffer) - position >= _HEADER_SIZE:
-        base_offset, length, delta, timestamp = _OUTLINE.unpack_from(buffer, position)
+        base_offset, length, delta, timestamp, count = _OUTLINE.unpack_from(buffer, position)
         size = length + _LENGTH_END
         if size < _HEADER_SIZE or size > len(buffer) - position:
             break
         last_offset = base_offset + delta
-        if timestamp > largest:
+        if timestamp > largest and count:
             largest, largest_offset = timestamp, last_offset
         if unindexed > interval:
             entries.append((position, last_offset, largest, largest_offset))

@@ -350,7 +350,7 @@ def outline(buffer, int64_t interval, int64_t unindexed, int64_t largest, int64_
             break
         last_offset = <int64_t>number(view.p + position, 8) + <int32_t>number(view.p + position + 23, 4)
         timestamp = number(view.p + position + 35, 8)
-        if timestamp > largest:
+        if timestamp > largest and number(view.p + position + 57, 4):
             largest = timestamp
             largest_offset = last_offset
         if unindexed > interval:
