@@ -50,10 +50,6 @@ chaos-spark: ## kill an exactly-once query of Spark, its workers and its broker,
 	@scripts/setup.sh test
 	KAVKA_SPARK_KILLS=$(or $(KILLS),100) $(if $(SEED),KAVKA_SPARK_SEED=$(SEED)) $(PY) -m pytest -s tests/spark/test_exactly_once_chaos.py
 
-chaos-spark: ## kill an exactly-once query of Spark, its workers and its broker, KILLS (100) times
-	@scripts/setup.sh test
-	KAVKA_SPARK_KILLS=$(or $(KILLS),100) $(if $(SEED),KAVKA_SPARK_SEED=$(SEED)) $(PY) -m pytest -s tests/spark/test_exactly_once_chaos.py
-
 chaos-cluster: ## chaos on clusters of processes under load, for MINUTES (60)
 	@scripts/setup.sh test
 	PYTHONPATH=tests/chaos:tests/compat $(PY) -m kavka_chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
