@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kavka.client.admin import FeatureUpdate, UpgradeType
-from kavka.client.blocking import Admin
+from kavka.client import FatalError
+from kavka.client.admin import FeatureUpdate, NewTopic, UpgradeType
+from kavka.client.blocking import Admin, Producer
 from kavka.core.features import TRANSACTION_VERSION
+from kavka.errors import ErrorCode
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.artifacts import cache_directory, jars, java
 from kavka_compat.asking import until
@@ -91,6 +93,41 @@ def _java(release: str, bootstrap: str, name: str, replicas: int) -> list[str]:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("release", "two_phase"),
+    [("3.9", False), ("4.1", False), ("4.1", True)],  # 3.9 knows no two-phase commit
+    ids=["3.9", "4.1", "4.1-two-phase"],
+)
+def test_our_client_prepares_and_ends_elsewhere_on_apache_kafka(
+    release: str, two_phase: bool, tmp_path: Path
+) -> None:
+    # In 4.1 InitProducerId 6 is there for those who ask for unstable versions; it keeps no transaction.
+    allowed = {
+        "unstable.api.versions.enable": "true",
+        "transaction.two.phase.commit.enable": "true",
+    }
+    settings = _LONE | (allowed if two_phase else {})
+    with ApacheKafka(release).run_broker(tmp_path, settings=settings) as broker:
+        at = {"bootstrap.servers": broker.bootstrap}
+        writing = at | {"transactional.id": "x", "transaction.two.phase.commit.enable": two_phase}
+        with Admin(at) as admin:
+            admin.create_topics([NewTopic("t", 1, 1)])
+            for outcome in (True, False):
+                with Producer(writing) as producer:
+                    producer.init_transactions()
+                    producer.begin_transaction()
+                    producer.append("t", b"v")
+                    state = producer.prepare_transaction()
+                shown = admin.describe_transactions(["x"])["x"]
+                assert (shown.state, shown.producer_id, shown.producer_epoch) == ("Ongoing", *state)
+                assert (shown.timeout_ms == 2**31 - 1) is two_phase
+                for _ in range(2):
+                    admin.end_transaction("x", state, committed=outcome)
+            with Producer(writing) as producer, pytest.raises(FatalError) as refused:
+                producer.init_transactions(keep_prepared=True)
+            assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_brokers_that_lack_the_version_keep_it_from_being_finalised_or_stop(tmp_path: Path) -> None:
