@@ -21,8 +21,8 @@ from kavka_compat.ours import run_kavka
 pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(600)]
 
 LACKING = re.compile(
-    r"kafka_(log_logcleaner\w*|utils_throttler_\w*"
-    r"|coordinator_transaction_\w*|server_addpartitionstotxnmanager_\w*"
+    r"kafka_("
+    r"coordinator_transaction_\w*|server_addpartitionstotxnmanager_\w*"
     r"|server_replicamanager_partitionswithlatetransactionscount"
     r"|network_requestmetrics_(requestqueue|responsequeue|responsesend|throttle|messageconversions)timems"
     r"|network_requestmetrics_(requestbytes|temporarymemorybytes)"

@@ -61,7 +61,7 @@ class Cleaner:
 
     def __init__(self, configs: Configs, replicas: Replicas, clock: Clock) -> None:
         """Do nothing before `start`."""
-        self.counts = CleanerCounts()
+        self.counts = CleanerCounts(last_round_ms=clock.tick_ms())
         self.uncleanable: dict[TopicPartition, str] = {}
         """Logs that are left alone, and why."""
         self._configs = configs

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kavka.broker.broker import Broker
 from kavka.broker.metrics import (
+    cleaning,
     controlling,
     coordinating,
     following,
@@ -30,6 +31,7 @@ def families(broker: Broker, idle: float) -> Iterator[Family]:
     yield from controlling.families(broker)
     yield from coordinating.families(broker)
     yield from following.families(broker)
+    yield from cleaning.families(broker)
     yield from process.families()
     yield from partitions.families(broker)
 
