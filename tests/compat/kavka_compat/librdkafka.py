@@ -43,6 +43,7 @@ NOT_APPLICABLE = {
 }
 LACKING = {
     "0052": "messages of brokers before 0.11 (magic 0 and 1) are refused, but Kafka 3.9 converts them",
+    "0081": "AlterConfigs of a setting of Kerberos, which the broker does not have, is refused",
     "0109": "ends with kafka-acls: there are no access lists yet",
 }
 """What fails because a broker of ours does not have something yet; it is run all the same."""
@@ -50,7 +51,9 @@ _PARTS = {
     "0081": (
         "Topics",
         "Partitions",
-        "Configs",
+        "do_test_AlterConfigs",
+        "DescribeConfigs",
+        "IncrementalAlterConfigs",
         "Records",
         "DeleteGroups",
         "ConsumerGroup",
