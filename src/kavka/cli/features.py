@@ -12,6 +12,8 @@ from kavka.cli.options import Given
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
 
+_DONE = {"upgrade": "upgraded", "downgrade": "downgraded", "disable": "disabled"}
+
 
 class _Parser(argparse.ArgumentParser):
     """Ends with 1 where argparse ends with 2, as every tool of Kafka."""
@@ -31,12 +33,22 @@ def main(argv: list[str]) -> int:
     if chosen.command_config is not None:
         given["command-config"] = [chosen.command_config]
 
+    if chosen.command == "upgrade" and (
+        off := [name for name, level in chosen.feature if level < 1]
+    ):
+        print(
+            "The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE when the provided"
+            f" maxVersionLevel:0 is < 1: {', '.join(off)}.",
+            file=sys.stderr,
+        )
+        return 1
+
     async def act(admin: Admin) -> int:
         if chosen.command == "describe":
             for line in described(await admin.describe_features()):
                 print(line)
             return 0
-        return await _change(admin, _updates(chosen), dry_run=chosen.dry_run)
+        return await _change(admin, chosen.command, _updates(chosen), dry_run=chosen.dry_run)
 
     return with_admin(Given(given), act, _failed)
 
@@ -104,12 +116,17 @@ def described(found: FeatureMetadata) -> list[str]:
     ]
 
 
-async def _change(admin: Admin, updates: dict[str, FeatureUpdate], *, dry_run: bool) -> int:
+async def _change(
+    admin: Admin, command: str, updates: dict[str, FeatureUpdate], *, dry_run: bool
+) -> int:
     outcomes = await admin.update_features(updates, validate_only=dry_run)
-    for name, refused in outcomes.items():
-        level = updates[name].max_version_level
+    for name, refused in sorted(outcomes.items()):
+        to = "" if command == "disable" else f" to {updates[name].max_version_level}"
         if refused is None:
-            print(f"{name} {'can be' if dry_run else 'was'} set to {level}.")
+            print(f"{name} {'can be' if dry_run else 'was'} {_DONE[command]}{to}.")
         else:
-            print(f"Could not set {name} to {level}. {refused.detail}", file=sys.stderr)
-    return 1 if any(outcomes.values()) else 0
+            print(f"Could not {command} {name}{to}. {refused.detail}")
+    failed = sum(refused is not None for refused in outcomes.values())
+    if failed:
+        print(f"{failed} out of {len(outcomes)} operation(s) failed.", file=sys.stderr)
+    return 1 if failed else 0

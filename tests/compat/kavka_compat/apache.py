@@ -23,6 +23,7 @@ _MAIN_CLASSES = {
     "kafka-consumer-perf-test": _TOOLS + "ConsumerPerformance",
     "kafka-delete-records": _TOOLS + "DeleteRecordsCommand",
     "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-features": _TOOLS + "FeatureCommand",
     "kafka-e2e-latency": _TOOLS + "EndToEndLatency",
     "kafka-get-offsets": _TOOLS + "GetOffsetShell",
     "kafka-leader-election": _TOOLS + "LeaderElectionCommand",
