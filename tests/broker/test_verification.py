@@ -135,11 +135,11 @@ def _versions() -> ApiVersionsResponse:
     )
 
 
-def batch(sequence: int = 0) -> bytearray:
+def batch(sequence: int = 0, epoch: int = 0) -> bytearray:
     builder = BatchBuilder()
     builder.append(None, b"a", NOW_MS)
     return builder.build(
-        producer_id=PRODUCER_ID, producer_epoch=0, base_sequence=sequence, transactional=True
+        producer_id=PRODUCER_ID, producer_epoch=epoch, base_sequence=sequence, transactional=True
     )
 
 
@@ -194,6 +194,40 @@ def test_a_batch_is_answered_though_the_one_before_it_cannot_be_appended(run: Ru
         first, second = await asyncio.gather(*appends)
         assert first.error is ErrorCode.UNKNOWN_SERVER_ERROR
         assert second.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    with_coordinator(run, story)
+
+
+def test_a_late_batch_does_not_pass_by_the_answer_about_a_newer_epoch(run: Run) -> None:
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        found = served.broker.replicas.find(T)
+        appends = []
+        for epoch in (1, 0):
+            data = batch(epoch=epoch)
+            # The newer one cannot be appended, so that the log knows nothing of its epoch.
+            records = memoryview(bytes(data)) if epoch == 1 else memoryview(data)
+            append = served.broker.verifier.append(found, "x", read_header(data), (records, -1, 12))
+            assert not isinstance(append, AppendOutcome)
+            appends.append(append)
+        for code in (NONE, ErrorCode.PRODUCER_FENCED):
+            coordinator.answers.put_nowait(code)
+        newer, late = await asyncio.gather(*appends)
+        assert newer.error is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert late.error is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert found.log.log_end_offset == 0
+
+    with_coordinator(run, story)
+
+
+def test_what_was_asked_with_an_unknown_partition_may_be_sent_again(run: Run) -> None:
+    offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
+
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        for _ in range(2):
+            coordinator.answers.put_nowait(ErrorCode.OPERATION_NOT_ATTEMPTED)
+        assert (await produce(served)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        coordinator.where = offsets
+        assert await commit_offset(served) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     with_coordinator(run, story)
 

@@ -55,6 +55,7 @@ _UNANSWERED: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
+    ErrorCode.OPERATION_NOT_ATTEMPTED,  # the coordinator does not know yet what was asked with it
 )
 """It may be otherwise soon; not all producers know to try again after these, but after NOT_ENOUGH_REPLICAS they do."""
 _FINAL: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -87,7 +88,8 @@ class Verifier:
     def __init__(self, broker: Broker) -> None:
         """Ask nobody yet."""
         self._broker = broker
-        self._waiting: dict[Verification, list[_Waiting]] = {}
+        # By verification and epoch: a late batch shares the verification of a newer epoch, but not its answer.
+        self._waiting: dict[tuple[Verification, int], list[_Waiting]] = {}
         self._coordinators: dict[BrokerId, _Coordinator] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._news: asyncio.Future[None] | None = None
@@ -130,9 +132,9 @@ class Verifier:
             raises_epoch=adds,
         )
         future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
-        queue = self._waiting.get(verification)
+        queue = self._waiting.get((verification, epoch))
         if queue is None:
-            queue = self._waiting[verification] = []
+            queue = self._waiting[verification, epoch] = []
             question = _Question(transactional_id, producer_id, epoch, replica.where, adds)
             self._spawn(self._verify_batches(replica, verification, question))
         queue.append(_Waiting(*waiting, future))
@@ -146,11 +148,11 @@ class Verifier:
         code = ErrorCode.NETWORK_EXCEPTION
         try:
             code = await self._ask_patiently(question)
-            _forget_if_final(verification, code)
+            _forget_if_final(verification, question, code)
             if code is ErrorCode.NONE and replica.log.producers is not producers:
                 code = ErrorCode.NETWORK_EXCEPTION  # the log moved, and knows of no verification
         finally:
-            for waiting in self._waiting.pop(verification):
+            for waiting in self._waiting.pop((verification, question.producer_epoch)):
                 outcome = self._decide(replica, verification, waiting, code)
                 if not waiting.future.done():
                     waiting.future.set_result(outcome)
@@ -199,7 +201,7 @@ class Verifier:
         )
         question = _Question(transactional_id, producer_id, producer_epoch, replica.where, adds)
         code = await self._ask_patiently(question)
-        _forget_if_final(verification, code)
+        _forget_if_final(verification, question, code)
         if code is not ErrorCode.NONE:
             return code
         if replica.log.producers is not producers:
@@ -468,9 +470,9 @@ def _settle_moved(asked: _Asked, has_moved: Callable[[_Question], bool]) -> bool
     return bool(moved)
 
 
-def _forget_if_final(verification: Verification, code: ErrorCode) -> None:
+def _forget_if_final(verification: Verification, question: _Question, code: ErrorCode) -> None:
     """Let the next sweep of expired producers drop what will never be of use, and not that of a day later."""
-    if code in _FINAL:
+    if code in _FINAL and verification.producer_epoch == question.producer_epoch:
         verification.started_ms = _LONG_AGO_MS
 
 

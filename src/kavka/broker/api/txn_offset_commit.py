@@ -23,6 +23,7 @@ _UNVERIFIED = (
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
+    ErrorCode.OPERATION_NOT_ATTEMPTED,
 )
 """What keeps the transaction's coordinator from agreeing: the group's is the right one, so ask it again."""
 
