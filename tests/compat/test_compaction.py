@@ -177,3 +177,54 @@ def test_a_broker_killed_while_it_cleans_loses_nothing(tmp_path: Path) -> None:
         names = {path.suffix for path in topic.partition.iterdir()}
         assert not names & {".cleaned", ".swap", ".deleted"}
     assert_kafka_accepts(topic.partition, is_compacted=True)
+
+
+def test_internal_topics_are_compacted_and_nothing_in_force_is_forgotten(tmp_path: Path) -> None:
+    few = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+    small = {
+        "offsets.topic.segment.bytes": "2000",
+        "transaction.state.log.segment.bytes": "2000",
+        "log.cleaner.min.cleanable.ratio": "0.1",
+    }
+    with run_kavka(tmp_path, {**CLEANER, **few, **small}) as broker:
+        topic = CompactedTopic(broker.bootstrap, broker.log_directory)
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+        for offset in range(100):
+            consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "id"})
+        producer.init_transactions(30)
+        for number in range(40):
+            producer.begin_transaction()
+            producer.produce(TOPIC, b"%d" % number, b"key")
+            offsets = [TopicPartition(TOPIC, 0, 1000 + number)]
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+            (producer.abort_transaction if number % 2 else producer.commit_transaction)(30)
+        consumer.close()
+        cleaned = broker.log_directory / "cleaner-offset-checkpoint"
+        for name, least in (("__consumer_offsets", 150), ("__transaction_state", 80)):
+            until(
+                lambda name=name, least=least: (
+                    cleaned.exists()
+                    and any(
+                        int(line.split()[2]) > least
+                        for line in cleaned.read_text().splitlines()
+                        if line.startswith(name)
+                    )
+                ),
+                60,
+                f"{name} is cleaned",
+            )
+        broker.process.kill()
+    with run_kavka(tmp_path, {**CLEANER, **few, **small}) as broker:
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+        (found,) = consumer.committed([TopicPartition(TOPIC, 0)], timeout=30)
+        assert found.offset == 1038
+        consumer.close()
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "id"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(TOPIC, b"last", b"key")
+        producer.commit_transaction(30)
+        assert _read(broker.bootstrap)[b"key"] == b"last"
+    for name in ("__consumer_offsets", "__transaction_state"):
+        assert_kafka_accepts(topic.partition.parent / f"{name}-0", is_compacted=True)
