@@ -85,7 +85,10 @@ def _hand_over(
     step: Step,
     new_id: int | None,
 ) -> None:
-    """Let the open transaction be, and give the producer an epoch with which it alone can end it (KIP-939)."""
+    """Let the open transaction be, and give the producer an epoch with which it alone can end it (KIP-939).
+
+    The producer's time-out counts from now on, but never takes time from what may be decided already.
+    """
     client = value.client
     if new_id is not None:
         successor = Identity(new_id, 0)
@@ -98,6 +101,7 @@ def _hand_over(
         value,
         next_producer_id=successor.producer_id,
         next_producer_epoch=successor.producer_epoch,
+        timeout_ms=max(value.timeout_ms, _timeout_ms(event)),
         last_update_ms=step.now_ms,
         client_transaction_version=2,
     )
