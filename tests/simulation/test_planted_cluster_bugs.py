@@ -12,21 +12,27 @@ from typing import Any, NamedTuple
 import pytest
 
 from kavka import values
-from kavka.broker import group_shell
+from kavka.broker import group_shell, marker_appends, transaction_shell
+from kavka.broker.api import offset_fetch
 from kavka.broker.control import controller
 from kavka.broker.control.reign import Reign
 from kavka.broker.control.writing import Writer, multi_over_settings
 from kavka.broker.orders import Orders
 from kavka.broker.replication.serving import FollowerFetches
 from kavka.core.follower import AskRecords, FollowedPartition, Step, Truncate
+from kavka.core.group import transactions
 from kavka.core.partition import Follower, IsrChange, Partition
 from kavka.core.producer_state import ProducerState
+from kavka.core.transaction import shard
+from kavka.core.transaction.end import end
+from kavka.core.transaction.events import InitProducerReply
+from kavka.core.transaction.init import init_producer
 from kavka.errors import ErrorCode
-from kavka.ids import BrokerId
+from kavka.ids import BrokerId, TopicPartition
 from kavka.storage.log import Log
-from kavka.testing.simulation.brokers.faults import CHURN, NETWORK
+from kavka.testing.simulation.brokers.faults import CALM, CHURN, NETWORK
 from kavka.testing.simulation.brokers.run import ClusterRun
-from kavka.testing.simulation.brokers.scenario import ClusterScenario
+from kavka.testing.simulation.brokers.scenario import PAYMENTS, ClusterScenario
 from kavka.testing.simulation.faults import FaultModel
 from kavka.testing.simulation.report import Report
 
@@ -41,6 +47,8 @@ class Hunt(NamedTuple):
 
     model: FaultModel | None = None
     changes: dict[str, Any] = {}
+    in_transactions: bool = False
+    """Whether only seeds count that have transactions."""
     first_seed: int = 0
     """Where the hunt begins, a little before the seed that found the bug when it began at 0."""
 
@@ -55,6 +63,8 @@ class Hunt(NamedTuple):
     def find(self) -> tuple[int, str]:
         """Run seeds until something breaks. Return the seed, and what it says."""
         for seed in range(self.first_seed, MOST_SEEDS):
+            if self.in_transactions and not ClusterScenario.of_cluster(seed).payments:
+                continue
             report = self.play(seed)
             if not report.passed:
                 return seed, report.broken[0] if report.broken else str(report.failures[0])
@@ -175,6 +185,70 @@ class Plant:
         """A leader does not look where its history and its follower's part."""
         self._patch.setattr(FollowerFetches, "_divergence", lambda fetches, replica, asked: None)
 
+    def shows_open_transactions(self) -> None:
+        """Who reads committed records may read up to the high watermark."""
+        whole = property(lambda partition: partition.high_watermark)
+        self._patch.setattr(Partition, "last_stable_offset", whole)
+
+    def hides_which_transactions_were_aborted(self) -> None:
+        """Fetch names no aborted transactions."""
+        self._patch.setattr(Log, "aborted_transactions", lambda log, *range_of_offsets: [])
+
+    def forgets_transactions_at_failover(self) -> None:
+        """A coordinator that takes over reads nothing of the transactions that there are."""
+        self._patch.setattr(transaction_shell, "from_bytes", lambda key, value: None)
+
+    def tears_transactions(self) -> None:
+        """One partition's leader takes every marker for an abort."""
+        append = marker_appends._append
+
+        def torn(broker: Any, where: TopicPartition, marker: Any) -> Any:
+            marker.transaction_result &= where != TopicPartition(PAYMENTS, 0)
+            return append(broker, where, marker)
+
+        self._patch.setattr(marker_appends, "_append", torn)
+
+    def obeys_fenced_producers(self) -> None:
+        """The coordinator ends transactions for whoever asks, whatever the epoch."""
+
+        def lenient(transaction: Any, event: Any, step: Any, new_id: int | None = None) -> None:
+            if transaction is not None and transaction.value is not None:
+                producer_id, epoch = transaction.value.client
+                event = values.replace(event, producer_id=producer_id, producer_epoch=epoch)
+            end(transaction, event, step, new_id)
+
+        self._patch.setattr(shard, "end", lenient)
+
+    def commits_offsets_before_their_transaction(self) -> None:
+        """Offsets that were sent to a transaction count at once."""
+        appended = transactions.appended
+
+        def counted(group: Any, record: Any) -> None:
+            appended(group, record)
+            if record.value is not None:
+                group.offsets[record.topic, record.partition] = record.value
+
+        self._patch.setattr(transactions, "appended", counted)
+
+    def does_not_await_the_former_lifes_commit(self) -> None:
+        """Who takes an id over need not wait for a commit that is under way, nor for its offsets (KIP-447)."""
+        fetch = offset_fetch._fetch
+
+        def hasty(transaction: Any, event: Any, step: Any, new_id: int | None = None) -> None:
+            value = transaction.value
+            is_decided = value is not None and value.state.is_prepared
+            if is_decided and transaction.pending is None and transaction.waiting is None:
+                reply = InitProducerReply(ErrorCode.NONE, *value.successor)
+                step.answer(event.token, reply)
+            else:
+                init_producer(transaction, event, step, new_id)
+
+        async def unstable(broker: Any, group: str, wanted: Any, require_stable: bool) -> Any:
+            return await fetch(broker, group, wanted, False)
+
+        self._patch.setattr(shard, "init_producer", hasty)
+        self._patch.setattr(offset_fetch, "_fetch", unstable)
+
 
 @pytest.fixture
 def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
@@ -184,18 +258,36 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
 _BUSY: dict[str, Any] = {"fault_interval_s": 0.4, "pace_s": 0.02, "safety_s": 15.0}
 _GROUPS = {**_BUSY, "group_members": 2}
 _READERS = {**_BUSY, "readers": 2}
+_RIVALS: dict[str, Any] = {
+    "rivals": 2,
+    "inputs": 30,
+    "producers": 1,
+    "records_each": 20,
+    "readers": 0,
+    "group_members": 0,
+    "admins": 0,
+}
 
-BUGS = {
+BUGS: dict[Callable[[Plant], None], Hunt] = {
     Plant.commits_without_the_in_sync_set: Hunt(),
     Plant.acknowledges_before_it_is_replicated: Hunt(CHURN, _BUSY),
-    Plant.truncates_to_the_high_watermark: Hunt(CHURN, _BUSY, 3),
+    Plant.truncates_to_the_high_watermark: Hunt(CHURN, _BUSY, first_seed=3),
     Plant.obeys_stale_controllers: Hunt(CHURN, _BUSY),
     Plant.elects_replicas_that_are_out_of_sync: Hunt(CHURN, _BUSY),
     Plant.takes_followers_in_before_they_caught_up: Hunt(CHURN, _BUSY),
     Plant.shows_what_is_not_committed: Hunt(CHURN, _READERS),
-    Plant.forgets_producers_at_failover: Hunt(NETWORK, _BUSY, 4),
+    Plant.forgets_producers_at_failover: Hunt(NETWORK, _BUSY, first_seed=4),
     Plant.forgets_offsets_at_failover: Hunt(CHURN, _GROUPS),
     Plant.serves_followers_of_any_epoch: Hunt(CHURN, _BUSY),
+    Plant.shows_open_transactions: Hunt(NETWORK, in_transactions=True),
+    Plant.hides_which_transactions_were_aborted: Hunt(NETWORK, in_transactions=True),
+    Plant.forgets_transactions_at_failover: Hunt(CHURN, _BUSY, in_transactions=True),
+    Plant.tears_transactions: Hunt(NETWORK, in_transactions=True),
+    Plant.obeys_fenced_producers: Hunt(CALM, _RIVALS, in_transactions=True),
+    Plant.commits_offsets_before_their_transaction: Hunt(CALM, _RIVALS, in_transactions=True),
+    Plant.does_not_await_the_former_lifes_commit: Hunt(
+        CHURN, _BUSY | _RIVALS, in_transactions=True
+    ),
 }
 
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from kavka.testing.simulation.batch import Batch, Kind, play, run_batches
-from kavka.testing.simulation.marks import BROKER_MARKS, STORAGE_MARKS
+from kavka.testing.simulation.marks import BROKER_MARKS, STORAGE_MARKS, TRANSACTION_MARKS
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
@@ -32,10 +32,13 @@ def test_every_promise_holds_in_500_seeds_of_the_broker_and_every_mark_is_hit() 
     assert {mark.name for mark in BROKER_MARKS} - batch.marks == set()
 
 
-def test_every_promise_holds_in_60_seeds_of_a_cluster() -> None:
+def test_every_promise_holds_in_60_seeds_of_a_cluster_and_transactions_meet_all_that_they_must() -> (
+    None
+):
     batch = run_batches(CLUSTER_SEEDS, Kind.CLUSTER)
     assert batch.seeds == len(CLUSTER_SEEDS)
     assert not batch.failed, outcome(batch)
+    assert {mark.name for mark in TRANSACTION_MARKS} - batch.marks == set()
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,22 @@ from kavka.testing.simulation.events import (
     Audited,
     Batch,
     BatchesSeen,
+    CommitAsked,
     Committed,
+    CommittedRead,
     ControllerElected,
     Deleted,
     EndAsked,
     EndSeen,
     Event,
     Looked,
+    PositionSeen,
     ReplicaSeen,
+    SentInTransaction,
     StateWritten,
+    TookOver,
+    TransactionEnded,
+    TransactionsAudited,
     WatermarkSeen,
 )
 from kavka.testing.simulation.invariants import Invariant, Violation, for_cluster, for_model
@@ -30,6 +37,13 @@ from kavka.testing.simulation.invariants.replication import (
     InSyncReplicasHaveWhatIsCommitted,
     LeadersWatermarkOnlyGrows,
     OneLeaderPerEpoch,
+)
+from kavka.testing.simulation.invariants.transactions import (
+    EachInputIsProcessedOnce,
+    FencedProducersCommitNothing,
+    OffsetsMoveWithTransactions,
+    OnlyCommittedRecordsAreRead,
+    TransactionsAreAllOrNothing,
 )
 from kavka.wire.stored.znodes import StateNode
 
@@ -62,6 +76,34 @@ def batches(broker: int, *found: Batch) -> BatchesSeen:
     return BatchesSeen(broker, NO_TOPIC_ID, T0, found)
 
 
+T1 = TopicPartition("t", 1)
+GROUP = "group-of-i"
+
+
+def sent(transaction: str, number: int, producer: str = "p", at: TopicPartition = T0) -> Event:
+    return SentInTransaction(transaction, "i", producer, at, value(transaction, number))
+
+
+def value(transaction: str, number: int) -> bytes:
+    return f"i/{number}/{transaction}/".encode()
+
+
+def shown(at_0: list[bytes], at_1: list[bytes], offset: int = 0) -> TransactionsAudited:
+    return TransactionsAudited({T0: tuple(at_0), T1: tuple(at_1)}, {GROUP: offset})
+
+
+def asked(transaction: str, offset: int) -> Event:
+    return CommitAsked(transaction, GROUP, offset)
+
+
+def ended(transaction: str, *, committed: bool) -> Event:
+    return TransactionEnded(transaction, committed)
+
+
+BOTH = [sent("a", 0), sent("a", 1, at=T1), asked("a", 2)]
+"""A transaction of two partitions."""
+TAKEN = [TookOver("i", "p", 7, 0), sent("a", 0, "p"), TookOver("i", "q", 7, 3)]
+"""One that is open when another producer takes the id over."""
 AUDIT = Audited(T0, 0, 1, ((0, b"a"),))
 COMMITTED = Committed("g", "m", T0, 1, 1.0)
 
@@ -85,6 +127,23 @@ HOLDS: list[tuple[type[Invariant], list[Event]]] = [
     (StatesGoForward, [written(state(1, 0)), written(state(2, 1), state(1, 0))]),
     (StatesGoForward, [written(state(-1, 1, (2,)), state(1, 0))]),
     (CommittedRecordsWereProcessedOrDeleted, [COMMITTED, Deleted(T0, 1), AUDIT]),
+    (TransactionsAreAllOrNothing, [*BOTH, shown([value("a", 0)], [value("a", 1)])]),
+    (TransactionsAreAllOrNothing, [*BOTH, shown([], [])]),
+    (OnlyCommittedRecordsAreRead, [*BOTH, CommittedRead("r", T0, 0, value("a", 0))]),
+    (OnlyCommittedRecordsAreRead, [*BOTH, ended("a", committed=False), shown([], [])]),
+    (FencedProducersCommitNothing, [*TAKEN, asked("a", 1), shown([], [])]),
+    (
+        FencedProducersCommitNothing,
+        [*TAKEN[:2], asked("a", 1), *TAKEN[2:], ended("a", committed=True)],
+    ),
+    (
+        FencedProducersCommitNothing,
+        [TAKEN[2], *TAKEN[:2], TAKEN[2], sent("b", 0, "q"), asked("b", 1)],
+    ),
+    (OffsetsMoveWithTransactions, [*BOTH, PositionSeen(GROUP, 2)]),
+    (OffsetsMoveWithTransactions, [*BOTH, shown([value("a", 0)], [value("a", 1)], 2)]),
+    (OffsetsMoveWithTransactions, [*BOTH, PositionSeen(GROUP, 0), shown([], [], 0)]),
+    (EachInputIsProcessedOnce, [shown([value("a", 0)], [value("a", 1)], 2)]),
 ]
 
 BREAKS: list[tuple[type[Invariant], list[Event]]] = [
@@ -107,6 +166,37 @@ BREAKS: list[tuple[type[Invariant], list[Event]]] = [
     (StatesGoForward, [written(state(2, 0), state(1, 0))]),
     (StatesGoForward, [written(state(3, 1, (3,)), state(1, 0))]),
     (CommittedRecordsWereProcessedOrDeleted, [COMMITTED, AUDIT]),
+    (TransactionsAreAllOrNothing, [*BOTH, shown([value("a", 0)], [])]),
+    (TransactionsAreAllOrNothing, [*BOTH, shown([value("a", 0)] * 2, [value("a", 1)])]),
+    (TransactionsAreAllOrNothing, [*BOTH, ended("a", committed=True), shown([], [])]),
+    (OnlyCommittedRecordsAreRead, [sent("a", 0), CommittedRead("r", T0, 0, value("a", 0))]),
+    (OnlyCommittedRecordsAreRead, [CommittedRead("r", T0, 0, value("a", 0))]),
+    (
+        OnlyCommittedRecordsAreRead,
+        [*BOTH, CommittedRead("r", T0, 0, value("a", 0)), ended("a", committed=False)],
+    ),
+    (OnlyCommittedRecordsAreRead, [*BOTH, ended("a", committed=False), shown([value("a", 0)], [])]),
+    (
+        OnlyCommittedRecordsAreRead,
+        [
+            *BOTH,
+            CommittedRead("r", T0, 0, value("a", 0)),
+            CommittedRead("r", T0, 0, value("a", 0)),
+        ],
+    ),
+    (FencedProducersCommitNothing, [*TAKEN, asked("a", 1), ended("a", committed=True)]),
+    (FencedProducersCommitNothing, [*TAKEN, shown([value("a", 0)], [])]),
+    (
+        FencedProducersCommitNothing,
+        [*TAKEN, sent("b", 0, "p"), asked("b", 1), ended("b", committed=True)],
+    ),
+    (OffsetsMoveWithTransactions, [*BOTH, ended("a", committed=True), PositionSeen(GROUP, 0)]),
+    (OffsetsMoveWithTransactions, [*BOTH, ended("a", committed=False), PositionSeen(GROUP, 2)]),
+    (OffsetsMoveWithTransactions, [sent("a", 0), PositionSeen(GROUP, 1)]),
+    (OffsetsMoveWithTransactions, [*BOTH, shown([value("a", 0)], [value("a", 1)], 0)]),
+    (OffsetsMoveWithTransactions, [*BOTH, shown([], [], 2)]),
+    (EachInputIsProcessedOnce, [shown([value("a", 0)], [value("b", 0)], 1)]),
+    (EachInputIsProcessedOnce, [shown([value("a", 1)], [], 2)]),
 ]
 
 

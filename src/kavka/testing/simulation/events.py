@@ -155,6 +155,73 @@ class EndSeen:
     leader_epoch: int
 
 
+# Transactions: `transaction` names one, once and for all.
+
+
+@dataclass(frozen=True, slots=True)
+class TookOver:
+    """A producer was given a transactional id, with its producer id and epoch: those before it are fenced."""
+
+    transactional_id: str
+    producer: str
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class SentInTransaction:
+    """A producer asked for `value` in a transaction."""
+
+    transaction: str
+    transactional_id: str
+    producer: str
+    partition: TopicPartition
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAsked:
+    """A producer is about to ask for the commit of a transaction, with this offset of its group."""
+
+    transaction: str
+    group: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnded:
+    """A producer was told that its transaction is committed, or aborted."""
+
+    transaction: str
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedRead:
+    """A reader of committed records only got one, going forward from the partition's start."""
+
+    reader: str
+    partition: TopicPartition
+    offset: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PositionSeen:
+    """Who has just taken over a transactional id was told its group's offset, 0 for none."""
+
+    group: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsAudited:
+    """After everything healed: all committed records, partition by partition, and the groups' offsets."""
+
+    records: dict[TopicPartition, tuple[bytes, ...]]
+    offsets: dict[str, int]
+
+
 # What happens inside of a cluster, and users cannot see.
 
 
@@ -243,6 +310,13 @@ Event = (
     | Audited
     | EndAsked
     | EndSeen
+    | TookOver
+    | SentInTransaction
+    | CommitAsked
+    | TransactionEnded
+    | CommittedRead
+    | PositionSeen
+    | TransactionsAudited
     | ControllerElected
     | StateWritten
     | Looked

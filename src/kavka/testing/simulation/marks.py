@@ -67,7 +67,24 @@ BROKER_MARKS = (
 )
 """What a few hundred seeds of `BrokerRun` must meet."""
 
+TRANSACTION_MARKS = (
+    Mark("a transaction was committed", "^commits ", "till"),
+    Mark("a producer changed its mind", "^aborts .*second thoughts", "till"),
+    Mark("a transaction could not be committed", "^aborts .*: (?!.*second thoughts)", "till"),
+    Mark("a producer was fenced", "^is fenced", "till"),
+    Mark("an outcome was not known", "^does not know the outcome", "till"),
+    Mark("a producer of transactions was killed", "^is killed", "till"),
+    Mark(
+        "a coordinator's transactions were loaded",
+        "shard loaded partition=__transaction_state",
+        "broker",
+    ),
+    Mark("markers could not be written at first", "^markers not written", "broker"),
+)
+"""What the seeds of `make test` must meet."""
+
 CLUSTER_MARKS = (
+    *TRANSACTION_MARKS,
     Mark("a broker was killed", "^is killed", "broker"),
     Mark("a broker stood still and went on", "^goes on", "broker"),
     Mark("a broker stopped cleanly and came back", r"starts \(run [2-9]", "broker"),

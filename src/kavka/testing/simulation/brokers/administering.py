@@ -56,7 +56,7 @@ class ClusterSetUpNode(ClientNode):
         """Make every topic, however often it takes."""
         assert isinstance(self.scenario, ClusterScenario)
         admin = await _started(_admin(self, host))
-        for topic, partitions in self.scenario.topics.items():
+        for topic, partitions in self.scenario.made_topics.items():
             new = NewTopic(topic, partitions, self.scenario.replication, self.scenario.topic)
             while True:
                 try:
@@ -132,8 +132,8 @@ class ClusterAdminNode(ClientNode):
         return _told(await admin.create_partitions(wanted, timeout_ms=_TIMEOUT_MS))
 
     async def _move(self, admin: Admin) -> str:
-        count = self.source.randint(1, len(self.scenario.partitions))
-        chosen = self.source.sample(list(self.scenario.partitions), count)
+        there = [*self.scenario.partitions, *self._cluster.payments]
+        chosen = self.source.sample(there, self.source.randint(1, len(there)))
         targets = {partition: self._some_brokers() for partition in chosen}
         outcome = await admin.alter_partition_reassignments(targets, timeout_ms=_TIMEOUT_MS)
         return ", ".join(

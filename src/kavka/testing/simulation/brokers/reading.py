@@ -7,6 +7,7 @@ speak for its own epoch.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from kavka.errors import ErrorCode
@@ -47,11 +48,21 @@ class Leader(NamedTuple):
 class LeaderReader(RawReader):
     """Reads partitions from their leaders. Methods raise OSError when no broker answers."""
 
-    def __init__(self, host: SimHost, who: str, scenario: ClusterScenario) -> None:
-        """Connect to nobody yet."""
+    def __init__(
+        self,
+        host: SimHost,
+        who: str,
+        scenario: ClusterScenario,
+        topics: Collection[str] = (),
+        *,
+        read_committed: bool = False,
+    ) -> None:
+        """Connect to nobody yet. `topics` are those that are read, else those of the scenario's partitions."""
         self._host = host
         self._who = who
         self._scenario = scenario
+        self._topics = topics or scenario.topics
+        self._isolation_level = int(read_committed)
         self._peers: dict[int, Peer] = {}
         self._leaders: dict[TopicPartition, Leader] = {}
         self._asked = 0
@@ -131,7 +142,11 @@ class LeaderReader(RawReader):
             for partition, offset in positions.items()
         ]
         request = FetchRequest(
-            max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 24, topics=topics
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=1 << 24,
+            isolation_level=self._isolation_level,
+            topics=topics,
         )
         answer = await self._send(next(iter(leaders.values())), request, FETCH_VERSION)
         if answer is None:
@@ -156,7 +171,7 @@ class LeaderReader(RawReader):
 
     async def _refresh(self) -> None:
         """Ask one broker after the other who leads. Raise ConnectionError when none of them answers."""
-        names = [MetadataRequestTopic(name=name) for name in self._scenario.topics]
+        names = [MetadataRequestTopic(name=name) for name in self._topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
         for _ in self._scenario.numbers:
             self._asked += 1

@@ -19,6 +19,11 @@ from kavka.testing.simulation.brokers.nemesis import ClusterNemesis, until_healt
 from kavka.testing.simulation.brokers.reading import ClusterAuditorNode, ClusterReaderNode
 from kavka.testing.simulation.brokers.registries import KeptRegistry, RegistrySide, ServedNode
 from kavka.testing.simulation.brokers.scenario import ClusterScenario, broker_name
+from kavka.testing.simulation.brokers.transacting import (
+    CommittedReaderNode,
+    TransactionAuditorNode,
+    TransactionNode,
+)
 from kavka.testing.simulation.brokers.witness import Witness
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.cluster import BrokerNode
@@ -94,8 +99,9 @@ class ClusterRun(Playing):
         members = self._nodes(MemberNode, "member", scenario.group_members)
         readers = self._nodes(ClusterReaderNode, "reader", scenario.readers)
         admins = self._nodes(ClusterAdminNode, "admin", scenario.admins)
-        finite = self.begin_all([*producers, *admins])
-        endless = self.begin_all([*members, *readers])
+        tills, committed_readers = self._transactional()
+        finite = self.begin_all([*producers, *admins, *tills])
+        endless = self.begin_all([*members, *readers, *committed_readers])
         await self.until_broken(self._nemesis.rage())
         await self._nemesis.heal()
         await self.bounded("the work", scenario.liveness_s, finite)
@@ -103,6 +109,10 @@ class ClusterRun(Playing):
         auditor = self._node(ClusterAuditorNode, "auditor")
         audit = self.begin("audit", auditor.keep_running())
         await self.bounded("the audit", scenario.liveness_s, [audit])
+        if scenario.payments:
+            transactions = self._node(TransactionAuditorNode, "transactions-auditor")
+            audit = self.begin("transactions", transactions.keep_running())
+            await self.bounded("the audit of transactions", scenario.liveness_s, [audit])
         if scenario.model.durability is Durability.EVERYTHING_ACKNOWLEDGED:
             for member in members:
                 member.goal = {
@@ -110,12 +120,22 @@ class ClusterRun(Playing):
                     for partition, end in auditor.ends.items()
                     if not any(partition in admin.cut for admin in admins)
                 }
-        for client in [*members, *readers]:
+        for client in [*members, *readers, *committed_readers]:
             client.quits.set()
         await self.bounded("the readers and members", scenario.liveness_s, endless)
         await self._become_whole()
         await self._compare()
         await self._stop()
+
+    def _transactional(self) -> tuple[list[ClientNode], list[ClientNode]]:
+        """Make those that work in transactions, and those that read what they commit."""
+        scenario = self.scenario
+        tills: list[ClientNode] = [
+            TransactionNode(self.world, f"till-{number}-{rival}", scenario, self.checker, number)
+            for number in range(scenario.transactional_ids)
+            for rival in range(scenario.rivals)
+        ]
+        return tills, self._nodes(CommittedReaderNode, "committed-reader", 1 if tills else 0)
 
     async def _become_whole(self) -> None:
         if not self.checker.stop.is_set():

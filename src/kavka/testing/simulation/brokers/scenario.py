@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, fields
+from typing import Any
 
+from kavka.ids import TopicPartition
 from kavka.testing.simulation.brokers.faults import MODELS
 from kavka.testing.simulation.chance import stream
 from kavka.testing.simulation.scenario import PORT, Scenario
 
 REGISTRY = "registry"
 REGISTRY_PORT = 2181
+PAYMENTS = "payments"
+"""The topic of transactions."""
 
 
 def broker_name(number: int) -> str:
@@ -30,6 +34,20 @@ class ClusterScenario(Scenario):
     registry_delay_ms: int
     """How long a message to or from a registry that is an object takes."""
     admins: int
+    transactional_ids: int
+    rivals: int
+    """Producers of one transactional id, which take it from one another."""
+    inputs: int
+    """What each transactional id has to process."""
+    payments: tuple[TopicPartition, ...]
+    """Where the results go; none without transactions."""
+    transactional: dict[str, str]
+    """Settings of these producers."""
+
+    @property
+    def made_topics(self) -> dict[str, int]:
+        """All topics of the run with their number of partitions."""
+        return self.topics | ({PAYMENTS: len(self.payments)} if self.payments else {})
 
     @property
     def numbers(self) -> range:
@@ -90,7 +108,41 @@ class ClusterScenario(Scenario):
             serves_registry=source.random() < 0.25,
             registry_delay_ms=source.choice([0, 1, 15]),
             admins=source.choice([0, 1, 1]),
+            **_transactions(stream(seed, "transactions"), replication, minimum, inherited),
         )
+
+
+def _transactions(
+    source: random.Random, replication: int, minimum: str, inherited: dict[str, Any]
+) -> dict[str, Any]:
+    """Choose who works in transactions, with draws of their own; add what brokers need for it to their settings."""
+    ids = source.choice([0, 1, 1, 2])
+    if ids:
+        inherited["broker"] |= {
+            "transaction.state.log.num.partitions": source.choice(["1", "3"]),
+            "transaction.state.log.replication.factor": str(replication),
+            "transaction.state.log.min.isr": minimum,
+            "transaction.state.log.segment.bytes": source.choice(["600", "100000"]),
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+        }
+    return {
+        "transactional_ids": ids,
+        "rivals": source.choice([1, 1, 2]),
+        "inputs": source.choice([10, 30]),
+        "payments": tuple(
+            TopicPartition(PAYMENTS, partition)
+            for partition in range(source.randint(1, 3) if ids else 0)
+        ),
+        "transactional": {
+            "transaction.timeout.ms": source.choice(["3000", "10000"]),
+            "linger.ms": source.choice(["0", "50"]),
+            "batch.size": source.choice(["300", "16384"]),
+            "max.in.flight.requests.per.connection": source.choice(["1", "5"]),
+            "request.timeout.ms": "3000",
+            "delivery.timeout.ms": source.choice(["5000", "20000"]),
+            "max.block.ms": source.choice(["3000", "20000"]),
+        },
+    }
 
 
 def _settings(

@@ -30,6 +30,13 @@ from kavka.testing.simulation.invariants.replication import (
     LeadersWatermarkOnlyGrows,
     OneLeaderPerEpoch,
 )
+from kavka.testing.simulation.invariants.transactions import (
+    EachInputIsProcessedOnce,
+    FencedProducersCommitNothing,
+    OffsetsMoveWithTransactions,
+    OnlyCommittedRecordsAreRead,
+    TransactionsAreAllOrNothing,
+)
 from kavka.testing.simulation.invariants.watermark import HighWatermarkOnlyGrows
 
 __all__ = ["Invariant", "Violation", "for_cluster", "for_model"]
@@ -72,6 +79,11 @@ _IN_CLUSTERS: tuple[type[Invariant], ...] = (
     LeadersWatermarkOnlyGrows,
     CommittedLogsAreEqual,
     EndOfPartitionNeverGoesBack,
+    TransactionsAreAllOrNothing,
+    OnlyCommittedRecordsAreRead,
+    FencedProducersCommitNothing,
+    OffsetsMoveWithTransactions,
+    EachInputIsProcessedOnce,
 )
 
 

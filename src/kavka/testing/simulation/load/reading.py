@@ -33,6 +33,7 @@ from kavka.wire.messages.list_offsets import (
     ListOffsetsResponse,
 )
 from kavka.wire.records.batch import decode_records
+from kavka.wire.records.control import ControlType, control_type_of
 from kavka.wire.records.header import batch_crc, walk_complete
 
 FETCH_VERSION = 12  # the last one with topic names
@@ -49,6 +50,9 @@ class Fetched:
     records: list[tuple[int, bytes]]
     leader_epoch: int = -1
     """In which the leader answered, where there can be several."""
+    last_stable_offset: int = -1
+    next_offset: int = -1
+    """Behind all batches of the answer, be there something to see in them or not."""
 
 
 class RawReader:
@@ -122,19 +126,40 @@ class RawReader:
 
 
 def fetched_part(part: FetchResponsePartition, position: int) -> Fetched:
-    """Return an answer's part, from `position` on. Raise Violation for bytes that are no sound batches."""
+    """Return an answer's part, from `position` on. Raise Violation for bytes that are no sound batches.
+
+    Markers are left out, and so are records of the transactions that the answer names as aborted: each from its first
+    offset to its marker.
+    """
     records: list[tuple[int, bytes]] = []
     buffer = part.records if isinstance(part.records, memoryview) else memoryview(b"")
+    waiting = sorted(
+        (each.first_offset, each.producer_id) for each in part.aborted_transactions or ()
+    )
+    aborted: set[int] = set()
+    next_offset = position
     for header in walk_complete(buffer):
         if batch_crc(buffer, header) != header.crc:
             raise Violation(f"a batch at offset {header.base_offset} fails its checksum")
-        records += [
-            (record.offset, record.value or b"")
-            for record in decode_records(buffer, header)
-            if record.offset >= position
-        ]
+        next_offset = header.base_offset + header.last_offset_delta + 1
+        while waiting and waiting[0][0] < next_offset:
+            aborted.add(waiting.pop(0)[1])
+        if header.is_control:
+            if control_type_of(buffer, header) is ControlType.ABORT:
+                aborted.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in aborted):
+            records += [
+                (record.offset, record.value or b"")
+                for record in decode_records(buffer, header)
+                if record.offset >= position
+            ]
     return Fetched(
-        ErrorCode.of(part.error_code), part.high_watermark, part.log_start_offset, records
+        ErrorCode.of(part.error_code),
+        part.high_watermark,
+        part.log_start_offset,
+        records,
+        last_stable_offset=part.last_stable_offset,
+        next_offset=next_offset,
     )
 
 

@@ -1,0 +1,278 @@
+"""Who works in transactions: take the next inputs, write a result for each, commit both or nothing.
+
+The inputs of a transactional id are the numbers from 0 on; how many of them are done is the offset of its group, which
+moves with the transactions. So whatever fails, in the end each number must be among the results once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kavka.client import AbortableError, FatalError
+from kavka.client.consumer import Consumer
+from kavka.client.group_metadata import GroupMetadata
+from kavka.client.producer import Producer
+from kavka.client.producer.accumulator import BufferFull
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import TopicPartition
+from kavka.testing.simulation.brokers.reading import LeaderReader
+from kavka.testing.simulation.brokers.scenario import PAYMENTS, ClusterScenario
+from kavka.testing.simulation.checker import Checker
+from kavka.testing.simulation.events import (
+    CommitAsked,
+    CommittedRead,
+    PositionSeen,
+    SentInTransaction,
+    TookOver,
+    TransactionEnded,
+    TransactionsAudited,
+)
+from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.load.client import ClientNode
+from kavka.testing.simulation.load.reading import LATEST
+from kavka.testing.simulation.world import World
+
+_PATIENCE_MS = 5000
+
+
+def group_of(transactional_id: str) -> str:
+    """Return the group that remembers how far the work of a transactional id is."""
+    return f"group-of-{transactional_id}"
+
+
+class _InTransactions(ClientNode):
+    """What needs the scenario of a cluster."""
+
+    @property
+    def cluster(self) -> ClusterScenario:
+        """The choices of the seed."""
+        assert isinstance(self.scenario, ClusterScenario)
+        return self.scenario
+
+    def consumer(self, host: SimHost, **more: str) -> Consumer:
+        """Make a consumer of what is committed."""
+        settings = {
+            "bootstrap.servers": self.scenario.servers,
+            "client.id": self.who,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": "false",
+            "request.timeout.ms": "3000",
+            "fetch.max.wait.ms": "300",
+            "max.partition.fetch.bytes": self.scenario.consumer["max.partition.fetch.bytes"],
+        }
+        settings |= {name.replace("_", "."): value for name, value in more.items()}
+        return Consumer(settings, network=host.network, clock=host.clock, chance=host.chance)
+
+    async def committed(self, host: SimHost, group: str) -> int:
+        """Return a group's offset, 0 when there is none, however often it takes to ask."""
+        where = self.scenario.partitions[0]
+        while True:
+            consumer = self.consumer(host, group_id=group)
+            try:
+                await consumer.start()
+                found = (await consumer.committed([where], timeout_ms=_PATIENCE_MS))[where]
+                return 0 if found is None else found.offset
+            except (KafkaError, OSError):
+                await asyncio.sleep(0.2)
+            finally:
+                await consumer.close(timeout_ms=1000)
+
+
+class TransactionNode(_InTransactions):
+    """A producer with a transactional id, which its rivals have, too: they take it from one another."""
+
+    def __init__(
+        self, world: World, name: str, scenario: ClusterScenario, checker: Checker, number: int
+    ) -> None:
+        """Work as transactional id `number`."""
+        super().__init__(world, name, scenario, checker)
+        self.transactional_id = f"till-{number}"
+        self._transactions = 0
+        self._lives = 0
+        self._fenced = 0
+
+    async def work(self, host: SimHost) -> None:
+        """Take the id over, work, and take it over again, until all inputs are done."""
+        position = 0
+        while position < self.cluster.inputs:
+            await asyncio.sleep(self.source.expovariate(1 / (0.5 + 2 * self._fenced)))
+            self._lives += 1
+            producer = Producer(
+                {
+                    **self.cluster.transactional,
+                    "compression.type": self.scenario.producer["compression.type"],
+                    "bootstrap.servers": self.scenario.servers,
+                    "client.id": self.who,
+                    "transactional.id": self.transactional_id,
+                },
+                network=host.network,
+                clock=host.clock,
+                chance=host.chance,
+            )
+            try:
+                position = await self._live(host, producer)
+            except FatalError as error:
+                self._fenced += 1
+                self._tell(f"is fenced: {error}")
+            except (KafkaError, OSError) as error:
+                self._tell(f"begins anew after {error}")
+            await self._close(producer)
+
+    async def _live(self, host: SimHost, producer: Producer) -> int:
+        """Work as one producer until all is done. Return how far it is."""
+        await producer.start()
+        await producer.init_transactions()
+        identity = producer.transaction_identity
+        self.checker.observe(TookOver(self.transactional_id, self._life, *identity))
+        position = await self.committed(host, group_of(self.transactional_id))
+        self.checker.observe(PositionSeen(group_of(self.transactional_id), position))
+        while position < self.cluster.inputs:
+            position = await self._transact(producer, position)
+            await asyncio.sleep(self.source.expovariate(1 / self.scenario.pace_s))
+        return position
+
+    async def _transact(self, producer: Producer, position: int) -> int:
+        """Process the next inputs. Return how far the work is then: where it was after an abort."""
+        self._transactions += 1
+        transaction = f"{self.who}#{self._transactions}"
+        end = min(position + self.source.randint(1, 5), self.cluster.inputs)
+        group = group_of(self.transactional_id)
+        producer.begin_transaction()
+        try:
+            for number in range(position, end):
+                await self._send(producer, transaction, number)
+            await self._hold()
+            await producer.send_offsets_to_transaction(
+                {self.scenario.partitions[0]: end}, GroupMetadata(group)
+            )
+            await self._hold()
+            if self.source.random() < 0.15:
+                raise AbortableError(ErrorCode.TRANSACTION_ABORTABLE, "on second thoughts")
+        except (AbortableError, TimeoutError) as error:
+            return await self._abort(producer, transaction, position, error)
+        self.checker.observe(CommitAsked(transaction, group, end))
+        try:
+            await self._patiently(producer, transaction)
+        except AbortableError as error:
+            return await self._abort(producer, transaction, position, error)
+        self.checker.observe(TransactionEnded(transaction, committed=True))
+        self._tell(f"commits {transaction} up to {end}")
+        return end
+
+    async def _hold(self) -> None:
+        """Work long now and then: others take over meanwhile, or the transaction's time runs out."""
+        if self.source.random() < 0.1:
+            await asyncio.sleep(self.source.expovariate(1 / 3.0))
+
+    async def _send(self, producer: Producer, transaction: str, number: int) -> None:
+        partition = self.source.choice(self.cluster.payments)
+        padding = "x" * self.source.choice([0, 0, 50, 300])
+        value = f"{self.transactional_id}/{number}/{transaction}/{padding}".encode()
+        self.checker.observe(
+            SentInTransaction(transaction, self.transactional_id, self._life, partition, value)
+        )
+        while True:
+            try:
+                producer.append(PAYMENTS, value, partition=partition.partition)
+                break
+            except BufferFull:
+                await producer.room()
+        if self.source.random() < 0.3:
+            await asyncio.sleep(self.source.expovariate(1 / self.scenario.pace_s))
+
+    async def _patiently(self, producer: Producer, transaction: str) -> None:
+        """Commit; ask once more, or give up, when nobody knows the outcome."""
+        while True:
+            try:
+                await producer.commit_transaction()
+                return
+            except TimeoutError:
+                self._tell(f"does not know the outcome of {transaction}")
+                if self.source.random() < 0.5:
+                    raise
+
+    async def _abort(
+        self, producer: Producer, transaction: str, position: int, reason: Exception
+    ) -> int:
+        await producer.abort_transaction()
+        self.checker.observe(TransactionEnded(transaction, committed=False))
+        self._tell(f"aborts {transaction}: {reason}")
+        return position
+
+    async def _close(self, producer: Producer) -> None:
+        try:
+            await producer.close(timeout_ms=1000)
+        except (KafkaError, OSError) as error:
+            self._tell(f"closes with {error}")
+
+    @property
+    def _life(self) -> str:
+        """The name of the producer that is at work: one node has many, one after the other."""
+        return f"{self.who}/{self._lives}"
+
+    def _tell(self, what: str) -> None:
+        self.world.story.tell(self.name, what)
+
+
+class CommittedReaderNode(_InTransactions):
+    """Reads what is committed with our consumer, from the start on, for as long as the run lasts."""
+
+    async def work(self, host: SimHost) -> None:
+        """Read until told to quit."""
+        consumer = self.consumer(host)
+        while True:
+            try:
+                await consumer.start()
+                break
+            except OSError:
+                await asyncio.sleep(0.3)
+        consumer.assign(self.cluster.payments)
+        while not self.quits.is_set():
+            try:
+                batches = await consumer.poll(timeout_ms=500)
+            except (KafkaError, OSError) as error:
+                self.world.story.tell(self.name, f"goes on after {error}")
+                await asyncio.sleep(0.1)
+                continue
+            for batch in batches:
+                for record in batch.records():
+                    self.checker.observe(
+                        CommittedRead(self.who, batch.at, record.offset, record.value or b"")
+                    )
+        await consumer.close()
+
+
+class TransactionAuditorNode(_InTransactions):
+    """Reads all that is committed, at protocol level, once no transaction is open any more; asks for all offsets."""
+
+    async def work(self, host: SimHost) -> None:
+        """Audit; start over when the connection is lost."""
+        records: dict[TopicPartition, tuple[bytes, ...]] = {}
+        while len(records) < len(self.cluster.payments):
+            reader = LeaderReader(host, self.who, self.cluster, [PAYMENTS], read_committed=True)
+            try:
+                for partition in self.cluster.payments:
+                    if partition not in records:
+                        records[partition] = await self._audit(reader, partition)
+            except OSError:
+                await asyncio.sleep(0.1)
+            finally:
+                reader.close()
+        groups = [group_of(f"till-{n}") for n in range(self.cluster.transactional_ids)]
+        offsets = {group: await self.committed(host, group) for group in groups}
+        self.checker.observe(TransactionsAudited(records, offsets))
+
+    async def _audit(self, reader: LeaderReader, partition: TopicPartition) -> tuple[bytes, ...]:
+        values: list[bytes] = []
+        position = 0
+        end = await reader.offset(partition, LATEST)
+        while end is None or position < end:
+            fetched = (await reader.fetch({partition: position}))[partition]
+            if fetched.error is ErrorCode.NONE and fetched.next_offset > position:
+                values += [value for _, value in fetched.records]
+                position = fetched.next_offset
+            else:
+                await asyncio.sleep(0.1)
+            end = await reader.offset(partition, LATEST)
+        return tuple(values)
