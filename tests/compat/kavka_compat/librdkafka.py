@@ -274,9 +274,7 @@ def main() -> None:
     """Fetch, build, run, and exit with 1 when a test failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tests", nargs="*", help="numbers, as 0103; `all`; default: transactions")
-    parser.add_argument(
-        "--suite", default="trixie", help="Debian's release (trixie, sid, bookworm)"
-    )
+    parser.add_argument("--suite", default="sid", help="Debian's release: sid has the newest")
     parser.add_argument(
         "--source", type=Path, help="a directory with the sources, in place of Debian's"
     )
