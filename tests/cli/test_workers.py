@@ -25,6 +25,7 @@ def test_workers_have_numbers_ports_and_directories_of_their_own() -> None:
         "log.dirs": "/a/worker-2,/b/worker-2",
         "broker.rack": socket.gethostname(),
         "zookeeper.connect": "127.0.0.1:4711",
+        "kavka.transaction.version": "2",
     }
 
 

@@ -6,6 +6,7 @@ log.dirs               `{worker}` in a path becomes i, a path without it gets th
 broker.rack            the machine's name, unless it is set
 zookeeper.connect      unless it is set a registry on loopback, kept in the subdirectory `registry` of the first path
                        (where that has `{worker}`: in worker 0's path with `-registry` at its end)
+kavka.transaction.version  2 with that registry, unless it is set: nobody but the workers comes to it
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ class WorkerSettings:
             own["broker.rack"] = socket.gethostname()
         if registry is not None:
             own["zookeeper.connect"] = registry
+            if "kavka.transaction.version" not in self._settings:
+                own["kavka.transaction.version"] = "2"
         return own
 
     def _base_id(self) -> int | None:

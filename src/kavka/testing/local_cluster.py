@@ -41,6 +41,7 @@ _DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
+    "kavka.transaction.version": "2",
     "replica.lag.time.max.ms": "3000",
     "controlled.shutdown.retry.backoff.ms": "500",
 }
