@@ -25,14 +25,17 @@ _PATIENCE_S = 120
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(240 + 20 * _KILLS)]
 
 
-def test_killing_the_broker_tears_no_transaction(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "client", ["confluent", "kavka"], ids=["transaction-version-0", "transaction-version-2"]
+)
+def test_killing_the_broker_tears_no_transaction(tmp_path: Path, client: str) -> None:
     port = free_port()
     broker = start_kavka(tmp_path, _SETTINGS, port)
     try:
         settings = Settings(
             broker.bootstrap,
             topic="t",
-            client="confluent",
+            client=client,
             producers=1,
             transactional=3,
             readers=1,
