@@ -41,6 +41,7 @@ from kavka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kavka.wire.records.batch import BatchBuilder
+from kavka.wire.records.control import ControlType, EndMarker
 from kavka.wire.records.header import read_header
 
 Run = Callable[..., None]
@@ -143,11 +144,11 @@ def batch(sequence: int = 0, epoch: int = 0) -> bytearray:
     )
 
 
-async def produce(served: Any) -> Any:
+async def produce(served: Any, version: int = 9) -> Any:
     data = ProduceRequestPartition(index=0, records=batch())
     topic = ProduceRequestTopic(name="t", partition_data=[data])
     request = ProduceRequest(transactional_id="x", acks=-1, timeout_ms=30_000, topic_data=[topic])
-    response = await served.send(request, 9)
+    response = await served.send(request, version)
     return response.responses[0].partition_responses[0]
 
 
@@ -215,6 +216,26 @@ def test_a_late_batch_does_not_pass_by_the_answer_about_a_newer_epoch(run: Run) 
         assert newer.error is ErrorCode.UNKNOWN_SERVER_ERROR
         assert late.error is ErrorCode.INVALID_PRODUCER_EPOCH
         assert found.log.log_end_offset == 0
+
+    with_coordinator(run, story)
+
+
+@pytest.mark.parametrize("raises_epoch", [False, True])
+def test_a_marker_that_may_end_what_is_added_has_the_leader_ask_again(
+    raises_epoch: bool, run: Run
+) -> None:
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        answer = asyncio.ensure_future(produce(served, 12))
+        await coordinator.is_asked.wait()
+        marker = EndMarker(ControlType.COMMIT, 0)
+        found = served.broker.replicas.find(T)
+        version = 2 if raises_epoch else 0  # of the transaction before, or perhaps of this one
+        assert found.append_marker(PRODUCER_ID, 0, marker, version).error is NONE
+        coordinator.answers.put_nowait(NONE)
+        expected = NONE if raises_epoch else ErrorCode.NOT_ENOUGH_REPLICAS
+        assert (await answer).error_code == expected
+        coordinator.answers.put_nowait(NONE)
+        assert (await produce(served, 12)).error_code == NONE
 
     with_coordinator(run, story)
 

@@ -204,7 +204,7 @@ def test_the_marker_of_the_transaction_before_voids_nothing_where_ends_raise_the
     assert state.check_verified(batch(0, epoch=5, attributes=TRANSACTIONAL), asked) is None
     state.marker_appended(batch(-1, epoch=6, attributes=TRANSACTIONAL | CONTROL), 2, ended)
     first = batch(0, epoch=5, attributes=TRANSACTIONAL)
-    assert state.check_verified(first, asked) is ErrorCode.INVALID_TXN_STATE
+    assert state.check_verified(first, asked) is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 def test_plain_batch_inside_a_transaction_is_refused() -> None:

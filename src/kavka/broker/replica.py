@@ -220,6 +220,8 @@ class Replica:
         )
         if error is not None:
             return AppendOutcome(error)
+        if transaction_version < 2:
+            producers.void_verification(producer_id)
         now_ms = self._clock.now_ms()
         batch = encode_end_marker(marker, producer_id, producer_epoch, now_ms)
         return self._append_own(batch, read_header(batch))

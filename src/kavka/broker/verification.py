@@ -209,8 +209,9 @@ class Verifier:
             return ErrorCode.NETWORK_EXCEPTION
         if producers.has_open_transaction(producer_id, producer_epoch):
             return ErrorCode.NONE
-        is_valid = producers.is_valid(producer_id, verification)
-        return ErrorCode.NONE if is_valid else ErrorCode.INVALID_TXN_STATE
+        if producers.is_valid(producer_id, verification):
+            return ErrorCode.NONE
+        return ErrorCode.CONCURRENT_TRANSACTIONS if adds else ErrorCode.INVALID_TXN_STATE
 
     # -- coordinators
 

@@ -237,7 +237,7 @@ class ProducerState:
         self, header: BatchHeader, base_offset: int, marker: EndMarker
     ) -> CompletedTransaction | None:
         """Remember a transaction's marker; None when the producer had nothing open here."""
-        self._void_verification(header.producer_id, header.producer_epoch)
+        self._marker_voids(header.producer_id, header.producer_epoch)
         producer = self._producers.get(header.producer_id)
         if producer is None:
             producer = self._producers[header.producer_id] = _Producer(header.producer_epoch)
@@ -299,7 +299,11 @@ class ProducerState:
             found.lowest_sequence = min(found.lowest_sequence, sequence)
         return found
 
-    def _void_verification(self, producer_id: int, marker_epoch: int) -> None:
+    def void_verification(self, producer_id: int) -> None:
+        """Let the leader know that a marker may end what is being asked about, for it has not raised the epoch."""
+        self._verifications.pop(producer_id, None)
+
+    def _marker_voids(self, producer_id: int, marker_epoch: int) -> None:
         """Let a marker void what may be asked about the transaction that it ends.
 
         Where the end raises the epoch, a marker of the very epoch is of the transaction before: a producer goes on as
@@ -308,7 +312,7 @@ class ProducerState:
         found = self._verifications.get(producer_id)
         if found is None or (found.raises_epoch and marker_epoch == found.producer_epoch):
             return
-        del self._verifications[producer_id]
+        self.void_verification(producer_id)
 
     def is_valid(self, producer_id: int, verification: Verification) -> bool:
         """Tell whether nothing has happened since that makes the coordinator's answer worthless."""
@@ -317,12 +321,16 @@ class ProducerState:
     def check_verified(
         self, header: BatchHeader, verification: Verification | None
     ) -> ErrorCode | None:
-        """Judge a transactional batch of a client by what its coordinator was asked; None takes it."""
+        """Judge a transactional batch of a client by what its coordinator was asked; None takes it.
+
+        NOT_ENOUGH_REPLICAS has the producer send it again: where its leader adds, a void answer is asked for anew.
+        """
         producer_id = header.producer_id
         if self.has_open_transaction(producer_id, header.producer_epoch):
             return None
         if verification is None or not self.is_valid(producer_id, verification):
-            return ErrorCode.INVALID_TXN_STATE
+            adds = verification is not None and verification.raises_epoch
+            return ErrorCode.NOT_ENOUGH_REPLICAS if adds else ErrorCode.INVALID_TXN_STATE
         if header.base_sequence > verification.lowest_sequence:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return None
