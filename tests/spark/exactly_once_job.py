@@ -1,7 +1,7 @@
-"""A streaming job run as a program that tests kill: `python exactly_once_job.py <json>`, see `Job`.
+"""Jobs of one Spark session in a program that tests kill: `python exactly_once_job.py <directory> <master> <settings>`.
 
-It ends with 0 when all that was there is written, with 3 when the query failed; the connector's sentence is the last
-line then.
+Each line of its input is a `Job` as JSON. It answers with a file `<watch>/result`: 0 when all that was there is
+written, 3 when the query failed; the connector's sentence is the last line of its output then.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ class Job:
     source: str
     target: str
     checkpoint: str
-    directory: str
+    watch: str
+    """The directory of `watched_sink`."""
     transform: str = "copy"
     per_trigger: int = 400
-    master: str = "local[2]"
     read: dict[str, str] = field(default_factory=dict)
     write: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
+    """Of the session, to be changed while it is there."""
     restarts: int = 0
     """How often the query is started again in the same session when it has failed."""
     until: str = ""
@@ -104,8 +105,11 @@ TRANSFORMS = {
 
 def write(session: SparkSession, job: Job) -> None:
     """Write what is there now."""
+    for name, value in job.settings.items():
+        session.conf.set(name, value)
     servers = {"kafka.bootstrap.servers": job.bootstrap}
-    to = {**servers, "topic": job.target, "deliveryGuarantee": "exactly-once", **job.write}
+    to = {**servers, "topic": job.target, "deliveryGuarantee": "exactly-once"}
+    to |= {"watch": job.watch, **job.write}
     transform = TRANSFORMS[job.transform]
     if job.is_batch:
         rows = session.read.format("kavka").options(**servers, subscribe=job.source).load()
@@ -129,32 +133,38 @@ def write(session: SparkSession, job: Job) -> None:
     )
 
 
-def main(job: Job) -> int:
-    """Run the query to its end."""
-    session = local_session(
-        "exactly once", Path(job.directory), job.master, job.settings, "off", short_lived=True
-    )
-    session.dataSource.register(WatchedDataSource)
+def run(session: SparkSession, job: Job) -> int:
+    """Run a job to its end."""
     failures = 0
-    try:
-        while True:
-            is_last = not job.until or Path(job.until).exists()
-            try:
-                write(session, job)
-            except OSError:
-                raise  # there is no JVM any more
-            except Exception as error:  # noqa: BLE001  whatever it is, the test wants to read it
-                print(error, file=sys.stderr)
-                print(sentence_of(error) or type(error).__name__, flush=True)
-                failures += 1
-                if not job.until and failures > job.restarts:
-                    return FAILED
-            else:
-                if is_last:
-                    return 0
-    finally:
-        session.stop()
+    while True:
+        is_last = not job.until or Path(job.until).exists()
+        try:
+            write(session, job)
+        except OSError:
+            raise  # there is no JVM any more
+        except Exception as error:  # noqa: BLE001  whatever it is, the test wants to read it
+            print(error, file=sys.stderr)
+            print(sentence_of(error) or type(error).__name__, flush=True)
+            failures += 1
+            if not job.until and failures > job.restarts:
+                return FAILED
+        else:
+            if is_last:
+                return 0
+
+
+def main(directory: Path, master: str, settings: dict[str, str]) -> None:
+    """Run jobs until the input ends."""
+    session = local_session("exactly once", directory, master, settings, "off", short_lived=True)
+    session.dataSource.register(WatchedDataSource)
+    for line in sys.stdin:
+        job = Job(**json.loads(line))
+        code = run(session, job)
+        answer = Path(job.watch, "result")
+        answer.with_suffix(".partial").write_text(str(code))
+        answer.with_suffix(".partial").rename(answer)
+    session.stop()
 
 
 if __name__ == "__main__":
-    sys.exit(main(Job(**json.loads(sys.argv[1]))))
+    main(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))

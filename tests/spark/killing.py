@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import kavka
 
 _JOB = Path(__file__).with_name("exactly_once_job.py")
 _SOURCES = Path(kavka.__file__).parents[1]
+_PATIENT = {"spark.python.authenticate.socketTimeout": "120s"}
 SECONDS = 400
 """How long a step may take on a machine that others use, too: a JVM and a first batch."""
 
@@ -51,40 +53,36 @@ class Watch:
         return (self.directory / f"{step}.{number}").exists()
 
 
-class RunningJob:
-    """A job that runs; its output is in a file."""
+class SparkProcess:
+    """A session of Spark in processes of its own, which runs jobs one after the other until it is killed."""
 
-    def __init__(self, job: Job, watch: Watch, output: Path) -> None:
-        """Start it."""
-        self._watch = watch
-        self._output = output
-        environment = {
-            "KAVKA_WATCH": str(watch.directory),
-            "PYTHONPATH": os.pathsep.join([str(_JOB.parent), str(_SOURCES)]),
-        }
-        with output.open("ab") as sink:
+    def __init__(self, directory: Path, master: str = "local[2]") -> None:
+        """Start it; its output is in a file of the directory."""
+        directory.mkdir(parents=True)
+        self._output = directory / "output"
+        environment = {"PYTHONPATH": os.pathsep.join([str(_JOB.parent), str(_SOURCES)])}
+        with self._output.open("wb") as sink:
             self._process = subprocess.Popen(
-                [sys.executable, str(_JOB), job.text()],
+                [sys.executable, str(_JOB), str(directory / "spark"), master, json.dumps(_PATIENT)],
                 env=os.environ | environment,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
+                text=True,
             )
 
-    def wait_for(self, step: str, number: int = 1) -> None:
-        """Wait until the job has reached a step. Raise AssertionError when it ends before."""
-        deadline = time.monotonic() + SECONDS
-        while not self._watch.has(step, number):
-            assert self._process.poll() is None, f"no {step}.{number}: {self.text()}"
-            assert time.monotonic() < deadline, f"no {step}.{number} in time: {self.text()}"
-            time.sleep(0.02)
+    def submit(self, job: Job) -> None:
+        """Have it run a job, when the one before is over."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(job.text() + "\n")
+        self._process.stdin.flush()
 
     def is_alive(self) -> bool:
-        """Tell whether it still runs."""
+        """Tell whether it was neither killed nor has ended."""
         return self._process.poll() is None
 
     def processes(self) -> dict[int, str]:
-        """Return the job's processes below the first one, and their command lines."""
+        """Return the processes below the first one, and their command lines."""
         found: dict[int, str] = {}
         children = _children()
         waiting = [self._process.pid]
@@ -100,20 +98,55 @@ class RunningJob:
         for pid in pids:
             kill_process(pid)
         self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         for pid in pids:
             _wait_until_gone(pid)
-
-    def finish(self, seconds: float = 2 * SECONDS) -> int:
-        """Wait until it ends by itself, and return its exit code."""
-        try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise AssertionError(f"the job does not end: {self.text()}") from None
 
     def text(self) -> str:
         """Return the end of what it has printed."""
         return self._output.read_text(errors="replace")[-4000:]
+
+
+class RunningJob:
+    """A job that runs in a session."""
+
+    def __init__(self, spark: SparkProcess, job: Job) -> None:
+        """Start it."""
+        self.spark = spark
+        self._watch = Path(job.watch)
+        self._result = self._watch / "result"
+        self._result.unlink(missing_ok=True)
+        spark.submit(job)
+
+    def wait_for(self, step: str, number: int = 1) -> None:
+        """Wait until the job has reached a step. Raise AssertionError when it ends before."""
+        self._wait_for(self._watch / f"{step}.{number}", SECONDS)
+
+    def finish(self, seconds: float = 2 * SECONDS) -> int:
+        """Wait until it ends by itself, and return 0 or FAILED."""
+        self._wait_for(self._result, seconds)
+        return int(self._result.read_text())
+
+    def is_over(self) -> bool:
+        """Tell whether it has ended by itself, or with its session."""
+        return self._result.exists() or not self.spark.is_alive()
+
+    def _wait_for(self, path: Path, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not path.exists():
+            if self.is_over():
+                assert path.exists(), f"no {path.name}: {self.text()}"
+            assert time.monotonic() < deadline, f"no {path.name} in time: {self.text()}"
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """Kill the whole session."""
+        self.spark.kill()
+
+    def text(self) -> str:
+        """Return the end of what its session has printed."""
+        return self.spark.text()
 
 
 def _children() -> dict[int, list[int]]:

@@ -157,8 +157,10 @@ def test_a_torn_batch_is_repaired_where_it_is_missing() -> None:
 def test_a_torn_batch_is_not_repaired_by_more_tasks_nor_passed_over() -> None:
     with pytest.raises(ConnectorError, match="not the same"):
         course_of(plan(TORN), Batch(QUERY, 5), 3)
-    with pytest.raises(ConnectorError, match="not whole"):
+    with pytest.raises(ConnectorError, match="run that one again"):
         course_of(plan(TORN), Batch(QUERY, 6), 0)
+    with pytest.raises(ConnectorError, match="run that one again"):
+        course_of(plan(TORN, True), Batch("other", 0), 0)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from exactly_once_job import Job
-from killing import RunningJob, Watch, assert_each_once, committed, fill, kill_process
+from killing import RunningJob, SparkProcess, Watch, assert_each_once, committed, fill, kill_process
 from topic_filling import make_topic_at
 
 from kavka_compat.killable import KillableCluster, run_killable
@@ -49,21 +49,23 @@ class Chaos:
         self._directory = directory
         self._stop = directory / "stop"
         self._watch = Watch(directory / "watch")
+        self._sessions = 0
         self._job = Job(
             cluster.bootstrap,
             "in",
             "out",
             str(directory / "checkpoint"),
-            str(directory / "spark"),
+            str(self._watch.directory),
             transform="random_split",
             per_trigger=100,
-            master="local[2,4]",
             until=str(self._stop),
         )
         self.running = self._start()
 
     def _start(self) -> RunningJob:
-        return RunningJob(self._job, self._watch, self._directory / "job.out")
+        self._sessions += 1
+        spark = SparkProcess(self._directory / f"session-{self._sessions}", "local[2,4]")
+        return RunningJob(spark, self._job)
 
     def feed(self) -> None:
         """Write more to the source."""
@@ -76,7 +78,7 @@ class Chaos:
         """Kill one, and bring it back where Spark does not."""
         match victim:
             case "worker":
-                processes = self.running.processes()
+                processes = self.running.spark.processes()
                 workers = [pid for pid, line in processes.items() if " -m pyspark." in line]
                 if not workers:
                     return
@@ -119,8 +121,7 @@ def test_each_record_is_there_once_after_random_kills(tmp_path: Path) -> None:
                 chaos.kill(victim)
             chaos.finish()
         finally:
-            if chaos.running.is_alive():
-                chaos.running.kill()
+            chaos.running.kill()
         assert_each_once(committed(cluster.bootstrap, "out", PARTITIONS), chaos.values)
     print(
         f"chaos of Spark: {dict(chaos.killed)} killed, {len(chaos.values)} records once each, "

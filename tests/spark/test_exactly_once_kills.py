@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from exactly_once_job import FAILED, Job
-from killing import RunningJob, Watch, assert_each_once, committed, fill
+from killing import RunningJob, SparkProcess, Watch, assert_each_once, committed, fill
 from topic_filling import make_topic_at
 
 from kavka.client.blocking import Admin
@@ -29,6 +31,48 @@ SETTINGS = {
 TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
 
 
+class Sessions:
+    """The sessions of this module: one is used again unless it was killed or runs a job."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._count = 0
+        self._free: dict[str, list[SparkProcess]] = {}
+        self.jobs: list[RunningJob] = []
+
+    def start(self, master: str, job: Job) -> RunningJob:
+        """Start a job in a session that is free."""
+        free = self._free.setdefault(master, [])
+        busy = [running.spark for running in self.jobs if not running.is_over()]
+        spark = next((one for one in free if one.is_alive() and one not in busy), None)
+        if spark is None:
+            self._count += 1
+            spark = SparkProcess(self._directory / f"session-{self._count}", master)
+            free.append(spark)
+        self.jobs.append(RunningJob(spark, job))
+        return self.jobs[-1]
+
+    def end_jobs(self) -> None:
+        """Kill what still runs a job."""
+        for running in self.jobs:
+            if not running.is_over():
+                running.kill()
+        self.jobs.clear()
+
+    def stop(self) -> None:
+        """Kill all."""
+        for each in chain(*self._free.values()):
+            if each.is_alive():
+                each.kill()
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
+    made = Sessions(tmp_path_factory.mktemp("sessions"))
+    yield made
+    made.stop()
+
+
 @dataclass
 class Place:
     """A broker with a source of VALUES, a target, and a job between them: three batches of two tasks."""
@@ -37,13 +81,12 @@ class Place:
     directory: Path
     job: Job
     watch: Watch
-    started: list[RunningJob] = field(default_factory=list)
+    sessions: Sessions
+    master: str
 
     def start(self, **changes: Any) -> RunningJob:
         """Start the job, changed."""
-        output = self.directory / "job.out"
-        self.started.append(RunningJob(replace(self.job, **changes), self.watch, output))
-        return self.started[-1]
+        return self.sessions.start(self.master, replace(self.job, **changes))
 
     def run(self, **changes: Any) -> None:
         """Run the job to its good end."""
@@ -76,33 +119,26 @@ MakePlace = Callable[..., Place]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[MakePlace]:
+def place(tmp_path: Path, sessions: Sessions) -> Iterator[MakePlace]:
     """Make the one place of a test; settings are the broker's."""
-    clusters: list[Any] = []
-    places: list[Place] = []
+    with ExitStack() as stack:
 
-    def make(settings: dict[str, str] | None = None, **job: Any) -> Place:
-        running = run_killable(tmp_path / "broker", 1, SETTINGS | (settings or {}))
-        (tmp_path / "broker").mkdir()
-        cluster = running.__enter__()
-        clusters.append(running)
-        make_topic_at(cluster.bootstrap, "in", 2)
-        make_topic_at(cluster.bootstrap, "out", PARTITIONS)
-        fill(cluster.bootstrap, "in", 2, VALUES)
-        given = Job(
-            cluster.bootstrap, "in", "out", str(tmp_path / "checkpoint"), str(tmp_path / "spark"),
-            **job,
-        )  # fmt: skip
-        places.append(Place(cluster, tmp_path, given, Watch(tmp_path / "watch")))
-        return places[-1]
+        def make(
+            settings: dict[str, str] | None = None, master: str = "local[2]", **job: Any
+        ) -> Place:
+            (tmp_path / "broker").mkdir()
+            running = run_killable(tmp_path / "broker", 1, SETTINGS | (settings or {}))
+            cluster = stack.enter_context(running)
+            stack.callback(sessions.end_jobs)
+            make_topic_at(cluster.bootstrap, "in", 2)
+            make_topic_at(cluster.bootstrap, "out", PARTITIONS)
+            fill(cluster.bootstrap, "in", 2, VALUES)
+            watch = Watch(tmp_path / "watch")
+            checkpoint = str(tmp_path / "checkpoint")
+            given = Job(cluster.bootstrap, "in", "out", checkpoint, str(watch.directory), **job)
+            return Place(cluster, tmp_path, given, watch, sessions, master)
 
-    yield make
-    for each in places:
-        for job in each.started:
-            if job.is_alive():
-                job.kill()
-    for running in clusters:
-        running.__exit__(None, None, None)
+        yield make
 
 
 def kill_between_two_ends(at: Place, **changes: Any) -> None:
@@ -133,7 +169,7 @@ GAPS = ["listed", "fenced", "planned", "checked", "decided", "ended-0", "ended",
 def test_the_drivers_process_may_die_in_each_gap(place: MakePlace, two_phase: bool) -> None:
     """The process of Spark's driver that plans or commits is killed at one step after the other; the query fails."""
     settings = TWO_PHASE if two_phase else {}
-    at = place(settings, transform="random_split", per_trigger=100, restarts=len(GAPS))
+    at = place(settings, transform="random_split", per_trigger=100, restarts=len(GAPS) + 6)
     for number, gap in enumerate(GAPS, 1):
         at.watch.die(gap, number)
     at.run()
@@ -173,7 +209,7 @@ def test_a_driver_may_die_while_it_completes_what_another_has_decided(place: Mak
 def test_another_number_of_tasks_after_a_restart_changes_nothing(place: MakePlace) -> None:
     at = place(transform="shuffled")
     two = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
-    five = two | {"spark.sql.shuffle.partitions": "5"}
+    five = {"spark.sql.shuffle.partitions": "5", "spark.sql.adaptive.enabled": "false"}
     kill_between_two_ends(at, settings=two)
     at.run(settings=five)
     at.assert_exact()
@@ -267,7 +303,7 @@ def test_of_two_runs_at_once_the_later_one_goes_on_and_the_other_stops(
     at.watch.hold(step, 2)
     first = at.start()
     first.wait_for(step, 2)
-    at.run(directory=str(at.directory / "second"))
+    at.run(watch=str(Watch(at.directory / "second").directory))
     at.assert_exact()
     at.watch.release(step, 2)
     assert first.finish() == FAILED
@@ -306,7 +342,7 @@ def test_tasks_and_batches_without_rows_open_no_transaction(place: MakePlace) ->
 @pytest.mark.long
 def test_words_are_counted_once_whatever_dies(place: MakePlace) -> None:
     """The state of a word is written each time it grows: every count once, in order, up to the true one."""
-    at = place(transform="word_count", restarts=4, per_trigger=200, write={"kafka.linger.ms": "5"})
+    at = place(transform="word_count", restarts=10, per_trigger=200, write={"kafka.linger.ms": "5"})
     words = [f"w{number % 7} w{number % 3}" for number in range(1000)]
     make_topic_at(at.cluster.bootstrap, "lines", 2)
     fill(at.cluster.bootstrap, "lines", 2, words)
@@ -323,7 +359,7 @@ def test_words_are_counted_once_whatever_dies(place: MakePlace) -> None:
 
 @pytest.mark.long
 def test_a_step_that_draws_lots_gives_one_of_its_results_for_each_record(place: MakePlace) -> None:
-    at = place(transform="enriched", restarts=4, per_trigger=200)
+    at = place(transform="enriched", restarts=10, per_trigger=200)
     for step, number in (("checked", 1), ("decided", 2), ("ended-1", 3), ("noted", 4)):
         at.watch.die(step, number)
     at.run()

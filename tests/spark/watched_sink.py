@@ -1,6 +1,6 @@
 """`format("kavka-watched")`: our data source, whose exactly-once sink notes each step that it reaches, and stops there.
 
-`KAVKA_WATCH` is a directory shared by all processes of a job. Each step is noted as a file `<step>.<n>`, n from 1. A
+The option `watch` is a directory. Each step is noted as a file `<step>.<n>`, n from 1. A
 file `<step>.<n>.hold` has the process stay there until the file is gone, one `<step>.<n>.die` has it kill itself.
 """
 
@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 from kavka.spark.data_source import KavkaDataSource
 from kavka.spark.driver import Reach
 
 
-async def watch(step: str) -> None:
+async def watch(directory: Path, step: str) -> None:
     """Note a step, and stop or die where a test wants it."""
-    directory = Path(os.environ["KAVKA_WATCH"])
     number = 1
     while True:
         noted = directory / f"{step}.{number}"
@@ -35,10 +35,15 @@ async def watch(step: str) -> None:
 class WatchedDataSource(KavkaDataSource):
     """Spark finds it by its class."""
 
+    def __init__(self, options: dict[str, str]) -> None:
+        """Take the option `watch` away from the others."""
+        self._directory = Path(options["watch"])
+        super().__init__({name: value for name, value in options.items() if name != "watch"})
+
     @classmethod
     def name(cls) -> str:
         """Return what stands in `format(...)`."""
         return "kavka-watched"
 
     def _reach(self) -> Reach:
-        return watch
+        return partial(watch, self._directory)

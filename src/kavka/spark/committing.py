@@ -99,8 +99,10 @@ def course_of(plan: Plan, batch: Batch, task: int) -> Course:
     if decided is None:
         return Write()
     if decided.batch.write != batch.write:
-        if plan.accepts_other_writes:
+        if plan.accepts_other_writes and decided.is_whole:
             return Write()
+        if plan.accepts_other_writes:
+            raise _not_whole(decided, batch)
         raise ConnectorError(
             f"This sink has {decided.batch}, and now comes {batch}: the checkpoint is another one, so records may come "
             "twice; set onNewCheckpoint to reset to write them all the same, or give the query a sinkId of its own."
@@ -113,12 +115,19 @@ def course_of(plan: Plan, batch: Batch, task: int) -> Course:
     if batch.number > decided.batch.number:
         if decided.is_whole:
             return Write()
-        raise ConnectorError(f"{decided.batch} is not whole, and now comes {batch}.")
+        raise _not_whole(decided, batch)
     if decided.is_whole:
         return Skip()
     if task >= decided.tasks:
         raise _differs(decided)
     return Repair(decided.part_of(task))
+
+
+def _not_whole(decided: Decision, batch: Batch) -> ConnectorError:
+    return ConnectorError(
+        f"A part of {decided.batch} was aborted by its time-out after it was decided, and now comes {batch}: run that "
+        "one again, or use another sinkId."
+    )
 
 
 def check_repair(plan: Plan, repair: Repair, rows: int, digest: str) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from kavka.client.consumer import Consumer
 from kavka.ids import TopicPartition
-from kavka.spark.decisions import Decision, decode
+from kavka.spark.decisions import CorruptDecision, Decision, decode
+from kavka.spark.errors import ConnectorError
 
 _FIRST_WINDOW = 16
 """Offsets from the end: a batch takes four, two records and two markers."""
@@ -17,7 +18,7 @@ async def read_last(connection: Mapping[str, str], topic: str) -> Decision | Non
     """Return the last decision, None when there is none.
 
     To be called by whoever has fenced all drivers but itself: then no transaction is open, and the end stands still.
-    Raise KafkaError, OSError, CorruptDecision.
+    Raise KafkaError, OSError, ConnectorError for a record that is none.
     """
     at = TopicPartition(topic, 0)
     settings = {"isolation.level": "read_committed", "auto.offset.reset": "none"}
@@ -30,7 +31,12 @@ async def read_last(connection: Mapping[str, str], topic: str) -> Decision | Non
             start = max(end - window, first)
             value = await _last_value(consumer, at, start, end)
             if value is not None:
-                return decode(value)
+                try:
+                    return decode(value)
+                except CorruptDecision as error:
+                    raise ConnectorError(
+                        f"The topic {topic} is not of this sink: {error}"
+                    ) from error
             if start == first:
                 return None
             window *= _GROWTH
@@ -42,6 +48,5 @@ async def _last_value(consumer: Consumer, at: TopicPartition, start: int, end: i
     while await consumer.position(at) < end:
         for batches in await consumer.poll(1000):
             for record in batches.records():
-                assert record.offset < end, "a driver that is fenced has written"
                 last = record.value
     return last

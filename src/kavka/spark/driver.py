@@ -28,6 +28,7 @@ Reach = Callable[[str], Awaitable[None]]
 
 _ONGOING = "Ongoing"
 _DRIVER_TIMEOUT_MS = 60_000
+_LIST_MS = 5_000
 _AT_ONCE = 32
 """How many transactions are asked about or ended at the same time."""
 _TOPIC_SETTINGS = {
@@ -159,8 +160,17 @@ class Driver:
         raise ConnectorError(f"The topic {topic} was created, and is not there.")
 
     async def _listed(self) -> dict[str, int]:
-        """Return the open transactions of this sink's tasks, with their producer ids."""
-        found = await self._admin.list_transactions(states=[_ONGOING])
+        """Return the open transactions of this sink's tasks, with their producer ids.
+
+        While a broker is away, none are known: those of a decision are asked about one by one then, others wait.
+        """
+        try:
+            found = await self._admin.list_transactions(states=[_ONGOING], timeout_ms=_LIST_MS)
+        except (KafkaError, OSError) as error:
+            if getattr(error, "code", None) is ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            log.warning("open transactions not listed sink=%s reason=%s", self._names.sink, error)
+            return {}
         return {
             one.transactional_id: one.producer_id
             for listings in found.values()

@@ -1,0 +1,174 @@
+"""The exactly-once sink without Spark: its drivers and tasks on our broker crash at random, and come back too late."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from killing import assert_each_once, committed
+from topic_filling import make_topic
+
+from kavka.client.blocking import Admin, Producer
+from kavka.spark.committing import Done, Plan, decision_of
+from kavka.spark.decisions import Batch, SinkNames
+from kavka.spark.driver import Driver
+from kavka.spark.errors import ConnectorError
+from kavka.spark.options import SinkOptions, parse_sink
+from kavka.spark.preparing import run_task
+
+if TYPE_CHECKING:
+    from kavka_compat.brokers import Broker
+
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(400)]
+
+PARTITIONS = 2
+ROWS = 12
+SEEDS = 2
+BATCHES = 20
+
+
+class Crash(Exception):
+    """Whoever raises this is dead."""
+
+
+@dataclass
+class Query:
+    """What Spark does: batches in order, each again until it is committed and that is written down."""
+
+    bootstrap: str
+    topic: str
+    chance: random.Random
+    next: int = 0
+    steps_left: int = 1_000_000
+    unfinished: list[tuple[Plan, list[Done]]] = field(default_factory=list)
+    """Commits that were not made when their driver was thought to be dead."""
+
+    def options(self, **more: str) -> SinkOptions:
+        given = {"kafka.bootstrap.servers": self.bootstrap, "topic": self.topic}
+        return parse_sink(
+            given | {"deliveryGuarantee": "exactly-once", "sinkId": self.topic} | more
+        )
+
+    async def reach(self, step: str) -> None:
+        self.steps_left -= 1
+        if self.steps_left == 0:
+            raise Crash(step)
+
+    def drive(self, call: str, *arguments: object) -> Plan:
+        async def work() -> Plan:
+            names = SinkNames(self.topic)
+            async with Driver(self.options().client, names, self.reach) as driver:
+                found: Plan = await getattr(driver, call)(*arguments)
+                return found
+
+        return asyncio.run(work())
+
+    def tasks(self, plan: Plan, number: int) -> list[Done]:
+        """Write the rows of a batch, split anew each time it is run."""
+        rows = [str(number * ROWS + row) for row in range(ROWS)]
+        split: list[list[str]] = [[] for _ in range(self.chance.randrange(1, 4))]
+        for row in rows:
+            self.chance.choice(split).append(row)
+        batch = Batch("query", number)
+        return [
+            run_task(pieces(part), self.options(), plan, batch, task, self.reach)
+            for task, part in enumerate(split)
+        ]
+
+    def run_batch(self) -> None:
+        plan = self.drive("plan", False)
+        if self.chance.random() < 0.2:
+            self.tasks(plan, self.next)  # attempts whose messages nobody gets
+        done = self.tasks(plan, self.next)
+        if self.chance.random() < 0.15:
+            self.unfinished.append((plan, done))
+            raise Crash("the driver stands still")
+        self.commit(plan, done)
+        if self.chance.random() < 0.15:
+            raise Crash("before Spark has noted it")
+        self.next += 1
+
+    def commit(self, plan: Plan, done: list[Done]) -> None:
+        decision = decision_of(done)
+        if decision is not None:
+            self.drive("commit", plan, decision)
+
+
+def pieces(values: list[str]) -> Iterator[pa.RecordBatch]:
+    for first in range(0, len(values), 5):
+        some = pa.array(values[first : first + 5])
+        yield pa.record_batch([some], ["value"])
+
+
+def open_transactions(broker: Broker, sink: str) -> list[str]:
+    with Admin({"bootstrap.servers": broker.bootstrap}) as admin:
+        found = admin.list_transactions(states=["Ongoing"])
+    names = [one.transactional_id for listings in found.values() for one in listings]
+    return [name for name in names if name.startswith(sink)]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_each_row_is_there_once_whoever_crashes_or_comes_late(
+    kavka_broker: Broker, fresh_name: str, seed: int
+) -> None:
+    make_topic(kavka_broker, fresh_name, PARTITIONS)
+    query = Query(kavka_broker.bootstrap, fresh_name, random.Random(seed))
+    crashes = 0
+    while query.next < BATCHES:
+        query.steps_left = query.chance.randrange(3, 60)
+        try:
+            query.run_batch()
+        except* Crash:
+            crashes += 1
+        query.steps_left = 1_000_000
+        if query.unfinished and query.chance.random() < 0.5:
+            # At once it may still be the driver, and then it decides.
+            with suppress(ConnectorError):
+                query.commit(*query.unfinished.pop())
+    assert crashes > BATCHES / 4
+    query.drive("plan", False)
+    assert open_transactions(kavka_broker, fresh_name) == []
+    found = committed(kavka_broker.bootstrap, fresh_name, PARTITIONS)
+    assert_each_once(found, [str(number) for number in range(BATCHES * ROWS)])
+
+
+def test_a_topic_with_other_records_is_refused(kavka_broker: Broker, fresh_name: str) -> None:
+    make_topic(kavka_broker, f"{fresh_name}-decisions", 1)
+    with Producer({"bootstrap.servers": kavka_broker.bootstrap}) as producer:
+        producer.send(f"{fresh_name}-decisions", b"something else")
+    query = Query(kavka_broker.bootstrap, fresh_name, random.Random(0))
+    with pytest.raises(ConnectorError, match="is not of this sink"):
+        query.drive("plan", False)
+
+
+def test_a_topic_of_decisions_with_several_partitions_is_refused(
+    kavka_broker: Broker, fresh_name: str
+) -> None:
+    make_topic(kavka_broker, f"{fresh_name}-decisions", 2)
+    query = Query(kavka_broker.bootstrap, fresh_name, random.Random(0))
+    with pytest.raises(ConnectorError, match="must have one partition"):
+        query.drive("plan", False)
+
+
+def test_a_batch_is_not_decided_when_a_part_has_timed_out(
+    kavka_broker: Broker, fresh_name: str
+) -> None:
+    make_topic(kavka_broker, fresh_name, PARTITIONS)
+    query = Query(kavka_broker.bootstrap, fresh_name, random.Random(0))
+    plan = query.drive("plan", False)
+    done = query.tasks(plan, 0)
+    decision = decision_of(done)
+    assert decision is not None
+    query.drive("abort", list(decision.parts[:1]))  # as the broker does when the time is over
+    with pytest.raises(ConnectorError, match=r"aborted before its batch was finished"):
+        query.commit(plan, done)
+    assert committed(kavka_broker.bootstrap, fresh_name, PARTITIONS) == []
+    query.run_batch()
+    found = committed(kavka_broker.bootstrap, fresh_name, PARTITIONS)
+    assert_each_once(found, [str(number) for number in range(ROWS)])
