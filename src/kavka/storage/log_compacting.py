@@ -76,26 +76,37 @@ class CompactingLog(CuttingLog):
             self._files, old[0].base_offset, end_offset, old[-1].created_ms, interval
         )
 
-    async def replace_segments(self, old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
-        """Put a finished segment in the place of the run `old`; false when the log is not what it was.
+    @property
+    def cuts(self) -> int:
+        """How often the end was cut: offsets that were read before may be other records since."""
+        return self._cuts
+
+    def is_uncut(self, cuts: int) -> bool:
+        """Whether the log is open, was not cut since `cuts` was read, and is not being changed now."""
+        return not self._is_closed and not self._is_cutting and cuts == self._cuts
+
+    async def replace_segments(
+        self, old: Sequence[Segment], cleaned: CleanedSegment, cuts: int
+    ) -> bool:
+        """Put a finished segment in the place of the run `old`; false when the log is not what it was at `cuts`.
 
         Who stops waiting does not stop the work: it goes on in the directory's background. Raise LogDirectoryFailed.
         """
-        work = asyncio.get_running_loop().create_task(self._replace(old, cleaned))
+        work = asyncio.get_running_loop().create_task(self._replace(old, cleaned, cuts))
         self.directory.spawn(_finished(work))
         return await asyncio.shield(work)
 
-    async def _replace(self, old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
+    async def _replace(self, old: Sequence[Segment], cleaned: CleanedSegment, cuts: int) -> bool:
         try:
             async with self._alone(), self._names_lock:
-                return await self._swap(old, cleaned)
+                return await self._swap(old, cleaned, cuts)
         finally:
             cleaned.release()
 
-    async def _swap(self, old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
+    async def _swap(self, old: Sequence[Segment], cleaned: CleanedSegment, cuts: int) -> bool:
         self.directory.check()
         disk, files, new = self.directory.disk, self._files, cleaned.segment
-        if not self._holds(old):
+        if cuts != self._cuts or not self._holds(old):
             await cleaned.discard()
             return False
         await disk.run(files.rename_all, _renamed(new, CLEANED_SUFFIX, SWAP_SUFFIX))

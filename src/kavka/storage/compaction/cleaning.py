@@ -13,7 +13,7 @@ from kavka.storage.compaction.choosing import Dirtiness, dirty_segments, group
 from kavka.storage.compaction.cleaned_segment import CleanedSegment
 from kavka.storage.compaction.filtering import Round, filter_block, index_block
 from kavka.storage.compaction.transactions import CleanedTransactions
-from kavka.storage.failures import LogDirectoryFailed
+from kavka.storage.failures import LogClosed, LogDirectoryFailed
 from kavka.storage.log import Log
 from kavka.storage.partition_directory import Gone
 from kavka.storage.segment import Segment
@@ -69,6 +69,7 @@ class CleaningPass:
         self._log = log
         self._dirtiness = dirtiness
         self._limits = limits
+        self._cuts = log.cuts
         self._report = PassReport(dirtiness.first_dirty_offset)
         self._segments = [
             segment
@@ -84,13 +85,18 @@ class CleaningPass:
         try:
             offsets = await self._index()
             await self._rewrite(offsets)
+            self._check_unchanged()
         except CorruptBatch as error:
+            self._check_unchanged()  # what was read may have been cut in between
             raise Uncleanable(f"{log.path}: {error}") from error
         except Gone as error:
             raise PassEnded(f"{error} is gone") from error
+        except LogClosed as error:
+            raise PassEnded(str(error)) from error
         except LogDirectoryFailed:
             raise
         except OSError as error:
+            self._check_unchanged()  # the files of a deleted log may be gone
             if error.errno in _NO_ROOM:
                 raise PassEnded(f"there is no room for a cleaned segment: {error}") from error
             raise log.directory.fail(error) from error
@@ -98,12 +104,19 @@ class CleaningPass:
             log.is_being_cleaned = False
         return self._report
 
+    def _check_unchanged(self) -> None:
+        """Raise PassEnded when what was read does not count any more, or is about to be cut."""
+        if not self._log.is_uncut(self._cuts):
+            raise PassEnded(f"{self._log.path} was cut or closed")
+
     # The map
 
     async def _index(self) -> kernel.OffsetMap:
         """Read the dirty part into a map, as far as there is room."""
         start, bound = self._dirtiness.first_dirty_offset, self._dirtiness.first_uncleanable_offset
         dirty = dirty_segments([*self._segments, *self._log.segments[-1:]], start)
+        if not dirty:
+            raise PassEnded(f"what was dirty of {self._log.path} is gone")
         offsets = self._new_map(bound - start)
         transactions = self._transactions(dirty)
         indexed = start - 1
@@ -149,8 +162,6 @@ class CleaningPass:
         return kernel.OffsetMap(slots, capacity, seed)
 
     def _transactions(self, segments: Sequence[Segment]) -> CleanedTransactions:
-        if not segments:
-            return CleanedTransactions([])
         end = self._dirtiness.first_uncleanable_offset
         return CleanedTransactions(self._log.aborted_transactions(segments[0].base_offset, end))
 
@@ -163,6 +174,9 @@ class CleaningPass:
     async def _rewrite(self, offsets: kernel.OffsetMap) -> None:
         end_offset, bound = self._report.end_offset, self._dirtiness.first_uncleanable_offset
         log = self._log
+        if log.recovery_point < end_offset:
+            await log.flush()  # no value goes for a newer one that a loss of power would take
+        self._check_unchanged()
         now_ms = log.directory.clock.now_ms()
         last_of_producers, epochs = log.last_of_producers()
         work = Round(
@@ -193,7 +207,7 @@ class CleaningPass:
         except BaseException:
             await cleaned.discard()
             raise
-        if not await self._log.replace_segments(run, cleaned):
+        if not await self._log.replace_segments(run, cleaned, self._cuts):
             raise PassEnded(f"{self._log.path} was changed")
 
     async def _rewrite_segment(
@@ -225,6 +239,7 @@ class CleaningPass:
     async def _spend(self, count: int) -> None:
         if not await self._limits.spend(count):
             raise PassEnded("the cleaner stops")
+        self._check_unchanged()
 
 
 class _BlockReader:
@@ -241,11 +256,14 @@ class _BlockReader:
         self._block = b""
 
     async def read(self) -> bytes:
-        """Return the next block, nothing at the end."""
+        """Return the next block, nothing at the end. Raise CorruptBatch when the file ends before its segment."""
         length = min(self._next_bytes, self._end - self._position)
         if length == 0:
             return b""
         self._block = await self._disk.run(self._file.read_at, length, self._position)
+        if len(self._block) < length:
+            end = self._position + len(self._block)
+            raise CorruptBatch(f"{self._data.path} ends before byte {self._end}", end)
         return self._block
 
     def advance(self, used: int) -> None:

@@ -5,7 +5,8 @@ The kernel takes whole runs of plain batches. Those that are compressed, or part
     data, aborted                    all records go
     data                             what is not its key's last goes; tombstones go after the batch's delete horizon
     marker, transaction seen         stays as it is
-    marker, transaction not seen     gets a delete horizon, or goes when that has passed
+    marker, transaction not seen     gets a delete horizon, or goes when that has passed; not one that alone tells the
+                                     epoch of its producer
 
 A batch that has lost all records goes, unless it is the last of its producer, whose sequence or epoch it carries, or
 the last one of the round, which tells where the segment ends: these stay, empty. Offsets, base and last, never change.
@@ -130,9 +131,11 @@ class Round:
             return True
         if header.producer_id < 0:
             return False
-        if header.last_offset in self.known_last:
-            return True
-        return header.is_control and self.epochs.get(header.producer_id) == header.producer_epoch
+        return header.last_offset in self.known_last
+
+    def tells_epoch(self, marker: BatchHeader) -> bool:
+        """Whether nothing else in the log may fence the producer: recovery and followers learn it from the marker."""
+        return self.epochs.get(marker.producer_id) == marker.producer_epoch
 
 
 def filter_block(
@@ -168,7 +171,7 @@ def _filter_batch(
     is_past = header.has_delete_horizon and header.base_timestamp <= work.now_ms
     if header.is_control:
         is_idle = _is_idle_marker(block, header, transactions)
-        if is_idle and (is_past or header.record_count == 0):
+        if header.record_count == 0 or (is_idle and is_past and not work.tells_epoch(header)):
             return _emptied(block, header, work)
         if is_idle and not header.has_delete_horizon:
             return _rebuilt(block, header, bytes([1]) * header.record_count, work.horizon_ms)
