@@ -84,6 +84,13 @@ class PartitionRead:
         """Whether the disk is needed, or the batches must be looked at, before the records can be sent."""
         return self.read is not None and (self.must_scan or not self.read.is_cached)
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the log cannot tell any more which of the records were aborted, and somebody asked."""
+        if self.transactions is None or not isinstance(self.records, LogRange):
+            return False
+        return self.records.is_outdated
+
     def note_aborted(self) -> None:
         """Learn which transactions that touch the records were aborted; read_committed skips them."""
         if self.transactions is not None and isinstance(self.records, LogRange):
@@ -312,6 +319,11 @@ class FetchReader:
             read.refuse(ErrorCode.CORRUPT_MESSAGE)
             return
         read.read, read.records = None, found.range
+        if read.is_outdated:
+            # The cleaner put another segment in its place: what the index says is not of these records.
+            read.release()
+            read.outcome = read.outcome._replace(records_length=0)
+            return
         code = _note_aborted(read)
         if code is not ErrorCode.NONE:
             read.refuse(code)

@@ -26,6 +26,12 @@ class LogRange:
         self.position = position
         self.length = length
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the segment has left the log: the bytes are good, but what the log says now is not of them."""
+        assert self._data is not None, "a range that was released"
+        return self._data.is_discarded
+
     def is_of(self, data: DataFile) -> bool:
         """Tell whether the bytes are of this file."""
         return self._data is data
