@@ -16,6 +16,10 @@ from kavka.core.features import TRANSACTION_VERSION
 from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.api_versions import ApiVersionsRequest
+from kavka.wire.messages.update_features import (
+    UpdateFeaturesRequest,
+    UpdateFeaturesRequestFeature,
+)
 from kavka.wire.stored import znodes
 
 Run = Callable[..., None]
@@ -83,6 +87,31 @@ def test_a_broker_that_lacks_a_feature_keeps_it_from_being_finalised(run: Run) -
             assert await admin.update_features(UP) == {TRANSACTION_VERSION: None}
 
     run(story)
+
+
+@pytest.mark.parametrize(
+    ("version", "of", "may_lower"),
+    [
+        (0, {"allow_downgrade": True}, True),
+        (0, {"allow_downgrade": False}, False),
+        (1, {"upgrade_type": 0}, False),
+        (1, {"upgrade_type": 1}, False),
+        (1, {"upgrade_type": 2}, True),
+        (1, {"upgrade_type": 3}, True),
+        (1, {"upgrade_type": 4}, False),
+    ],
+)
+def test_a_level_falls_only_by_leave(
+    version: int, of: dict[str, Any], may_lower: bool, run: Run
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        row = UpdateFeaturesRequestFeature(feature=TRANSACTION_VERSION, max_version_level=0, **of)
+        answer = await cluster.send(1, UpdateFeaturesRequest(feature_updates=[row]), version)
+        code = ErrorCode.NONE if may_lower else ErrorCode.INVALID_REQUEST
+        assert (answer.error_code, answer.results[0].error_code) == (ErrorCode.NONE, code)
+        assert levels(cluster) == [0 if may_lower else 2]
+
+    run(story, brokers=1, kavka__transaction__version="2")
 
 
 def test_a_broker_ends_when_the_cluster_has_finalised_what_it_lacks(run: Run) -> None:

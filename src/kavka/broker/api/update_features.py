@@ -15,7 +15,7 @@ from kavka.wire.messages.update_features import (
     UpdateFeaturesResponseFeature,
 )
 
-_ONLY_UPWARDS = 1
+_DOWNWARDS = (2, 3)
 
 
 async def handle(
@@ -26,7 +26,7 @@ async def handle(
         FeatureUpdate(
             one.feature,
             max(one.max_version_level, 0),
-            one.allow_downgrade if context.version == 0 else one.upgrade_type != _ONLY_UPWARDS,
+            one.allow_downgrade if context.version == 0 else one.upgrade_type in _DOWNWARDS,
         )
         for one in request.feature_updates
     ]
