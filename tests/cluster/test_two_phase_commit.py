@@ -182,6 +182,27 @@ def test_a_life_that_does_not_keep_aborts(run: Run) -> None:
     run(story, **SETTINGS)
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_an_operator_finds_and_ends_what_nobody_will_decide_about(is_kept: bool, run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        await topics(cluster)
+        state = await prepared(cluster)
+        if is_kept:
+            async with producer(cluster) as next_life:
+                assert await next_life.init_transactions(keep_prepared=True) == state
+        async with Admin(at(cluster)) as admin:
+            open_ones = (await admin.list_transactions(states=["Ongoing"])).values()
+            assert [one.transactional_id for some in open_ones for one in some] == [ID]
+            assert await admin.fence_producers([ID]) == {ID: None}
+            assert (await described(admin)).partitions == []
+            with pytest.raises(KafkaError) as refused:
+                await admin.end_transaction(ID, state, committed=True)
+            assert refused.value.code is ErrorCode.PRODUCER_FENCED
+        assert await committed(cluster, "on-two") == await committed(cluster, "on-three") == []
+
+    run(story, **SETTINGS)
+
+
 def test_nothing_to_keep_is_said_and_the_producer_goes_on(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await topics(cluster)
