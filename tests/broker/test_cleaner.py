@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
+from kavka.storage.disk import OsDisk, OsFile
 from kavka.storage.log import Log
 from kavka.wire.records.batch import BatchBuilder
 
@@ -123,6 +126,32 @@ def test_a_broker_stops_at_once_though_the_throttle_holds_a_pass_back(run: Run) 
         assert len(await read(served, "t")) == 40
 
     run(story, log__cleaner__io__max__bytes__per__second="10", **QUICK)
+
+
+class FullDisk(OsDisk):
+    """A disk without room for the cleaned segments of the topic `full`."""
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        if "/full-0/" in path and path.endswith(".cleaned"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return super().open(path, create=create)
+
+
+def test_a_log_without_room_for_its_segments_keeps_no_other_from_being_cleaned(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.create("full", **COMPACTED)
+        await served.create("other", **COMPACTED)
+        log_of(served, "full").directory.disk.open = FullDisk(threads=1).open
+        await write(served, "other", 20)
+        await write(served, "full", 60)  # the dirtier one
+        await write(served, "other", 20, keys=20)
+        other = log_of(served, "other")
+        await until(lambda: is_clean(other))
+        assert log_of(served, "full").cleaner_offset is None
+        assert log_of(served, "full").directory.failure is None
+        assert len(await read(served, "full")) == 60
+
+    run(story, **QUICK)
 
 
 def test_retention_and_compaction_go_together(run: Run) -> None:

@@ -69,6 +69,8 @@ class Cleaner:
         self._clock = clock
         self._unclean_logs: dict[TopicPartition, Log] = {}
         self._passes: dict[TopicPartition, asyncio.Task[None]] = {}
+        # Logs whose pass was given up: the others go first, or a full disk would stop the cleaning on all of them.
+        self._given_up: set[TopicPartition] = set()
         self._rounds: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._next_free_ms = 0.0
@@ -126,7 +128,8 @@ class Cleaner:
         counts.last_round_ms = self._clock.tick_ms()
         counts.max_dirty_percent = int(100 * max((d.ratio for _, d in measured), default=0))
         counts.max_compaction_delay_ms = max((d.delay_ms for _, d in measured), default=0)
-        found = dirtiest((r, d) for r, d in measured if d.is_due(r.log.config))
+        due = [(r, d) for r, d in measured if d.is_due(r.log.config)]
+        found = dirtiest((r, d) for r, d in due if r.where not in self._given_up) or dirtiest(due)
         if found is None or self._stopping.is_set():
             return False
         replica, dirtiness = found
@@ -168,6 +171,7 @@ class Cleaner:
             report = await CleaningPass(partition_log, dirtiness, self._limits()).run()
             await self._note_clean(partition_log, report, self._clock.tick_ms() - started)
         except PassEnded as ended:
+            self._given_up.add(where)
             log.info("cleaning was given up log=%s reason=%s", where, ended)
             await self._sleep(self._backoff_s())
         except Uncleanable as fault:
@@ -187,6 +191,7 @@ class Cleaner:
 
     async def _note_clean(self, cleaned: Log, report: PassReport, took_ms: int) -> None:
         where, counts = cleaned.topic_partition, self.counts
+        self._given_up.discard(where)
         counts.passes += 1
         counts.read_bytes += report.read_bytes
         counts.written_bytes += report.written_bytes
