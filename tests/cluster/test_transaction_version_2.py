@@ -102,17 +102,21 @@ class Producer:
         self.producer_id, self.epoch = given.producer_id, given.producer_epoch
         return self
 
-    async def produce(self, where: TopicPartition, *values: bytes, **of: int) -> ErrorCode:
-        """Write a batch as the first of an epoch to its leader, which adds its partition."""
+    def batch(self, *values: bytes, **of: int) -> bytearray:
+        """Return a batch that is the first of its epoch, if nothing else is said."""
         builder = BatchBuilder()
         for value in values:
             builder.append(None, value, 1_700_000_000_000)
-        records = builder.build(
+        return builder.build(
             producer_id=of.get("producer_id", self.producer_id),
             producer_epoch=of.get("epoch", self.epoch),
             base_sequence=of.get("sequence", 0),
             transactional=True,
         )
+
+    async def produce(self, where: TopicPartition, *values: bytes, **of: int) -> ErrorCode:
+        """Write a batch to its leader, which adds its partition."""
+        records = self.batch(*values, **of)
         data = ProduceRequestPartition(index=where.partition, records=records)
         topic = ProduceRequestTopic(name=where.topic, partition_data=[data])
         request = ProduceRequest(
@@ -186,6 +190,26 @@ def test_leaders_add_their_partitions_and_each_end_gives_the_next_epoch(run: Run
         assert (await producer.state()).producer_epoch == 2
         assert await committed(cluster, "on-two", 1) == [b"a"]
         assert await committed(cluster, "on-three", 1) == [b"b"]
+
+    run(story, **SETTINGS)
+
+
+def test_a_leader_that_coordinates_adds_all_its_partitions_by_one_record(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        producer = await Producer.make(cluster)
+        leader = cluster.leader(STATE)
+        replicas = [leader, *(one for one in cluster.brokers if one != leader)]
+        await cluster.create("many", *[replicas] * 6)
+        records = cluster.partition(leader, STATE).log_end_offset
+        parts = [ProduceRequestPartition(index=i, records=producer.batch(b"v")) for i in range(6)]
+        topic = ProduceRequestTopic(name="many", partition_data=parts)
+        request = ProduceRequest(
+            transactional_id=ID, acks=-1, timeout_ms=30_000, topic_data=[topic]
+        )
+        answer = await cluster.send(leader, request, 12)
+        found = [row.error_code for row in answer.responses[0].partition_responses]
+        assert found == [NONE] * 6
+        assert cluster.partition(leader, STATE).log_end_offset == records + 1
 
     run(story, **SETTINGS)
 

@@ -22,10 +22,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kavka.broker.adding import Adder, Additions
 from kavka.broker.replica import UNVERIFIED, AppendOutcome, Replica
 from kavka.broker.traffic import note_refused_produce
 from kavka.core.producer_state import Verification
-from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
+from kavka.core.transaction.events import Verify, VerifyReply
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
@@ -91,6 +92,7 @@ class Verifier:
         # By verification and epoch: a late batch shares the verification of a newer epoch, but not its answer.
         self._waiting: dict[tuple[Verification, int], list[_Waiting]] = {}
         self._coordinators: dict[BrokerId, _Coordinator] = {}
+        self._additions = Additions(broker, self._spawn)
         self._tasks: set[asyncio.Task[None]] = set()
         self._news: asyncio.Future[None] | None = None
 
@@ -259,17 +261,14 @@ class Verifier:
 
     async def _ask_here(self, question: _Question) -> ErrorCode:
         transactional_id, producer_id, producer_epoch, where, adds = question
-        who = (transactional_id, producer_id, producer_epoch, (where,))
-        reply = await self._broker.transactions.ask(
+        if adds:
+            who = Adder(transactional_id, producer_id, producer_epoch)
+            return await asyncio.shield(self._additions.add(who, where))
+        reply: VerifyReply | ErrorCode = await self._broker.transactions.ask(
             transactional_id,
-            lambda token: AddPartitions(token, *who, 2) if adds else Verify(token, *who),
+            lambda token: Verify(token, transactional_id, producer_id, producer_epoch, (where,)),
         )
-        if isinstance(reply, ErrorCode):
-            return reply
-        if isinstance(reply, AddPartitionsReply):
-            return reply.error_code
-        assert isinstance(reply, VerifyReply)
-        return reply.partitions[0][1]
+        return reply if isinstance(reply, ErrorCode) else reply.partitions[0][1]
 
     def _has_moved(self, broker_id: BrokerId, question: _Question) -> bool:
         leader = self._broker.transactions.known_leader_of(question.transactional_id)
