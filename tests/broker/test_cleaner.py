@@ -141,7 +141,8 @@ def test_a_log_without_room_for_its_segments_keeps_no_other_from_being_cleaned(r
     async def story(served: Any) -> None:
         await served.create("full", **COMPACTED)
         await served.create("other", **COMPACTED)
-        log_of(served, "full").directory.disk.open = FullDisk(threads=1).open
+        disk: Any = log_of(served, "full").directory.disk
+        disk.open = FullDisk(threads=1).open
         await write(served, "other", 20)
         await write(served, "full", 60)  # the dirtier one
         await write(served, "other", 20, keys=20)

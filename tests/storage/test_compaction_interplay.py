@@ -193,6 +193,30 @@ def test_a_marker_that_alone_carries_its_producers_epoch_stays_and_fences(bench:
     asyncio.run(story())
 
 
+def test_a_producer_whose_later_batch_is_cut_off_is_known_by_the_one_before(
+    bench: LogBench,
+) -> None:
+    async def story() -> None:
+        log = await bench.open(CONFIG)
+        written, producer = Written(), Producer(7, 0, 0)
+        write(log, written, [(b"a", b"1")], bench.clock.now, producer)
+        write(log, written, [(b"a", b"2"), (b"b", b"x" * 400)], bench.clock.now)
+        log.roll()
+        await bench.directory.settle()
+        write(log, written, [(b"b", b"not committed")], bench.clock.now, producer)
+        await clean(log, 3)
+        assert log.replacements == 1
+        await log.truncate_to(3)
+        await bench.crash(log)
+        log = await bench.open(CONFIG)  # the recovery point was not written yet
+        (entry,) = log.producers.entries()
+        assert (entry.last_sequence, entry.last_offset) == (0, 0)
+        await bench.directory.settle()
+        await log.close()
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_no_value_is_removed_for_one_that_a_loss_of_power_would_take(seed: int) -> None:
     """After a kill the newer value is in the page cache only, though its segment is closed."""

@@ -17,9 +17,12 @@ from collections.abc import Sequence
 from struct import pack
 from typing import TYPE_CHECKING
 
+from kavka.core.producer_state import ProducerEntry
+from kavka.storage.checkpoint import read_file
+from kavka.storage.failures import CorruptFile
 from kavka.storage.log_cutting import CuttingLog
 from kavka.storage.partition_tidying import CLEANED_SUFFIX, SWAP_SUFFIX
-from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX
+from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot
 from kavka.storage.segment import DELETED_SUFFIX, Segment, segment_name
 
 if TYPE_CHECKING:  # a broker without compacted logs does not pay for the modules
@@ -60,12 +63,28 @@ class CompactingLog(CuttingLog):
                 finally:
                     segment.data.unpin()
 
-    def last_of_producers(self) -> tuple[bytes, dict[int, int]]:
-        """Return the last offsets of producers' last batches (int64, ascending), and the epochs of who has none."""
+    async def last_of_producers(self, end_offset: int) -> tuple[bytes, dict[int, int]]:
+        """Return the last offsets of producers' last batches (int64, ascending), and the epochs of who has none.
+
+        Those of the log and those of the segments below `end_offset`: what comes after may be cut, and recovery then
+        finds no other. The latter are known from the snapshot that was made there; one that is lost is done without.
+        """
         entries = self.producers.entries()
-        offsets = sorted(entry.last_offset for entry in entries if entry.last_offset >= 0)
+        known = {entry.producer_id for entry in entries}
+        earlier = await self._snapshot_at(end_offset)
+        entries = [*(entry for entry in earlier if entry.producer_id in known), *entries]
+        offsets = sorted({entry.last_offset for entry in entries if entry.last_offset >= 0})
         epochs = {e.producer_id: e.producer_epoch for e in entries if e.last_offset < 0}
         return pack(f"={len(offsets)}q", *offsets), epochs
+
+    async def _snapshot_at(self, offset: int) -> list[ProducerEntry]:
+        path = self._files.path_of(segment_name(offset) + SNAPSHOT_SUFFIX)
+        content = await self.directory.disk.run(read_file, self.directory.disk, path)
+        try:
+            return [] if content is None else list(decode_snapshot(content))
+        except CorruptFile as error:
+            logger.warning("ignored a producer snapshot reason=%s", error)
+            return []
 
     def new_cleaned_segment(self, old: Sequence[Segment], end_offset: int) -> CleanedSegment:
         """Return an empty segment that is to replace the run `old`, which ends at `end_offset`."""

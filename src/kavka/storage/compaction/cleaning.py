@@ -176,9 +176,9 @@ class CleaningPass:
         log = self._log
         if log.recovery_point < end_offset:
             await log.flush()  # no value goes for a newer one that a loss of power would take
+        last_of_producers, epochs = await log.last_of_producers(bound)
         self._check_unchanged()
         now_ms = log.directory.clock.now_ms()
-        last_of_producers, epochs = log.last_of_producers()
         work = Round(
             offsets,
             end_offset - 1,
