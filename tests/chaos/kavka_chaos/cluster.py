@@ -31,6 +31,8 @@ _SETTINGS = {
     "auto.leader.rebalance.enable": "true",
     "leader.imbalance.check.interval.seconds": "10",
     "controlled.shutdown.retry.backoff.ms": "500",
+    # A broker that is cut off from its controller tries three times to leave in order: 90 s by default.
+    "controller.socket.timeout.ms": "10000",
     "group.initial.rebalance.delay.ms": "0",
     "log.segment.bytes": str(128 * 1024),
     "min.insync.replicas": "2",
