@@ -65,7 +65,7 @@ def random_split(rows: DataFrame) -> DataFrame:
 
 
 def word_count(rows: DataFrame) -> DataFrame:
-    """How often each word has come: a new value for each word of a batch."""
+    """How often each word has come: all words with each batch."""
     words = rows.select(F.explode(F.split(F.col("value").cast("string"), " ")).alias("word"))
     counts = words.groupBy("word").count()
     return counts.select(F.col("word").alias("key"), F.col("count").cast("string").alias("value"))
@@ -124,7 +124,7 @@ def write(session: SparkSession, job: Job) -> None:
     (
         transform(rows)
         .writeStream.format("kavka-watched")
-        .outputMode("update" if job.transform == "word_count" else "append")
+        .outputMode("complete" if job.transform == "word_count" else "append")
         .options(**to)
         .option("checkpointLocation", job.checkpoint)
         .trigger(availableNow=True)

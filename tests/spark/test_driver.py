@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -46,13 +47,15 @@ class Query:
     chance: random.Random
     next: int = 0
     steps_left: int = 1_000_000
+    more: dict[str, str] = field(default_factory=dict)
+    """Options."""
     unfinished: list[tuple[Plan, list[Done]]] = field(default_factory=list)
     """Commits that were not made when their driver was thought to be dead."""
 
-    def options(self, **more: str) -> SinkOptions:
+    def options(self) -> SinkOptions:
         given = {"kafka.bootstrap.servers": self.bootstrap, "topic": self.topic}
         return parse_sink(
-            given | {"deliveryGuarantee": "exactly-once", "sinkId": self.topic} | more
+            given | {"deliveryGuarantee": "exactly-once", "sinkId": self.topic} | self.more
         )
 
     async def reach(self, step: str) -> None:
@@ -75,6 +78,9 @@ class Query:
         split: list[list[str]] = [[] for _ in range(self.chance.randrange(1, 4))]
         for row in rows:
             self.chance.choice(split).append(row)
+        return self.run_tasks(plan, number, split)
+
+    def run_tasks(self, plan: Plan, number: int, split: list[list[str]]) -> list[Done]:
         batch = Batch("query", number)
         return [
             run_task(pieces(part), self.options(), plan, batch, task, self.reach)
@@ -172,3 +178,56 @@ def test_a_batch_is_not_decided_when_a_part_has_timed_out(
     query.run_batch()
     found = committed(kavka_broker.bootstrap, fresh_name, PARTITIONS)
     assert_each_once(found, [str(number) for number in range(ROWS)])
+
+
+def torn(broker: Broker, topic: str) -> tuple[Query, list[list[str]]]:
+    """Decide a batch of two tasks, lose one of them to its time-out, and return how the rows were split."""
+    make_topic(broker, topic, PARTITIONS)
+    query = Query(broker.bootstrap, topic, random.Random(0))
+    query.more = {"kafka.transaction.timeout.ms": "5000"}
+    split = [["a", "b"], ["c", "d"]]
+    plan = query.drive("plan", False)
+    done = query.run_tasks(plan, 0, split)
+    decision = decision_of(done)
+    assert decision is not None
+
+    async def lose() -> None:
+        driver = Driver(query.options().client, SinkNames(topic), query.reach)
+        async with driver, driver._driver() as producer:
+            producer.resume_transactions(plan.driver)
+            await driver._note(producer, decision)  # and there the driver dies, but for one part
+            await driver._end(decision.parts[0])
+
+    asyncio.run(lose())
+    deadline = time.monotonic() + 60
+    while open_transactions(broker, topic):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert_each_once(committed(broker.bootstrap, topic, PARTITIONS), split[0])
+    return query, split
+
+
+def test_a_part_that_timed_out_after_the_decision_is_written_again_by_the_same_batch(
+    kavka_broker: Broker, fresh_name: str
+) -> None:
+    query, split = torn(kavka_broker, fresh_name)
+    plan = query.drive("plan", False)
+    query.commit(plan, query.run_tasks(plan, 0, split))
+    found = committed(kavka_broker.bootstrap, fresh_name, PARTITIONS)
+    assert_each_once(found, ["a", "b", "c", "d"])
+    again = query.drive("plan", False)
+    assert again.decided is not None
+    assert again.decided.is_whole
+
+
+@pytest.mark.parametrize(
+    "split", [[["a", "c"], ["b", "d"]], [["a", "b"], ["c", "e"]], [["a", "b", "c", "d"]]]
+)
+def test_a_part_that_timed_out_after_the_decision_stops_another_batch(
+    kavka_broker: Broker, fresh_name: str, split: list[list[str]]
+) -> None:
+    query, first = torn(kavka_broker, fresh_name)
+    plan = query.drive("plan", False)
+    with pytest.raises(ConnectorError, match="not the same when it is run again"):
+        query.commit(plan, query.run_tasks(plan, 0, split))
+    assert_each_once(committed(kavka_broker.bootstrap, fresh_name, PARTITIONS), first[0])

@@ -109,7 +109,7 @@ class Place:
 
     def wait_until_aborted(self, most: int = 0) -> None:
         """Wait until the broker has aborted transactions by their time-outs."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while len(self.open_transactions()) > most:
             assert time.monotonic() < deadline
             time.sleep(0.2)
@@ -266,7 +266,7 @@ def test_a_decision_outlives_time_outs_where_brokers_offer_two_phase_commit(
     at.assert_exact()
 
 
-SHORT = {"kafka.transaction.timeout.ms": "4000"}
+SHORT = {"kafka.transaction.timeout.ms": "20000"}
 
 
 @pytest.mark.long
@@ -341,7 +341,7 @@ def test_tasks_and_batches_without_rows_open_no_transaction(place: MakePlace) ->
 
 @pytest.mark.long
 def test_words_are_counted_once_whatever_dies(place: MakePlace) -> None:
-    """The state of a word is written each time it grows: every count once, in order, up to the true one."""
+    """All counts are written with each batch: once for each of the five, growing, up to the true ones."""
     at = place(transform="word_count", restarts=10, per_trigger=200, write={"kafka.linger.ms": "5"})
     words = [f"w{number % 7} w{number % 3}" for number in range(1000)]
     make_topic_at(at.cluster.bootstrap, "lines", 2)
@@ -354,7 +354,7 @@ def test_words_are_counted_once_whatever_dies(place: MakePlace) -> None:
         counts.setdefault(key, []).append(int(value))
     truth = Counter(word.encode() for line in words for word in line.split())
     assert {key: seen[-1] for key, seen in counts.items()} == truth
-    assert all(len(set(seen)) == len(seen) and seen == sorted(seen) for seen in counts.values())
+    assert all(len(seen) == 5 and seen == sorted(seen) for seen in counts.values())
 
 
 @pytest.mark.long
