@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from compaction_bench import (
     survivors,
     write,
 )
-from storage_bench import LogBench
+from storage_bench import LogBench, read_offsets
 
 from kavka.ids import TopicPartition
 from kavka.storage.compaction.choosing import Dirtiness
@@ -213,6 +214,41 @@ def test_a_producer_whose_later_batch_is_cut_off_is_known_by_the_one_before(
         assert (entry.last_sequence, entry.last_offset) == (0, 0)
         await bench.directory.settle()
         await log.close()
+
+    asyncio.run(story())
+
+
+def test_a_copy_of_what_was_compacted_is_whole_after_a_crash_under_another_policy(
+    bench: LogBench,
+) -> None:
+    """Only the log that was cleaned has a checkpoint that says so."""
+
+    async def story() -> None:
+        written, now = Written(), bench.clock.now
+        async with bench.log(CONFIG) as log:
+            for key in (b"b", b"c"):
+                write(log, written, [(key, b"x" * 300)], now)
+                write(log, written, [(b"a", b"x" * 100)], now)
+                log.roll()
+            write(log, written, [(b"a", b"")], now)
+            log.roll()
+            await clean(log)
+            content = [part for _, part in batches(log)]
+        await bench.directory.settle()
+        shutil.rmtree(bench.log_path)
+        copy = await bench.open(LogConfig(segment_bytes=600))
+        for part in content:
+            copy.append_fetched(bytearray(part))
+            copy.roll()
+        assert read_offsets(copy) == [(0, 0), (2, 2), (4, 4)]
+        await copy.flush()
+        found, point = records(copy), copy.recovery_point
+        await bench.crash(copy)
+        copy = await bench.open(LogConfig(segment_bytes=600), recovery_point=point)
+        assert copy.recovery.damage is None
+        assert records(copy) == found
+        await bench.directory.settle()
+        await copy.close()
 
     asyncio.run(story())
 

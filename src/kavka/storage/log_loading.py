@@ -215,17 +215,19 @@ async def _recover(
         segment = segments[index]
         is_last = index + 1 == len(segments)
         bound = _NO_BOUND if is_last else segments[index + 1].base_offset
+        # A log that is not compacted any more may have gone to another directory since, or come from a leader's.
+        may_leap = request.may_leap or bound <= request.recovery_point
         work = SegmentRecovery(
             files.disk,
             segment,
             request.config,
             bound=bound,
             checks_crc=True,
-            may_leap=request.may_leap,
+            may_leap=may_leap,
         )
         cut, damage = await work.run(loaded.epochs, loaded.producers)
         recovery.checked_segments.append(segment.base_offset)
-        if damage is None and segment.next_offset < bound and not is_last and not request.may_leap:
+        if damage is None and segment.next_offset < bound and not is_last and not may_leap:
             # A host crash may keep a segment and lose the end of the one before.
             damage = f"offsets {segment.next_offset} to {bound - 1} are missing"
         _note_damage(recovery, files, cut, damage)
