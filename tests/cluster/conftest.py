@@ -12,6 +12,7 @@ import pytest
 from kavka.broker.broker import Broker
 from kavka.broker.host import RealHost
 from kavka.broker.metadata import PartitionNews
+from kavka.client import Consumer
 from kavka.core.partition import Partition
 from kavka.core.znodes import ZnodeTree
 from kavka.errors import ErrorCode
@@ -212,6 +213,23 @@ class Cluster:
                     return
                 assert ErrorCode.of(answer.error_code).retriable, answer
                 await asyncio.sleep(0.01)
+
+    async def committed(self, topic: str) -> list[bytes]:
+        """Return what partition 0 has that is committed, up to the end of its log: nothing holds readers back."""
+        settings = {
+            "bootstrap.servers": f"127.0.0.1:{self.ports[1]}",
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+        }
+        where = TopicPartition(topic, 0)
+        found: list[bytes] = []
+        async with Consumer(settings) as consumer, asyncio.timeout(60):
+            consumer.assign([where])
+            end = self.partition(self.leader(where), where).log_end_offset
+            while await consumer.position(where) < end:
+                for batch in await consumer.poll(timeout_ms=200):
+                    found += [bytes(record.value or b"") for record in batch.records()]
+        return found
 
     async def read(self, where: TopicPartition) -> list[bytes]:
         """Return the values that consumers see."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kavka.client import Consumer
 from kavka.core.transaction.records import TransactionRecord, TransactionState
 from kavka.core.transaction.transaction import MAX_EPOCH
 from kavka.errors import ErrorCode
@@ -156,25 +155,6 @@ class Producer:
                 await asyncio.sleep(0.01)
 
 
-async def committed(cluster: Cluster, topic: str, count: int) -> list[bytes]:
-    """Return what is committed, up to the end of the log: nothing holds readers back."""
-    settings = {
-        "bootstrap.servers": f"127.0.0.1:{cluster.ports[1]}",
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "earliest",
-    }
-    where = TopicPartition(topic, 0)
-    found: list[bytes] = []
-    async with Consumer(settings) as consumer, asyncio.timeout(PATIENCE_S):
-        consumer.assign([where])
-        end = cluster.partition(cluster.leader(where), where).log_end_offset
-        while await consumer.position(where) < end:
-            for batch in await consumer.poll(timeout_ms=200):
-                found += [bytes(record.value or b"") for record in batch.records()]
-    assert len(found) == count, found
-    return found
-
-
 def test_leaders_add_their_partitions_and_each_end_gives_the_next_epoch(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         producer = await Producer.make(cluster)
@@ -188,8 +168,8 @@ def test_leaders_add_their_partitions_and_each_end_gives_the_next_epoch(run: Run
         assert await producer.produce(ON_TWO, b"c") is NONE  # at once: the leader waits for markers
         assert await producer.end(committed=False) == (NONE, producer.producer_id, 2)
         assert (await producer.state()).producer_epoch == 2
-        assert await committed(cluster, "on-two", 1) == [b"a"]
-        assert await committed(cluster, "on-three", 1) == [b"b"]
+        assert await cluster.committed("on-two") == [b"a"]
+        assert await cluster.committed("on-three") == [b"b"]
 
     run(story, **SETTINGS)
 
@@ -256,7 +236,7 @@ def test_a_late_batch_opens_nothing(run: Run) -> None:
         late = await producer.produce(ON_THREE, b"late", epoch=0)
         assert late is ErrorCode.INVALID_PRODUCER_EPOCH
         assert (await producer.state()).transaction_state == "CompleteCommit"
-        assert await committed(cluster, "on-two", 1) == [b"a"]
+        assert await cluster.committed("on-two") == [b"a"]
 
     run(story, **SETTINGS)
 
@@ -299,7 +279,7 @@ def test_an_end_that_is_repeated_ends_nothing_else(run: Run) -> None:
         assert (await producer.state()).transaction_state == "Ongoing"
         assert await producer.end(committed=False) == (NONE, who, 2)
         await producer.state()
-        assert await committed(cluster, "on-two", 1) == [b"a"]
+        assert await cluster.committed("on-two") == [b"a"]
 
     run(story, **SETTINGS)
 
@@ -328,7 +308,7 @@ def test_a_late_marker_does_not_end_the_next_transaction(outcome: bool, run: Run
         assert (await producer.end(committed=not outcome))[0] is NONE
         await producer.state()
         expected = [b"a"] if outcome else [b"a", b"b", b"c"]
-        assert await committed(cluster, "on-two", len(expected)) == expected
+        assert await cluster.committed("on-two") == expected
 
     run(story, **SETTINGS)
 
@@ -354,7 +334,7 @@ def test_when_epochs_run_out_the_end_gives_another_producer_id(run: Run) -> None
         assert await producer.produce(ON_TWO, b"c") is NONE
         await producer.commit()
         await producer.state()
-        assert await committed(cluster, "on-two", 3) == [b"a", b"b", b"c"]
+        assert await cluster.committed("on-two") == [b"a", b"b", b"c"]
 
     run(story, **SETTINGS)
 

@@ -10,7 +10,6 @@ import pytest
 
 from kavka.client import (
     Admin,
-    Consumer,
     FatalError,
     GroupMetadata,
     PreparedTxnState,
@@ -70,20 +69,6 @@ async def described(admin: Admin) -> Any:
             await asyncio.sleep(0.01)
 
 
-async def committed(cluster: Cluster, topic: str) -> list[bytes]:
-    """Return all that is committed, up to the end of the log."""
-    where = TopicPartition(topic, 0)
-    reading = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
-    found: list[bytes] = []
-    async with Consumer(at(cluster) | reading) as consumer, asyncio.timeout(PATIENCE_S):
-        consumer.assign([where])
-        end = cluster.partition(cluster.leader(where), where).log_end_offset
-        while await consumer.position(where) < end:
-            for batch in await consumer.poll(timeout_ms=200):
-                found += [bytes(record.value or b"") for record in batch.records()]
-    return found
-
-
 @pytest.mark.parametrize("outcome", [True, False])
 def test_another_process_ends_what_was_prepared_and_may_say_so_again(
     outcome: bool, run: Run
@@ -103,8 +88,8 @@ def test_another_process_ends_what_was_prepared_and_may_say_so_again(
             with pytest.raises(KafkaError) as refused:
                 await admin.end_transaction(ID, state, committed=not outcome)
             assert refused.value.code is ErrorCode.INVALID_TXN_STATE
-        assert await committed(cluster, "on-two") == ([b"a"] if outcome else [])
-        assert await committed(cluster, "on-three") == ([b"b"] if outcome else [])
+        assert await cluster.committed("on-two") == ([b"a"] if outcome else [])
+        assert await cluster.committed("on-three") == ([b"b"] if outcome else [])
 
     run(story, **SETTINGS)
 
@@ -141,7 +126,7 @@ def test_the_next_life_completes_what_was_kept_by_its_name(is_the_same: bool, ru
             async with next_life.transaction():
                 next_life.append("on-two", b"c")
         expected = [b"a", b"c"] if is_the_same else [b"c"]
-        assert await committed(cluster, "on-two") == expected
+        assert await cluster.committed("on-two") == expected
 
     run(story, **SETTINGS)
 
@@ -162,7 +147,7 @@ def test_a_life_that_keeps_fences_the_one_before_and_a_third_keeps_again(run: Ru
         async with producer(cluster) as third:
             assert await third.init_transactions(keep_prepared=True) == state
             await third.commit_transaction()
-        assert await committed(cluster, "on-two") == [b"a"]
+        assert await cluster.committed("on-two") == [b"a"]
 
     run(story, **SETTINGS)
 
@@ -177,7 +162,7 @@ def test_a_life_that_does_not_keep_aborts(run: Run) -> None:
             with pytest.raises(KafkaError) as refused:
                 await admin.end_transaction(ID, state, committed=True)
             assert refused.value.code is ErrorCode.PRODUCER_FENCED
-        assert await committed(cluster, "on-two") == []
+        assert await cluster.committed("on-two") == []
 
     run(story, **SETTINGS)
 
@@ -198,7 +183,7 @@ def test_an_operator_finds_and_ends_what_nobody_will_decide_about(is_kept: bool,
             with pytest.raises(KafkaError) as refused:
                 await admin.end_transaction(ID, state, committed=True)
             assert refused.value.code is ErrorCode.PRODUCER_FENCED
-        assert await committed(cluster, "on-two") == await committed(cluster, "on-three") == []
+        assert await cluster.committed("on-two") == await cluster.committed("on-three") == []
 
     run(story, **SETTINGS)
 
@@ -215,7 +200,7 @@ def test_nothing_to_keep_is_said_and_the_producer_goes_on(run: Run) -> None:
             await one.complete_transaction(None)
             async with one.transaction():
                 one.append("on-two", b"a")
-        assert await committed(cluster, "on-two") == [b"a"]
+        assert await cluster.committed("on-two") == [b"a"]
 
     run(story, **SETTINGS)
 
@@ -256,7 +241,7 @@ def test_two_phase_transactions_outlive_time_outs_and_others_do_not(run: Run) ->
             assert await state_of(admin, ID) == "Ongoing"
             await admin.end_transaction(ID, two_phase, committed=True)
             assert (await described(admin)).state == "CompleteCommit"
-        assert await committed(cluster, "on-two") == [b"a"]
+        assert await cluster.committed("on-two") == [b"a"]
 
     run(story, **SETTINGS)
 
@@ -289,6 +274,6 @@ def test_keeping_needs_transaction_version_2(run: Run) -> None:
             for _ in range(2):
                 await admin.end_transaction(ID, state, committed=True)
             assert (await described(admin)).producer_epoch == state.epoch
-        assert await committed(cluster, "on-two") == [b"a"]
+        assert await cluster.committed("on-two") == [b"a"]
 
     run(story, **SETTINGS | {"kavka__transaction__version": "0"})

@@ -23,7 +23,8 @@ from kavka.wire.schema import schema_of
 
 _CORRELATION = struct.Struct(">i").unpack_from
 _MAX_RESPONSE_BYTES = 2**30
-_SOFTWARE = ("kavka", "0.1.0")
+SOFTWARE = ("kavka", "0.1.0")
+"""Name and version, as brokers are told (KIP-511)."""
 
 
 class _Waiting(NamedTuple):
@@ -293,7 +294,7 @@ class Peer(asyncio.BufferedProtocol):
         version = min(ours.max_version, 3)
         while True:
             request = ApiVersionsRequest(
-                client_software_name=_SOFTWARE[0], client_software_version=_SOFTWARE[1]
+                client_software_name=SOFTWARE[0], client_software_version=SOFTWARE[1]
             )
             response: ApiVersionsResponse = await self.send(request, version, timeout_ms)
             if response.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:

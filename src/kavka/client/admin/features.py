@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.errors import KafkaError
-from kavka.net.peer import Peer
+from kavka.net.peer import SOFTWARE, Peer
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kavka.wire.messages.update_features import (
@@ -46,7 +46,8 @@ class FeatureMetadata(NamedTuple):
 
 async def describe_features(router: Router, timeout_ms: int | None) -> FeatureMetadata:
     """See `Admin.describe_features`."""
-    request = ApiVersionsRequest(client_software_name="kavka", client_software_version="0.1.0")
+    name, version = SOFTWARE
+    request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
     answer: ApiVersionsResponse = await router.any(
         plain(request), lambda a: (a.error_code,), timeout_ms
     )
