@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from kavka.broker.traffic import TopicTraffic
 from kavka.core.partition import Partition, Role
+from kavka.core.passing_refusals import PassingRefusals
 from kavka.core.producer_state import Duplicate, Verification
 from kavka.doors import Clock
 from kavka.errors import ErrorCode
@@ -19,6 +20,7 @@ from kavka.storage.failures import LogDirectoryFailed
 from kavka.storage.log import Log
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import EndMarker, encode_end_marker
+from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import (
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -93,6 +95,7 @@ class Replica:
         self.cuts = 0
         """How often the log was cut: what was copied of it before may be of another history."""
         self._clock = clock
+        self._refusals = PassingRefusals()
         self._moved = moved
         self._rules = BatchRules()
         self._stamps = False
@@ -121,9 +124,9 @@ class Replica:
         """
         partition = self.partition
         if partition.role is not Role.LEADER or self.is_frozen:
-            return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return self._refuse_for_now(records, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and not partition.has_enough_replicas:
-            return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS)
+            return self._refuse_for_now(records, ErrorCode.NOT_ENOUGH_REPLICAS)
         now_ms = self._clock.now_ms()
         numbered = number_produced(
             records,
@@ -146,11 +149,33 @@ class Replica:
             verdict = self.log.producers.check(header)
             if isinstance(verdict, Duplicate):
                 return self._duplicate(verdict)
+            if self._refusals:
+                verdict = self._after_refusals(header, verdict)
             if verdict is None and verification is not None:
                 verdict = self._check_verified(header, verification)
             if verdict is not None:
                 return AppendOutcome(verdict)
         return self._append(buffer, header, now_ms if self._stamps else -1)
+
+    def _refuse_for_now(self, records: memoryview | bytearray, reason: ErrorCode) -> AppendOutcome:
+        """Refuse what may be sent again, and remember the producer: its next batches have a gap before them now."""
+        try:
+            producer_id = read_header(records).producer_id
+        except CorruptBatch:
+            producer_id = -1
+        if producer_id >= 0:
+            self._refusals.note(producer_id, reason, self._clock.tick_ms())
+        return AppendOutcome(reason)
+
+    def _after_refusals(self, header: BatchHeader, verdict: ErrorCode | None) -> ErrorCode | None:
+        """Judge a batch again, whose producer may lack one only because that was refused a moment ago."""
+        producer_id = header.producer_id
+        if verdict is None and (header.base_sequence == 0 or self.log.producers.knows(producer_id)):
+            self._refusals.forget(producer_id)
+            return None
+        if verdict is not None and verdict is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            return verdict
+        return self._refusals.reason(producer_id, self._clock.tick_ms()) or verdict
 
     def _check_verified(self, header: BatchHeader, verification: Verification) -> ErrorCode | None:
         """Judge a batch of a producer with transactional id; None takes it."""

@@ -156,6 +156,10 @@ class ProducerState:
         """Return how many producer ids are known."""
         return len(self._producers)
 
+    def knows(self, producer_id: int) -> bool:
+        """Tell whether anything of a producer id is remembered."""
+        return producer_id in self._producers
+
     # Appending
 
     def check(self, header: BatchHeader) -> ErrorCode | Duplicate | None:
