@@ -116,6 +116,14 @@ HOLDS: list[tuple[type[Invariant], list[Event]]] = [
     (LeadersWatermarkOnlyGrows, [looked(led(1, mark=4)), looked(led(1, mark=3, run=2))]),
     (CommittedLogsAreEqual, [batches(1, Batch(0, 3, 0, 99)), batches(2, Batch(0, 3, 0, 99))]),
     (
+        CommittedLogsAreEqual,
+        [
+            batches(1, Batch(0, 3, 0, 0, ((0, 5), (3, 6)))),
+            batches(1, Batch(0, 3, 0, 0, ((3, 6),))),
+            batches(2, Batch(0, 3, 0, 0)),
+        ],
+    ),
+    (
         EndOfPartitionNeverGoesBack,
         [EndAsked("r", T0), WatermarkSeen("q", T0, 5, 1), EndSeen("r", T0, 4, 1)],
     ),
@@ -153,6 +161,13 @@ BREAKS: list[tuple[type[Invariant], list[Event]]] = [
     (LeadersWatermarkOnlyGrows, [looked(led(1, mark=4)), looked(led(1, mark=3))]),
     (CommittedLogsAreEqual, [batches(1, Batch(0, 3, 0, 99)), batches(2, Batch(0, 3, 1, 99))]),
     (CommittedLogsAreEqual, [batches(1, Batch(0, 3, 0, 99)), batches(2, Batch(0, 3, 0, 98))]),
+    (
+        CommittedLogsAreEqual,
+        [
+            batches(1, Batch(0, 3, 0, 0, ((0, 5), (3, 6)))),
+            batches(2, Batch(0, 3, 0, 0, ((3, 7),))),
+        ],
+    ),
     (
         EndOfPartitionNeverGoesBack,
         [WatermarkSeen("q", T0, 5, 1), EndAsked("r", T0), EndSeen("r", T0, 4, 2)],

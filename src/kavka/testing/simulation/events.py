@@ -276,12 +276,17 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What tells batches apart."""
+    """What tells batches apart.
+
+    Those of a compacted topic lose records when their replica is cleaned: they have no checksum (0) but the offsets
+    of their records, with a checksum of each.
+    """
 
     base_offset: int
     last_offset: int
     leader_epoch: int
     crc: int
+    records: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from kavka.broker.replica import Replica
 from kavka.core.partition import Role
@@ -16,6 +17,7 @@ from kavka.testing.simulation.brokers.registries import RegistrySide
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.cluster import BrokerNode
 from kavka.testing.simulation.events import Batch, BatchesSeen, Looked, ReplicaSeen
+from kavka.wire.records.batch import decode_batch
 from kavka.wire.records.header import walk_complete
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import StateNode
@@ -142,12 +144,25 @@ def _batches(node: BrokerNode, replica: Replica, start: int, end: int) -> list[B
         content = node.node.disk.content(path)
         if content is None:
             continue
-        for header in walk_complete(memoryview(content)[: segment.size]):
+        whole = memoryview(content)[: segment.size]
+        for header in walk_complete(whole):
             if start <= header.base_offset < end:
                 last = header.base_offset + header.last_offset_delta
                 epoch = header.partition_leader_epoch
-                found.append(Batch(header.base_offset, last, epoch, header.crc))
+                if replica.log.config.is_compacted:
+                    records = _records(whole, header.position)
+                    found.append(Batch(header.base_offset, last, epoch, 0, records))
+                else:
+                    found.append(Batch(header.base_offset, last, epoch, header.crc))
     return found
+
+
+def _records(log: memoryview, position: int) -> tuple[tuple[int, int], ...]:
+    """Return the offsets of a batch's records, each with a checksum of its key and value."""
+    return tuple(
+        (record.offset, crc32(b"%b %b" % (record.key or b"", record.value or b"")))
+        for record in decode_batch(log, position)
+    )
 
 
 def read_states(registry: RegistrySide) -> dict[TopicPartition, StateNode]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kavka.ids import TopicId, TopicPartition
 from kavka.testing.simulation.events import (
     Batch,
@@ -97,25 +99,38 @@ class LeadersWatermarkOnlyGrows(Invariant):
 
 
 class CommittedLogsAreEqual(Invariant):
-    """Below their high watermarks all replicas hold the same batches, with the same epochs, for ever."""
+    """Below their high watermarks all replicas hold the same batches, with the same epochs, for ever.
+
+    Compaction may take records out of a batch, and batches out of a log; what is left is as it was.
+    """
 
     says = "below the high watermark all logs are equal"
 
     def __init__(self) -> None:
         """Know of no batches."""
         self._batches: dict[tuple[TopicId, int], dict[int, tuple[Batch, int]]] = {}
+        self._records: dict[tuple[TopicId, int], dict[int, tuple[int, int]]] = {}
 
     def observe(self, event: Event) -> None:
         """Compare a replica's batches with those that were committed before."""
         if not isinstance(event, BatchesSeen):
             return
-        committed = self._batches.setdefault((event.topic_id, event.partition.partition), {})
-        for batch in event.batches:
+        place = event.topic_id, event.partition.partition
+        committed = self._batches.setdefault(place, {})
+        records = self._records.setdefault(place, {})
+        for whole in event.batches:
+            batch = replace(whole, records=())
             there, first = committed.setdefault(batch.base_offset, (batch, event.broker))
             if there != batch:
                 raise Violation(
                     f"{event.partition} is committed as {there} on {first}, and as {batch} on {event.broker}"
                 )
+            for offset, checksum in whole.records:
+                known, first = records.setdefault(offset, (checksum, event.broker))
+                if known != checksum:
+                    raise Violation(
+                        f"the record {offset} of {event.partition} on {event.broker} is not that on {first}"
+                    )
 
 
 class EndOfPartitionNeverGoesBack(Invariant):
