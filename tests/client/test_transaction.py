@@ -10,6 +10,7 @@ from kavka.client.producer.transaction_errors import (
     Stage,
     as_abortable,
     classify,
+    refusal,
 )
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
@@ -189,6 +190,13 @@ def test_a_fenced_producer_is_fatal_wherever_it_is_told(stage):
 )
 def test_refusals_have_the_class_of_their_stage(stage, code, expected):
     assert classify(stage, code) is expected
+
+
+@pytest.mark.parametrize("stage", [stage for stage in Stage if stage is not Stage.PRODUCE])
+def test_an_old_epoch_of_a_coordinator_means_fenced(stage):
+    error = refusal(stage, ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert isinstance(error, FatalError)
+    assert error.code is ErrorCode.PRODUCER_FENCED
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,8 @@ def test_counts_are_exact_when_application_and_coordinator_are_killed(
         stage.end()
 
 
-@pytest.mark.parametrize("release", ["3.9", pytest.param("4.1", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("release", ["3.9", "4.1"])
 def test_counts_are_exact_when_the_only_broker_is_killed(release: str, tmp_path: Path) -> None:
     with _stage(tmp_path, 1, release) as stage:
         stage.kill_broker(0)

@@ -57,7 +57,15 @@ def _brokers(kind: str, path: Path) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("release", ["3.9", "4.1"])
-@pytest.mark.parametrize("kind", ["lone", "lone-at-0", "three-at-2", "apache-4.1"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "lone",
+        pytest.param("lone-at-0", marks=pytest.mark.long),
+        "three-at-2",
+        pytest.param("apache-4.1", marks=pytest.mark.long),
+    ],
+)
 def test_javas_producer_works_by_the_version_that_the_cluster_has(
     kind: str, release: str, tmp_path: Path
 ) -> None:

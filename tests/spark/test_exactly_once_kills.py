@@ -165,7 +165,8 @@ def test_a_driver_that_dies_between_two_commits_has_its_batch_completed_whatever
 GAPS = ["listed", "fenced", "planned", "checked", "decided", "ended-0", "ended", "noted"]
 
 
-@pytest.mark.parametrize("two_phase", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("two_phase", [True, False])
 def test_the_drivers_process_may_die_in_each_gap(place: MakePlace, two_phase: bool) -> None:
     """The process of Spark's driver that plans or commits is killed at one step after the other; the query fails."""
     settings = TWO_PHASE if two_phase else {}

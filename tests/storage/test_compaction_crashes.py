@@ -19,7 +19,7 @@ CONFIG = LogConfig(
     segment_bytes=700, index_interval_bytes=150, cleanup_policy=frozenset({"compact"})
 )
 TP = TopicPartition("t", 0)
-BATCHES = 40
+BATCHES = 22
 
 
 async def _open(host: SimHost, *, recovery_point: int = 0) -> tuple[LogDirectory, Log]:
