@@ -101,8 +101,8 @@ def is_forgotten(code: ErrorCode) -> bool:
 def refusal(stage: Stage, code: ErrorCode, detail: str | None = None) -> KafkaError:
     """Return the exception of a refusal that is not retriable.
 
-    Who has come later is told by PRODUCER_FENCED, and by coordinators of offsets and older ones by an old epoch; callers
-    need to know one of the two.
+    That somebody has come later is told by PRODUCER_FENCED, or, by coordinators of offsets and older ones, by an old
+    epoch; callers need to know one of the two.
     """
     if code is ErrorCode.INVALID_PRODUCER_EPOCH and stage is not Stage.PRODUCE:
         code = ErrorCode.PRODUCER_FENCED
