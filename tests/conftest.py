@@ -38,12 +38,13 @@ def _logging_as_it_was() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run slow tests last, so that a plain mistake shows in the first minute.
 
-    Kafka's tools against Kafka's own broker check the tests, not us: `make long` runs them.
+    Kafka's tools and others' clients against Kafka's own broker check the tests, not us: `make long` runs them.
     """
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
+        is_ours = "kafka_tools" not in parameters and parameters.get("client", "kavka") == "kavka"
         if "apache" in (parameters.get("any_broker"), parameters.get("start_broker")) and (
-            "kafka_tools" in parameters
+            not is_ours
         ):
             item.add_marker(pytest.mark.long)
         if any(item.get_closest_marker(name) for name in _OTHERS_PROGRAMS) and not (

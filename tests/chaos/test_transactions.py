@@ -26,7 +26,11 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(240 + 20 * _KILLS)]
 
 
 @pytest.mark.parametrize(
-    "client", ["confluent", "kavka"], ids=["transaction-version-0", "transaction-version-2"]
+    "client",
+    [
+        pytest.param("confluent", marks=pytest.mark.long, id="transaction-version-0"),
+        pytest.param("kavka", id="transaction-version-2"),
+    ],
 )
 def test_killing_the_broker_tears_no_transaction(tmp_path: Path, client: str) -> None:
     port = free_port()

@@ -259,7 +259,9 @@ def prefer(cluster: MixedCluster, admin: AdminClient, topic: str) -> None:
         assert state.leader == replicas[0]
 
 
-@pytest.mark.parametrize("victim", list(Kind))
+@pytest.mark.parametrize(
+    "victim", [Kind.KAVKA, pytest.param(Kind.APACHE, marks=pytest.mark.long)], ids=str
+)
 def test_a_controller_that_leads_is_killed(
     cluster: MixedCluster, admin: AdminClient, fresh_name: str, victim: Kind
 ) -> None:
@@ -282,7 +284,9 @@ def test_a_controller_that_leads_is_killed(
     assert cluster.assert_equal_logs(fresh_name) > 0
 
 
-@pytest.mark.parametrize("stopped", list(Kind))
+@pytest.mark.parametrize(
+    "stopped", [Kind.KAVKA, pytest.param(Kind.APACHE, marks=pytest.mark.long)], ids=str
+)
 def test_a_broker_that_stops_hands_over_to_the_other_kind(
     cluster: MixedCluster, admin: AdminClient, fresh_name: str, stopped: Kind
 ) -> None:

@@ -291,7 +291,19 @@ BUGS: dict[Callable[[Plant], None], Hunt] = {
 }
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+_LONG = (
+    Plant.hides_which_transactions_were_aborted,
+    Plant.forgets_transactions_at_failover,
+    Plant.obeys_fenced_producers,
+)
+
+
+def _parameters() -> list[Any]:
+    long = pytest.mark.long
+    return [pytest.param(bug, marks=[long] if bug in _LONG else []) for bug in BUGS]
+
+
+@pytest.mark.parametrize("bug", _parameters(), ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_found(plant: Plant, bug: Callable[[Plant], None]) -> None:
     bug(plant)
     seed, says = BUGS[bug].find()
