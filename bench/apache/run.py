@@ -9,7 +9,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from apache.drive import Driver, Sample
+from apache.drive import Driver
 from apache.latency import end_to_end_ms
 from apache.lifecycle import (
     Launch,
@@ -22,6 +22,7 @@ from apache.lifecycle import (
 )
 from apache.report import Line, Samples, as_json, table
 from apache.results import tell, write_results
+from apache.rounds import run_rounds
 from apache.workloads import WORKLOADS, Workload
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.brokers import Broker
@@ -100,15 +101,9 @@ def _workload(
     driver: Driver, brokers: dict[str, Broker], workload: Workload, rounds: int, quick: bool
 ) -> list[Line]:
     records = workload.records // (10 if quick else 1)
-    samples: dict[str, list[Sample]] = {side: [] for side in _SIDES}
-    for number in range(rounds + 1):
-        # who goes first alternates, so that a machine that slows down harms both
-        for side in _SIDES if number % 2 else reversed(_SIDES):
-            sample = driver.run(brokers[side], workload, records)
-            kind = f"round {number}" if number else "warm-up"
-            tell(f"{workload.name}, {side}, {kind}: {sample.records_per_second:,.0f}/s")
-            if number:
-                samples[side].append(sample)
+    samples = run_rounds(
+        workload.name, _SIDES, rounds, lambda side: driver.run(brokers[side], workload, records)
+    )
     speed = {side: [s.records_per_second for s in samples[side]] for side in _SIDES}
     cpu = {side: [s.cpu_seconds_per_million for s in samples[side]] for side in _SIDES}
     return [

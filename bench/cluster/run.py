@@ -14,6 +14,7 @@ from pathlib import Path
 from apache.perf_tools import PerfTools
 from apache.report import Line, Samples, as_json, table
 from apache.results import tell, write_results
+from apache.rounds import run_rounds
 
 from cluster.drive import Driver, Sample
 from cluster.trio import Trio, run_trio
@@ -94,15 +95,9 @@ def _workload(
     driver: Driver, trios: dict[str, Trio], workload: Workload, rounds: int, quick: bool
 ) -> list[Line]:
     records = workload.records // (10 if quick else 1)
-    samples: dict[str, list[Sample]] = {side: [] for side in _SIDES}
-    for number in range(rounds + 1):
-        # who goes first alternates, so that a machine that slows down harms both
-        for side in _SIDES if number % 2 else reversed(_SIDES):
-            sample = driver.run(trios[side], workload, records)
-            kind = f"round {number}" if number else "warm-up"
-            tell(f"{workload.name}, {side}, {kind}: {sample.records_per_second:,.0f}/s")
-            if number:
-                samples[side].append(sample)
+    samples = run_rounds(
+        workload.name, _SIDES, rounds, lambda side: driver.run(trios[side], workload, records)
+    )
     return _lines(workload, samples)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kavka.broker.looking import Looking
 from kavka.core.features import TRANSACTION_VERSION, Levels, unsupported
-from kavka.core.znodes import Event
 from kavka.registry.interface import RegistryRefused
 from kavka.wire.stored import znodes
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
-
-_RETRY_S = 0.5
 
 
 class Features:
@@ -30,8 +27,7 @@ class Features:
         self.epoch = -1
         """The node's version, which grows with every change; -1 while there is no node."""
         self.levels: Levels = {}
-        self._look = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._looking = Looking(self.read, log, "features not read")
 
     @property
     def transaction_version(self) -> int:
@@ -41,23 +37,20 @@ class Features:
     async def start(self) -> None:
         """Read, and follow from now on. Raise ConnectionError."""
         await self.read()
-        self._task = asyncio.get_running_loop().create_task(self._follow())
+        self._looking.start()
 
     async def stop(self) -> None:
         """Follow no longer."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await self._looking.stop()
 
     def session_renewed(self) -> None:
         """Learn that the watch is gone, and perhaps a change was missed."""
-        self._look.set()
+        self._looking.again()
 
     async def read(self) -> None:
         """Learn what is finalised now. Raise ConnectionError."""
         registry = self._broker.registry
-        if await registry.stat(znodes.FEATURE, self._told) is None:
+        if await registry.stat(znodes.FEATURE, self._looking.again) is None:
             return
         try:
             data, stat = await registry.get(znodes.FEATURE)
@@ -76,22 +69,3 @@ class Features:
         if beyond:
             names = ", ".join(beyond)
             self._failed(f"the cluster has finalised features that this release lacks: {names}")
-
-    def _told(self, _event: Event) -> None:
-        self._look.set()
-
-    async def _follow(self) -> None:
-        while True:
-            await self._look.wait()
-            self._look.clear()
-            try:
-                await self.read()
-            except ConnectionError as error:
-                log.warning("features not read reason=%s", error)
-                await asyncio.sleep(_RETRY_S)
-                self._look.set()
-            except Exception:
-                # A fault of ours in one reading must not end the following: no later change would be seen.
-                log.exception("features not read")
-                await asyncio.sleep(_RETRY_S)
-                self._look.set()

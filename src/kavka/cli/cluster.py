@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from kavka.cli.connecting import with_admin
 from kavka.cli.java_names import spelt
 from kavka.cli.options import Given, whole_number
+from kavka.cli.tool_parser import ToolParser
 from kavka.client.admin.admin import Admin
 from kavka.client.metadata import BrokerAddress
 from kavka.wire.apis import ApiKey
@@ -17,14 +17,6 @@ from kavka.wire.apis import ApiKey
 _NO_FENCED = "Attempted to write a non-default includeFencedBrokers at version 1"
 _LEAST_HOST_WIDTH = 100
 _LEAST_RACK_WIDTH = 10
-
-
-class _Parser(argparse.ArgumentParser):
-    """Ends with 1 where argparse ends with 2, as every tool of Kafka."""
-
-    def error(self, message: str) -> NoReturn:
-        print(f"{self.format_usage()}kavka cluster: error: {message}", file=sys.stderr)
-        sys.exit(1)
 
 
 def main(argv: list[str]) -> int:
@@ -60,8 +52,8 @@ def _failed(error: Exception) -> int:
     return 1
 
 
-def _parser() -> _Parser:
-    parser = _Parser("kavka cluster", description="The Kafka cluster tool.", allow_abbrev=False)
+def _parser() -> ToolParser:
+    parser = ToolParser("kavka cluster", description="The Kafka cluster tool.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, what in (
         ("cluster-id", "Get information about the ID of a cluster."),

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import NoReturn
 
 from kavka.cli.connecting import with_admin
 from kavka.cli.java_names import spelt_together
 from kavka.cli.options import Given
+from kavka.cli.tool_parser import ToolParser
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
 
 _DONE = {"upgrade": "upgraded", "downgrade": "downgraded", "disable": "disabled"}
-
-
-class _Parser(argparse.ArgumentParser):
-    """Ends with 1 where argparse ends with 2, as every tool of Kafka."""
-
-    def error(self, message: str) -> NoReturn:
-        print(f"{self.format_usage()}kavka features: error: {message}", file=sys.stderr)
-        sys.exit(1)
 
 
 def main(argv: list[str]) -> int:
@@ -58,8 +50,8 @@ def _failed(error: Exception) -> int:
     return 1
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
+def _parser() -> ToolParser:
+    parser = ToolParser(
         "kavka features",
         description="Describe and change the features that all brokers of a cluster use.",
         allow_abbrev=False,

@@ -6,13 +6,13 @@ import argparse
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from typing import NoReturn
 
 from kavka.cli.connecting import FAILURES, with_admin
 from kavka.cli.hanging_transactions import find_hanging
 from kavka.cli.java_names import spelt
 from kavka.cli.options import Given, whole_number
 from kavka.cli.tab_table import tab_table
+from kavka.cli.tool_parser import ToolParser
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.transactions import HangingTransaction
 from kavka.errors import ErrorCode, KafkaError
@@ -53,14 +53,6 @@ _PRODUCERS = (
     "LastTimestamp",
     "CurrentTransactionStartOffset",
 )
-
-
-class _Parser(argparse.ArgumentParser):
-    """Ends with 1 where argparse ends with 2, as every tool of Kafka."""
-
-    def error(self, message: str) -> NoReturn:
-        print(f"{self.format_usage()}kavka transactions: error: {message}", file=sys.stderr)
-        sys.exit(1)
 
 
 class Failed(Exception):
@@ -110,10 +102,10 @@ def _sentence(doing: str, error: Exception) -> str:
 # Options
 
 
-def _parser() -> _Parser:
+def _parser() -> ToolParser:
     from kavka import __version__
 
-    parser = _Parser("kavka transactions", description=_PURPOSE, allow_abbrev=False)
+    parser = ToolParser("kavka transactions", description=_PURPOSE, allow_abbrev=False)
     parser.add_argument("-v", "--version", action="version", version=__version__)
     parser.add_argument(
         "--command-config",

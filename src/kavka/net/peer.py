@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
+from kavka.core.features import TRANSACTION_VERSION
 from kavka.doors import Network
 from kavka.errors import ErrorCode, KafkaError
 from kavka.net.frames import FrameReader, InvalidFrameSize
@@ -127,7 +128,7 @@ class Peer(asyncio.BufferedProtocol):
         levels = (
             one.max_version_level
             for one in self.features.finalized_features
-            if one.name == "transaction.version"
+            if one.name == TRANSACTION_VERSION
         )
         return next(levels, 0)
 

@@ -6,11 +6,10 @@ after a quarter of an hour. Source: Kafka's `ZkConfigManager`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from kavka.core.znodes import Event
+from kavka.broker.looking import Looking
 from kavka.registry.interface import RegistryRefused
 from kavka.wire.stored import znodes
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _KEPT_MS = 15 * 60_000
-_RETRY_S = 0.5
 
 
 class ConfigChanges:
@@ -30,48 +28,25 @@ class ConfigChanges:
         """Follow nothing before `start`."""
         self._broker = broker
         self._seen = ""
-        self._look = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._looking = Looking(self._read, log, "changes of settings not read")
 
     async def start(self) -> None:
         """Follow from now on: what was changed before is to be read after this. Raise ConnectionError."""
-        names = await self._broker.registry.children(znodes.CONFIG_CHANGES, self._told)
+        names = await self._broker.registry.children(znodes.CONFIG_CHANGES, self._looking.again)
         self._seen = names[-1] if names else ""
-        self._task = asyncio.get_running_loop().create_task(self._follow())
+        self._looking.start()
 
     async def stop(self) -> None:
         """Follow no longer."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await self._looking.stop()
 
     def session_renewed(self) -> None:
         """Learn that the watch is gone, and perhaps changes were missed."""
-        self._look.set()
-
-    def _told(self, _event: Event) -> None:
-        self._look.set()
-
-    async def _follow(self) -> None:
-        while True:
-            await self._look.wait()
-            self._look.clear()
-            try:
-                await self._read()
-            except ConnectionError as error:
-                log.warning("changes of settings not read reason=%s", error)
-                await asyncio.sleep(_RETRY_S)
-                self._look.set()
-            except Exception:
-                # A fault of ours in one change must not end the following: no other would be obeyed.
-                log.exception("changes of settings not read")
-                await asyncio.sleep(_RETRY_S)
-                self._look.set()
+        self._looking.again()
 
     async def _read(self) -> None:
         registry = self._broker.registry
-        for name in await registry.children(znodes.CONFIG_CHANGES, self._told):
+        for name in await registry.children(znodes.CONFIG_CHANGES, self._looking.again):
             path = f"{znodes.CONFIG_CHANGES}/{name}"
             try:
                 data, stat = await registry.get(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.control.counts import ControllerCounts
@@ -17,6 +18,7 @@ from kavka.broker.control.reign import NotController, Reign
 from kavka.broker.control.requests import answer
 from kavka.broker.control.watching import endpoints_of
 from kavka.broker.control.writing import Deposed
+from kavka.broker.looking import Looking
 from kavka.core.controller.events import (
     Event,
 )
@@ -24,7 +26,6 @@ from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.state import ClusterState
 from kavka.core.features import FeatureUpdate
 from kavka.core.machine import Token
-from kavka.core.znodes import Event as ZnodeEvent
 from kavka.core.znodes import Operation
 from kavka.registry.interface import RegistryRefused
 from kavka.wire.stored import znodes
@@ -53,10 +54,16 @@ class Controller:
         self._office: Office | None = None
         self._link: RemoteLink | None = None
         self._is_stopped = False
-        self._look = asyncio.Event()
+        self._looking = Looking(
+            partial(self._see, frozenset()),
+            log,
+            "controller not known",
+            retry_s=_RETRY_S,
+            passing=(ConnectionError, Deposed),
+            passing_level=logging.INFO,
+        )
         self._known = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._task: asyncio.Task[None] | None = None
 
     # -- life
 
@@ -81,7 +88,7 @@ class Controller:
                     raise
                 log.warning("controller not known yet reason=%s", error)
                 await asyncio.sleep(_RETRY_S)
-        self._task = asyncio.get_running_loop().create_task(self._follow())
+        self._looking.start()
 
     async def leave_office(self) -> None:
         """Contend no more, and give the office back: who finds nobody listening here would take its holder for dead.
@@ -98,10 +105,7 @@ class Controller:
 
     async def _contend_no_more(self) -> None:
         self._is_stopped = True
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await self._looking.stop()
 
     async def stop(self) -> None:
         """Rule no longer, and contend no more."""
@@ -134,7 +138,7 @@ class Controller:
     def session_renewed(self) -> None:
         """Learn that the registry's session is another: office and watches are lost."""
         self._office = None
-        self._look.set()
+        self._looking.again()
 
     # -- ruling
 
@@ -203,27 +207,10 @@ class Controller:
                 return await answer(self._broker, request)
             return await self._link.send(request)
 
-    async def _follow(self) -> None:
-        """See who rules whenever that may have changed."""
-        while True:
-            await self._look.wait()
-            self._look.clear()
-            try:
-                await self._see(frozenset())
-            except (ConnectionError, Deposed) as error:
-                log.info("controller not known reason=%s", error)
-                await asyncio.sleep(_RETRY_S)
-                self._look.set()
-            except Exception:
-                # A node that cannot be read, or a fault of ours: whoever looks no more never has a controller again.
-                log.exception("controller not known")
-                await asyncio.sleep(_RETRY_S)
-                self._look.set()
-
     async def _see(self, bounced: Collection[int]) -> None:
         before = self._office
         self._known.clear()
-        office = await self._election.office(self._office_changed)
+        office = await self._election.office(self._looking.again)
         self._office = office
         has_way = self._reign is not None if office.is_ours else self._link is not None
         if office == before and has_way:
@@ -236,11 +223,8 @@ class Controller:
         else:
             await self._connect(office)
         if self._reign is None and self._link is None:
-            asyncio.get_running_loop().call_later(_RETRY_S, self._look.set)
+            asyncio.get_running_loop().call_later(_RETRY_S, self._looking.again)
         self._known.set()
-
-    def _office_changed(self, _event: ZnodeEvent) -> None:
-        self._look.set()
 
     async def _rule(self, office: Office, bounced: Collection[int]) -> None:
         if self._broker.registry.session_id != office.session_id:
@@ -258,7 +242,7 @@ class Controller:
 
     def _deposed(self) -> None:
         self._office = None
-        self._look.set()
+        self._looking.again()
 
     async def _resign(self) -> None:
         reign, self._reign = self._reign, None

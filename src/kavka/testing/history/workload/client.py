@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from kavka.ids import TopicPartition
 from kavka.testing.history.operations import Record, Type
@@ -82,3 +83,23 @@ class WorkloadClient(Protocol):
 
     def consumer(self, group: str | None) -> WorkloadConsumer:
         """Connect a consumer. Raise ClientFailed."""
+
+
+def scan_to_end(
+    consumer: Any, place: Any, poll: Callable[[float], list[Record]], seconds: float
+) -> tuple[int, int, list[Record]]:
+    """Return start and end of a partition and its records, by a consumer whose position says where it is.
+
+    `place` is the partition as the library names it. Raise ClientFailed after `seconds`, and what the library raises.
+    """
+    deadline = time.monotonic() + seconds
+    start: int = consumer.beginning_offsets([place])[place]
+    end: int = consumer.end_offsets([place])[place]
+    consumer.assign([place])
+    consumer.seek(place, start)
+    found: list[Record] = []
+    while consumer.position(place) < end:
+        if time.monotonic() > deadline:
+            raise ClientFailed(f"{place} was not read to its end {end} in time")
+        found += poll(1)
+    return start, end, found

@@ -10,7 +10,13 @@ from typing import Any
 
 from kavka.ids import TopicPartition
 from kavka.testing.history.operations import Record, Type
-from kavka.testing.history.workload.client import ClientFailed, Done, MustStop, Rebalanced
+from kavka.testing.history.workload.client import (
+    ClientFailed,
+    Done,
+    MustStop,
+    Rebalanced,
+    scan_to_end,
+)
 
 
 @contextmanager
@@ -188,19 +194,9 @@ class KafkaPythonConsumer:
 
     def scan(self, at: TopicPartition, seconds: float) -> tuple[int, int, list[Record]]:
         """Read until the position is at the end."""
-        deadline = time.monotonic() + seconds
-        place = self._library.TopicPartition(*at)
         with _failures():
-            start = self._consumer.beginning_offsets([place])[place]
-            end = self._consumer.end_offsets([place])[place]
-            self._consumer.assign([place])
-            self._consumer.seek(place, start)
-            found: list[Record] = []
-            while self._consumer.position(place) < end:
-                if time.monotonic() > deadline:
-                    raise ClientFailed(f"{at} was not read to its end {end} in time")
-                found += self.poll(1)
-        return start, end, found
+            place = self._library.TopicPartition(*at)
+            return scan_to_end(self._consumer, place, self.poll, seconds)
 
     def close(self) -> None:
         """Close."""

@@ -14,7 +14,13 @@ from kavka.client.consumer.coordinator import RebalanceListener
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.testing.history.operations import Record, Type
-from kavka.testing.history.workload.client import ClientFailed, Done, MustStop, Rebalanced
+from kavka.testing.history.workload.client import (
+    ClientFailed,
+    Done,
+    MustStop,
+    Rebalanced,
+    scan_to_end,
+)
 
 _REFUSED = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 """Answers that no other attempt of the same send can have had a better one than."""
@@ -195,18 +201,8 @@ class KavkaConsumer:
 
     def scan(self, at: TopicPartition, seconds: float) -> tuple[int, int, list[Record]]:
         """Read until the position is at the end."""
-        deadline = time.monotonic() + seconds
         with _failures():
-            start = self._consumer.beginning_offsets([at])[at]
-            end = self._consumer.end_offsets([at])[at]
-            self._consumer.assign([at])
-            self._consumer.seek(at, start)
-            found: list[Record] = []
-            while self._consumer.position(at) < end:
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"{at} was not read to its end {end} in time")
-                found += self.poll(1)
-        return start, end, found
+            return scan_to_end(self._consumer, at, self.poll, seconds)
 
     def close(self) -> None:
         """Close."""

@@ -23,10 +23,10 @@ from kavka.testing.simulation.load.reading import (
     Fetched,
     RawReader,
     ReaderNode,
+    fetch_request,
     fetched_part,
 )
 from kavka.testing.simulation.scenario import PORT
-from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
@@ -127,26 +127,12 @@ class LeaderReader(RawReader):
         max_bytes: int,
         max_wait_ms: int,
     ) -> dict[TopicPartition, Fetched]:
-        topics = [
-            FetchRequestTopic(
-                topic=partition.topic,
-                partitions=[
-                    FetchRequestPartition(
-                        partition=partition.partition,
-                        fetch_offset=offset,
-                        partition_max_bytes=max_bytes,
-                        current_leader_epoch=leaders[partition].epoch,
-                    )
-                ],
-            )
-            for partition, offset in positions.items()
-        ]
-        request = FetchRequest(
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            max_bytes=1 << 24,
+        request = fetch_request(
+            positions,
+            max_bytes,
+            max_wait_ms,
+            leader_epochs={partition: leader.epoch for partition, leader in leaders.items()},
             isolation_level=self._isolation_level,
-            topics=topics,
         )
         answer = await self._send(next(iter(leaders.values())), request, FETCH_VERSION)
         if answer is None:

@@ -7,6 +7,7 @@ the broker.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kavka.errors import ErrorCode
@@ -98,22 +99,7 @@ class RawReader:
         max_wait_ms: int = 300,
     ) -> dict[TopicPartition, Fetched]:
         """Fetch what follows the positions. Raise Violation for bytes that are no sound batches."""
-        topics = [
-            FetchRequestTopic(
-                topic=partition.topic,
-                partitions=[
-                    FetchRequestPartition(
-                        partition=partition.partition,
-                        fetch_offset=offset,
-                        partition_max_bytes=max_bytes,
-                    )
-                ],
-            )
-            for partition, offset in positions.items()
-        ]
-        request = FetchRequest(
-            max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 24, topics=topics
-        )
+        request = fetch_request(positions, max_bytes, max_wait_ms)
         answer = await self.peer.send(request, version=FETCH_VERSION, timeout_ms=max_wait_ms + 3000)
         assert isinstance(answer, FetchResponse)
         return {
@@ -123,6 +109,39 @@ class RawReader:
             for topic in answer.responses
             for part in topic.partitions
         }
+
+
+def fetch_request(
+    positions: Mapping[TopicPartition, int],
+    max_bytes: int,
+    max_wait_ms: int,
+    *,
+    leader_epochs: Mapping[TopicPartition, int] | None = None,
+    isolation_level: int = 0,
+) -> FetchRequest:
+    """Ask for what follows the positions, `max_bytes` of each; without `leader_epochs` whoever leads may answer."""
+    epochs = leader_epochs or {}
+    topics = [
+        FetchRequestTopic(
+            topic=partition.topic,
+            partitions=[
+                FetchRequestPartition(
+                    partition=partition.partition,
+                    fetch_offset=offset,
+                    partition_max_bytes=max_bytes,
+                    current_leader_epoch=epochs.get(partition, -1),
+                )
+            ],
+        )
+        for partition, offset in positions.items()
+    ]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 24,
+        isolation_level=isolation_level,
+        topics=topics,
+    )
 
 
 def fetched_part(part: FetchResponsePartition, position: int) -> Fetched:
