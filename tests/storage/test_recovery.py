@@ -199,6 +199,25 @@ def test_a_damaged_snapshot_is_replaced_by_the_one_before(bench: LogBench) -> No
     asyncio.run(scenario())
 
 
+def test_producers_of_deleted_segments_are_known_after_two_crashes(bench: LogBench) -> None:
+    async def scenario() -> None:
+        log = await bench.open(SMALL)
+        for number in range(25):
+            quiet = number < 5
+            sequence = number if quiet else number - 5
+            add(log, size=100, producer_id=7 if quiet else 8, base_sequence=sequence)
+        await bench.crash(log)
+        for snapshot in bench.log_path.glob("*.snapshot"):
+            snapshot.unlink()  # those were not synced when the machine went down
+        await bench.crash(await bench.open(SMALL))
+        (bench.log_path / f"{FIRST}.log").unlink()
+        log = await bench.open(SMALL, log_start_offset=10)
+        assert {e.producer_id: e.last_sequence for e in log.producers.entries()} == {7: 4, 8: 19}
+        await log.close()
+
+    asyncio.run(scenario())
+
+
 def append_marker(log: Log, control_type: ControlType, producer_id: int) -> None:
     marker = encode_end_marker(EndMarker(control_type, 0), producer_id, 0, 1000)
     header = assign(marker, read_header(marker), log.log_end_offset, 0)

@@ -21,7 +21,7 @@ from kavka.storage.partition_metadata import (
     is_unfinished,
 )
 from kavka.storage.partition_tidying import log_base_offsets, tidy
-from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot
+from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot
 from kavka.storage.recovery import Recovery, SegmentRecovery, replay
 from kavka.storage.segment import Segment, segment_name
 from kavka.values import field, frozen, mutable
@@ -238,6 +238,18 @@ async def _recover(
         if not is_last:
             segment.seal()
             segment.data.close()
+            await _snapshot(files, loaded, bound)
+
+
+async def _snapshot(files: PartitionDirectory, loaded: LoadedLog, offset: int) -> None:
+    """Store what is known of the producers before a segment at `offset`, as rolling does.
+
+    Without it, who wrote only before it would be forgotten when what is before it has been deleted. Raise OSError.
+    """
+    name = segment_name(offset) + SNAPSHOT_SUFFIX
+    content = encode_snapshot(loaded.producers.entries())
+    await files.disk.run(replace_file, files.disk, files.path_of(name), content)
+    loaded.snapshot_offset = offset
 
 
 def _drop(files: PartitionDirectory, segments: list[Segment], recovery: Recovery) -> None:
