@@ -91,15 +91,19 @@ class Child:
                 self._process.terminate()
 
     async def _live(self, where: str | None) -> tuple[str | None, float, str]:
-        """Run one process; return where it was ready, for how long, and how it ended. Raise CannotStart."""
+        """Run one process; return where it was ready last, for how long, and how it ended. Raise CannotStart.
+
+        `where` is where the one before was ready.
+        """
         try:
             process = await self._spawn(where)
         except OSError as error:  # no memory or no process to be had
             if not self.ready.done():
                 raise CannotStart(f"{self.name} cannot start: {error}") from error
-            return None, 0.0, f"reason={error}"
+            return where, 0.0, f"reason={error}"
         self._process = process
-        where, since = await self._follow(process)
+        ready_at, since = await self._follow(process)
+        where = ready_at or where  # who failed before it was ready serves there when it is
         code = await process.wait()
         self._process = None
         if code > 0 and not self.ready.done() and not self._told.is_set():
