@@ -30,6 +30,8 @@ class Relay:
         self.drops_answers = False
         """Whether the next answer is swallowed and its connection broken: the request was carried out."""
         self.refuses = False
+        self.garbles_greeting = False
+        """Whether bytes without sense follow the next answer at once."""
 
     async def start(self) -> int:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -53,6 +55,9 @@ class Relay:
                     self.drops_answers = False
                     self.cut()
                     return
+                if answers and self.garbles_greeting:
+                    self.garbles_greeting = False
+                    data += b"\0\0\0\x01x"
                 sink.write(data)
         except ConnectionError:
             pass
@@ -257,6 +262,40 @@ def test_a_watch_is_told_before_the_data_that_it_speaks_of():
                     assert len(told) <= 1
                 assert len(told) == 1
                 await change
+            await registry.close()
+
+    run(work())
+
+
+def test_a_connection_that_breaks_right_behind_its_greeting_is_replaced():
+    """Whoever answers sends senseless bytes in the same packet as the greeting."""
+
+    async def work():
+        async with serving() as (_keeper, port):
+            relay = Relay(port)
+            relay.garbles_greeting = True
+            registry = await opened(await relay.start())
+            assert not relay.garbles_greeting
+            assert await registry.children("/") == []
+            await registry.close()
+            relay.stop()
+
+    run(work())
+
+
+def test_paths_that_nobody_watches_are_not_kept():
+    async def work():
+        async with serving() as (keeper, port):
+            registry = await opened(port)
+            other = keeper.open_session()
+            assert await registry.stat("/asked") is None
+            told: list[Event] = []
+            assert await registry.stat("/watched", told.append) is None
+            assert registry._absent == {"/watched"}
+            await other.create("/watched")
+            while not told:
+                await registry.stat("/")
+            assert registry._absent == set()
             await registry.close()
 
     run(work())

@@ -228,6 +228,10 @@ class ZooKeeperRegistry:
             connection.abort()
             self._session_is_over()
             return
+        if (
+            connection.is_lost
+        ):  # by what came right behind the greeting, when nobody could be told yet
+            raise ConnectionError("the connection broke right behind its greeting")
         if not self.session_id:
             log.info(
                 "registry session begun session=0x%x at=%s:%d timeout_ms=%d",
@@ -289,6 +293,7 @@ class ZooKeeperRegistry:
             watches += self._child_watches.pop(path, ())
         else:
             watches += self._node_watches.pop(path, ())
+            self._absent.discard(path)
             if kind is EventType.DELETED:
                 watches += self._child_watches.pop(path, ())
         for watch in dict.fromkeys(watches):
@@ -322,7 +327,8 @@ class ZooKeeperRegistry:
             reader = await self._read(OpCode.EXISTS, path, watch)
         except RegistryRefused as refused:
             if refused.error is ZnodeError.NO_NODE:
-                self._absent.add(path)
+                if path in self._node_watches:
+                    self._absent.add(path)
                 return None
             _take(self._node_watches, path, watch)
             raise

@@ -88,8 +88,6 @@ class Reign:
     async def begin(self, bounced: Collection[int] = ()) -> None:
         """Load the registry, elect, and go on in the background. Raise ConnectionError, or Deposed."""
         await begin_features(self._broker, self._writer)
-        await self._watching.failed_log_dirs()
-        await self._watching.changed_isrs()
         snapshot = await self._snapshot()
         self.machine = ControllerMachine(self.epoch, snapshot, self._settings)
         await self._handle(Elected(frozenset(bounced), self._returned(snapshot)))
@@ -98,7 +96,11 @@ class Reign:
         self._task = asyncio.get_running_loop().create_task(self._rule())
 
     async def _snapshot(self) -> Snapshot:
+        """Read everything, and watch it."""
         watching = self._watching
+        # What these tell is in what is read next, or is heard from brokers when they are told everything.
+        await watching.failed_log_dirs()
+        await watching.changed_isrs()
         brokers = await watching.brokers()
         topics = await watching.topics(await watching.topic_names())
         deletions = await watching.deletions()
