@@ -309,6 +309,7 @@ class Replica:
     def role_changed(self) -> None:
         """Learn that the partition has begun to lead, or to follow, in a new leader epoch."""
         self.note_transactions()
+        self.leader_high_watermark = -1
         if self.partition.is_leader:
             self.log.assign_epoch(self.partition.leader_epoch, self.log.log_end_offset)
         self.touch_watchers()
@@ -335,6 +336,11 @@ class Replica:
     def _follow_log_start(self, offset: int) -> bool:
         self.log.delete_before(offset, self.partition.high_watermark)
         return self.partition.log_start_moved(self.log.log_start_offset)
+
+    @property
+    def has_all_committed(self) -> bool:
+        """Whether this follower's log reaches the high watermark that its leader told last; not before it told one."""
+        return 0 <= self.leader_high_watermark <= self.log.log_end_offset
 
     def truncated(self) -> None:
         """Learn that the log was cut by the leader's epochs."""

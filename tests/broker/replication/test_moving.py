@@ -140,3 +140,23 @@ def test_unknown_places_and_partitions_are_refused(
         assert here == str(one)
 
     run(story, **two)
+
+
+def test_replica_whose_log_begins_inside_of_a_batch_moves(
+    run: Run, tmp_path: Path, two: dict[str, str]
+) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"a", b"b", b"c")
+        await served.produce("t", b"d")
+        assert served.broker.replicas.find(WHERE).delete_before(2) == 2
+        target = other(served, tmp_path)
+        assert await code_of(served, move(target)) is ErrorCode.NONE
+        await until_moved(served, target)
+        replica = served.broker.replicas.find(WHERE)
+        assert (replica.log.log_start_offset, replica.log.log_end_offset) == (2, 4)
+        assert (await served.fetch("t", 1)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        found = [r.value for r in await served.read("t", 2) if r.offset >= 2]
+        assert found == [b"c", b"d"]
+
+    run(story, **two)

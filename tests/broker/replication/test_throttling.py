@@ -88,3 +88,17 @@ def test_replica_that_is_in_sync_is_never_held_back(play: Play) -> None:
             assert (await cluster.produce(1, b"x" * 2000)).error_code == 0
 
     play(story)
+
+
+def test_follower_that_is_in_sync_never_holds_itself_back(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        configs = cluster.brokers[2].configs
+        configs.put_topic("t", {"follower.replication.throttled.replicas": "*"})
+        configs.put_broker({"follower.replication.throttled.rate": "1"}, default=False)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        for _ in range(5):
+            assert (await cluster.produce(1, b"x" * 2000, timeout_ms=5000)).error_code == 0
+        assert cluster.brokers[2].replicas.replication.follower_throttle.is_exceeded
+
+    play(story)

@@ -91,10 +91,10 @@ class Replication:
         self.leader_throttle.when_free(watched)
 
     def throttles_follower(self, replica: Replica) -> bool:
-        """Tell whether a replica must not be fetched just now."""
-        return self.follower_throttle.is_exceeded and self.follower_throttled.holds(
-            replica.where, self._broker.broker_id
-        )
+        """Tell whether a replica must not be fetched just now; one that has all that is committed always may."""
+        if not self.follower_throttle.is_exceeded or replica.has_all_committed:
+            return False
+        return self.follower_throttled.holds(replica.where, self._broker.broker_id)
 
     def note_fetched(self, replica: Replica, size: int) -> None:
         """Count bytes that were fetched, if they count."""

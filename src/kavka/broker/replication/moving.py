@@ -18,7 +18,7 @@ from kavka.broker.replica import Replica
 from kavka.broker.replication.throttle import Throttle
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
-from kavka.storage.failures import CorruptFile, OffsetOutOfRange
+from kavka.storage.failures import CorruptFile, OffsetBelowEnd, OffsetOutOfRange
 from kavka.storage.log import Log
 from kavka.wire.records.corrupt import CorruptBatch
 
@@ -98,6 +98,9 @@ class Moves:
                 future = store.future(where)
         except (OSError, CorruptFile, CorruptBatch, KafkaError) as error:
             log.error("move of a replica failed partition=%s reason=%s", where, error)
+        except Exception:
+            # A fault of ours: whoever waits for the move must find its end in the log.
+            log.exception("move of a replica failed partition=%s", where)
 
     async def _step(self, replica: Replica, future: Log) -> bool:
         """Copy one piece, or swap; true when the move is done."""
@@ -114,9 +117,7 @@ class Moves:
                 await self._broker.replicas.store.align_future(replica.where)
                 return False
             if data:
-                appended = future.append_fetched(data)
-                if appended is not None and appended.written is not None:
-                    await appended.written
+                await _append(future, data)
                 self._throttle.note(len(data))
                 return False
         await future.flush()  # most of what the swap must flush, while the log still takes records
@@ -139,10 +140,7 @@ class Moves:
         for _ in range(_MOST_LAST_CHUNKS):
             if future.log_end_offset == current.log_end_offset:
                 return True
-            data = await self._read(current, future.log_end_offset)
-            appended = future.append_fetched(data)
-            if appended is not None and appended.written is not None:
-                await appended.written
+            await _append(future, await self._read(current, future.log_end_offset))
         return future.log_end_offset == current.log_end_offset
 
     async def _swap(self, replica: Replica, future: Log) -> bool:
@@ -160,3 +158,17 @@ class Moves:
                 replica.is_frozen = False
             replica.touch_watchers()
             return True
+
+
+async def _append(future: Log, data: bytes) -> None:
+    """Append to the copy; one that is empty may begin in the middle of a batch, which comes whole."""
+    try:
+        appended = future.append_fetched(data)
+    except OffsetBelowEnd as error:
+        if not error.may_restart:
+            raise CorruptBatch(str(error), 0) from error
+        # Where the log begins, inside of this batch, the copy is told when it becomes the log.
+        await future.truncate_fully_and_start_at(error.base_offset)
+        appended = future.append_fetched(data)
+    if appended is not None and appended.written is not None:
+        await appended.written
