@@ -62,4 +62,7 @@ class _Wait:
 
 def _judge(append: Append) -> ErrorCode | None:
     replica, outcome = append
-    return replica.partition.acknowledged(outcome.end_offset, LeaderEpoch(outcome.leader_epoch))
+    code = replica.partition.acknowledged(outcome.end_offset, LeaderEpoch(outcome.leader_epoch))
+    if code is None and replica.log.directory.failure is not None:
+        return ErrorCode.KAFKA_STORAGE_ERROR  # nobody will replicate it from here any more
+    return code

@@ -325,6 +325,8 @@ class Replicas:
     async def _drop(self, where: TopicPartition) -> bool:
         """Host a partition no longer and delete its log; false when the disk does not obey."""
         replica = self._hosted.pop(where, None)
+        if replica is not None:
+            replica.partition.leave()
         if self._replication is not None:
             self._replication.unfollow(where)
         coordinators = self._broker.coordinators.get(where.topic)

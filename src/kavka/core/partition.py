@@ -478,6 +478,12 @@ class Partition:
         self.leader_epoch_start_offset = -1
         self.followers = {}
 
+    def leave(self) -> None:
+        """Be no replica any more: what is still under way with this object is for another broker."""
+        self.role = Role.NONE
+        self.pending_isr = None
+        self.followers = {}
+
     # The follower's log, and what storage does
 
     def follower_appended(self, end_offset: int, leader_high_watermark: int) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kavka.broker.metadata import NO_LEADER
 from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.messages.stop_replica import (
     StopReplicaRequest,
@@ -16,6 +17,7 @@ from kavka.wire.messages.stop_replica import (
 )
 
 Play = Callable[..., None]
+WHERE = TopicPartition("t", 0)
 
 
 def test_followers_append_the_leaders_bytes(play: Play) -> None:
@@ -332,5 +334,32 @@ def test_leader_on_a_busy_slow_disk_steps_down_at_once(play: Play) -> None:
         is_busy = False
         assert (await cluster.produce(2, b"a")).error_code == ErrorCode.NONE
         await cluster.until_equal(1, 2)
+
+    play(story)
+
+
+def test_producer_that_waits_at_a_replica_that_is_deleted_is_sent_to_the_leader(
+    play: Play,
+) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        waiting = asyncio.ensure_future(cluster.produce(1, b"a"))
+        await cluster.until(lambda: cluster.replica(1).log.log_end_offset == 1)
+        code = await cluster.brokers[1].replicas.stop(WHERE, -1, delete=True)
+        assert code is ErrorCode.NONE
+        assert (await waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    play(story)
+
+
+def test_producer_that_waits_at_a_disk_that_fails_is_told_so(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        waiting = asyncio.ensure_future(cluster.produce(1, b"a"))
+        await cluster.until(lambda: cluster.replica(1).log.log_end_offset == 1)
+        cluster.replica(1).log.directory.fail(OSError("the disk is gone"))
+        assert (await waiting).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     play(story)

@@ -58,12 +58,12 @@ class FollowerLog:
     @property
     def is_current(self) -> bool:
         """Whether this replica still follows in the leader epoch of this object, and nobody is changing its role."""
+        return self._is_followed and not self.replica.turn.locked()
+
+    @property
+    def _is_followed(self) -> bool:
         partition = self.replica.partition
-        return (
-            partition.leader_epoch == self.leader_epoch
-            and partition.role is Role.FOLLOWER
-            and not self.replica.turn.locked()
-        )
+        return partition.leader_epoch == self.leader_epoch and partition.role is Role.FOLLOWER
 
     def append(self, step: Append, records: memoryview | None) -> Work | None:
         """Append what was fetched; None when that is done at once, else what is left.
@@ -95,14 +95,14 @@ class FollowerLog:
         """Say that we have the records when the disk has them."""
         await written
         async with self.replica.turn:
-            if self.replica.partition.leader_epoch == self.leader_epoch:
+            if self._is_followed:
                 self.replica.followed(size, step.high_watermark, step.log_start_offset)
 
     async def perform(self, step: Step, records: memoryview | None = None) -> None:
         """Do a step that waits for the disk. Raise as `append`."""
         replica = self.replica
         async with replica.turn:
-            if replica.partition.leader_epoch != self.leader_epoch:
+            if not self._is_followed:
                 return
             match step:
                 case Append():
