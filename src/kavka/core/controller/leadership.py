@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from kavka.core.controller import election
 from kavka.core.controller.events import (
@@ -18,6 +19,10 @@ from kavka.core.controller.step import Step
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.wire.stored.znodes import StateNode
+
+_PREFERRED: Final = "PreferredReplicaPartitionLeaderElectionStrategy"
+_UNCLEAN: Final = "OfflinePartitionLeaderElectionStrategy(true)"
+"""As Kafka's tools show them behind what failed."""
 
 
 def settle(step: Step, where: TopicPartition, *, allow_unclean: bool = False) -> None:
@@ -114,7 +119,7 @@ def elect(step: Step, where: TopicPartition, kind: ElectionKind) -> Verdict:
     settle(step, where, allow_unclean=True)
     after = step.node(where)
     if after is None or after.leader == NO_LEADER:
-        return _failed(where, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+        return _failed(where, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, _UNCLEAN)
     return DONE
 
 
@@ -126,7 +131,7 @@ def _elect_preferred(
         if elected is not None:
             step.put_node(where, elected)
             return DONE
-    return _failed(where, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+    return _failed(where, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, _PREFERRED)
 
 
 def _not_needed() -> Verdict:
@@ -134,8 +139,8 @@ def _not_needed() -> Verdict:
     return Verdict(code, code.message)
 
 
-def _failed(where: TopicPartition, code: ErrorCode) -> Verdict:
-    return Verdict(code, f"Failed to elect leader for partition {where} under strategy")
+def _failed(where: TopicPartition, code: ErrorCode, strategy: str) -> Verdict:
+    return Verdict(code, f"Failed to elect leader for partition {where} under strategy {strategy}")
 
 
 def rebalance(step: Step) -> list[TopicPartition]:
