@@ -1,4 +1,4 @@
-"""A controller whose registry fails in one call, and whose session lives on."""
+"""A registry that fails in one call while the session lives on, or in which somebody wrote what nobody can read."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import pytest
 
 from kavka.broker.broker import Broker
 from kavka.broker.host import RealHost
-from kavka.registry.interface import Watch
+from kavka.ids import TopicId, TopicPartition
+from kavka.registry.interface import Watch, ensure_paths
 from kavka.registry.session import Session
+from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.stored import znodes
+from kavka.wire.stored.znodes import TopicNode
 
 Run = Callable[..., None]
 Cluster = Any
@@ -21,27 +24,114 @@ class Failing(Session):
     """A session in which some lists cannot be read just now, as when no member of an ensemble answers for a while."""
 
     unreadable: str | None = None
+    gone: str | None = None
+    """A topic that is deleted right behind the next list of topics' settings."""
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         if path == self.unreadable:
             self.unreadable = None
             raise ConnectionError("no member answers")
-        return await super().children(path, watch)
+        names = await super().children(path, watch)
+        if path == "/config/topics" and self.gone is not None:
+            await self.delete(znodes.config_path("topics", self.gone))
+        return names
+
+
+async def start(cluster: Cluster, session: Session) -> None:
+    """Start broker 1 in this session."""
+    settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(cluster.path / "1")}
+    broker = Broker({"broker.id": "1", **settings}, RealHost(), session)
+    await broker.start()
+    cluster.brokers[1] = broker
 
 
 @pytest.mark.parametrize("path", [znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES])
 def test_notifications_are_read_after_the_registry_failed(run: Run, path: str) -> None:
     async def story(cluster: Cluster) -> None:
         session = Failing(cluster.keeper, 60_000)
-        settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(cluster.path / "1")}
-        broker = Broker({"broker.id": "1", **settings}, RealHost(), session)
-        await broker.start()
-        cluster.brokers[1] = broker
+        await start(cluster, session)
         other = cluster.keeper.open_session(60_000)
         session.unreadable = path
         for _ in range(2):
             await other.create(f"{path}/event_", b"{}", sequence=True)
             await cluster.until(lambda: not cluster.keeper.tree.children(path), "all were read")
         assert session.unreadable is None
+
+    run(story, brokers=0)
+
+
+def test_a_topic_that_cannot_be_read_hinders_no_other(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        path = znodes.topic_path("broken")
+        other = cluster.keeper.open_session(60_000)
+        await other.create(path, b"")
+        await other.create(znodes.config_path("topics", "broken"), b"nothing that anybody can read")
+        await cluster.until(lambda: f"znode not understood path={path}" in caplog.text)
+
+        await ask_for(cluster, 2, "used")  # the controller finds its znodes
+        await cluster.until(lambda: cluster.leader(TopicPartition("used", 0)) > 0, "it is led")
+        ruler = cluster.controller
+        await cluster.kill(ruler)
+        await cluster.until(lambda: cluster.controller > 0, "another rules")
+        await cluster.start(ruler)
+        successor = cluster.brokers[cluster.controller].controller
+        await cluster.until(lambda: len(successor.state.reachable) == 3, "it knows all")
+        await cluster.create("later", [1, 2, 3])
+
+        node = TopicNode(TopicId(b"0123456789abcdef"), {0: [1, 2]})
+        await other.set(path, node.encode())
+        await cluster.until(lambda: cluster.leader(TopicPartition("broken", 0)) > 0, "it is mended")
+
+    run(story)
+
+
+async def ask_for(cluster: Cluster, number: int, topic: str) -> None:
+    """Have a topic created because somebody asks a broker for it."""
+    await cluster.send(number, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]))
+
+
+def test_a_topic_whose_znode_is_spoilt_is_served_on(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        where = TopicPartition("t", 0)
+        await cluster.create("t", [1, 2, 3])
+        await cluster.must_produce(where, b"before")
+        other = cluster.keeper.open_session(60_000)
+        await other.set(znodes.topic_path("t"), b"nothing that anybody can read")
+        victim = next(n for n in (1, 2, 3) if n not in (cluster.controller, cluster.leader(where)))
+        await cluster.kill(victim)  # what the controller writes now meets another version
+        await cluster.start(victim)
+        assert cluster.hosts(victim, where)
+        await cluster.until(lambda: cluster.in_sync(where) == {1, 2, 3}, "all follow")
+        await cluster.must_produce(where, b"after")
+        assert await cluster.read(where) == [b"before", b"after"]
+
+    run(story)
+
+
+def test_settings_that_cannot_be_read_stop_no_later_change(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", [1])
+        await cluster.create("u", [1])
+        other = cluster.keeper.open_session(60_000)
+        for topic, data in (("t", b"{"), ("u", znodes.encode_config({"retention.ms": "7000"}))):
+            await other.set(znodes.config_path("topics", topic), data)
+            change = znodes.encode_config_change(f"topics/{topic}")
+            await other.create(znodes.CONFIG_CHANGE, change, sequence=True)
+        configs = cluster.brokers[1].configs
+        await cluster.until(lambda: configs.topic("u")["retention.ms"] == 7000, "it is obeyed")
+
+    run(story, brokers=1)
+
+
+def test_a_broker_starts_while_topics_are_deleted(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        session = Failing(cluster.keeper, 60_000)
+        await ensure_paths(session, ["/config/topics/going", "/config/topics/staying"])
+        session.gone = "going"
+        await start(cluster, session)
+        configs = cluster.brokers[1].configs
+        assert (configs.knows("going"), configs.knows("staying")) == (False, True)
 
     run(story, brokers=0)

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.config import BrokerConfig, Endpoint
-from kavka.broker.configs import Configs
+from kavka.broker.configs import Configs, stored_overrides
 from kavka.broker.control.adoption import adopted_topics
 from kavka.broker.control.config_changes import ConfigChanges
 from kavka.broker.control.controller import Controller
@@ -35,11 +35,11 @@ from kavka.broker.topics import Topics
 from kavka.core import features
 from kavka.core.controller.topics import NewTopic, TopicRefusal
 from kavka.core.fetch_session import FetchSessionCache
-from kavka.core.znodes import Operation
+from kavka.core.znodes import Operation, ZnodeError
 from kavka.doors import Host, Listener
 from kavka.errors import ErrorCode
 from kavka.net.connection import Connection, Limits
-from kavka.registry.interface import Registry, ensure_paths
+from kavka.registry.interface import Registry, RegistryRefused, ensure_paths
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
@@ -181,13 +181,23 @@ class Broker:
         """Learn what brokers and topics override, before the logs are opened under it."""
         for default in (True, False):
             entity = znodes.DEFAULT_ENTITY if default else str(self.broker_id)
-            path = znodes.config_path("brokers", entity)
-            if await self.registry.stat(path) is not None:
-                data, _stat = await self.registry.get(path)
-                self.configs.put_broker(znodes.decode_config(data), default=default)
+            stored = await self._stored(znodes.config_path("brokers", entity))
+            if stored is not None:
+                self.configs.put_broker(stored, default=default)
         for node in await self.registry.children("/config/topics"):
-            data, _stat = await self.registry.get(f"/config/topics/{node}")
-            self.configs.put_topic(znodes.entity_name(node), znodes.decode_config(data))
+            stored = await self._stored(f"/config/topics/{node}")
+            if stored is not None:
+                self.configs.put_topic(znodes.entity_name(node), stored)
+
+    async def _stored(self, path: str) -> dict[str, str] | None:
+        """Return what a znode of settings overrides, None where there is none: topics are deleted meanwhile, too."""
+        try:
+            data, _stat = await self.registry.get(path)
+        except RegistryRefused as refused:
+            if refused.error is not ZnodeError.NO_NODE:
+                raise
+            return None
+        return stored_overrides(data, path)
 
     async def _bind(self) -> list[Endpoint]:
         """Open the listeners; return what is advertised, with the ports that were taken for 0."""

@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 from kavka.broker.config import BrokerConfig
 from kavka.errors import ErrorCode
+from kavka.registry.understanding import understood
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
 from kavka.settings.declaration import Catalogue, InvalidSetting, Scope, Setting, Value, ValueType
 from kavka.settings.topic import TOPIC_SETTINGS, topic_defaults
+from kavka.wire.stored import znodes
 
 log = logging.getLogger(__name__)
 
@@ -216,6 +218,11 @@ class Configs:
         if setting.default is not None:
             found.append(Synonym(setting.name, setting.print(setting.default), Source.DEFAULT))
         return found
+
+
+def stored_overrides(data: bytes, path: str) -> dict[str, str]:
+    """Return what the znode at `path` overrides; nothing when it cannot be read, as Kafka takes it."""
+    return understood(data, znodes.decode_config, path) or {}
 
 
 def _sound(settings: Catalogue, overrides: Mapping[str, str], whose: str) -> dict[str, str]:

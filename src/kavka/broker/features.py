@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kavka.broker.looking import Looking
 from kavka.core.features import TRANSACTION_VERSION, Levels, unsupported
 from kavka.registry.interface import RegistryRefused
+from kavka.registry.understanding import understood
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
@@ -58,10 +59,8 @@ class Features:
             return  # removed meanwhile; the watch tells
         if stat.version <= self.epoch:
             return
-        try:
-            levels = znodes.decode_features(data)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            log.warning("znode not understood path=%s reason=%r", znodes.FEATURE, error)
+        levels = understood(data, znodes.decode_features, znodes.FEATURE)
+        if levels is None:
             return
         self.epoch, self.levels = stat.version, levels
         log.info("features finalised epoch=%d levels=%s", self.epoch, levels)

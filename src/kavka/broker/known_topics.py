@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping
 from kavka.core.znodes import ZnodeError
 from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from kavka.registry.interface import Registry, RegistryRefused
+from kavka.registry.understanding import understood
 from kavka.wire.stored import znodes
 
 NOT_TOPICS = frozenset({"__cluster_metadata"})
@@ -63,4 +64,6 @@ async def _topic_id(registry: Registry, name: str) -> TopicId | None:
         if refused.error is not ZnodeError.NO_NODE:
             raise
         return None
-    return znodes.TopicNode.decode(data).topic_id
+    node = understood(data, znodes.TopicNode.decode, znodes.topic_path(name))
+    # Of a topic that cannot be read no log is set aside.
+    return NO_TOPIC_ID if node is None else node.topic_id

@@ -26,6 +26,7 @@ from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
 from kavka.registry.interface import RegistryRefused
+from kavka.registry.understanding import understood
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
@@ -288,7 +289,8 @@ class Markers:
             if refused.error is not ZnodeError.NO_NODE:
                 raise
             return False
-        return where.partition in znodes.TopicNode.decode(data).assignment
+        node = understood(data, znodes.TopicNode.decode, znodes.topic_path(where.topic))
+        return node is None or where.partition in node.assignment
 
     # -- sending
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.config import Endpoint
+from kavka.broker.configs import stored_overrides
 from kavka.broker.metadata import LiveBroker, PartitionNews, TopicNews
 from kavka.core.controller.topics import bad_name
 from kavka.core.partition import PartitionState
@@ -150,9 +151,10 @@ class Orders:
         unknown = [topic for topic in dict.fromkeys(topics) if not configs.knows(topic)]
         for topic in unknown:
             overrides: dict[str, str] = {}
+            path = znodes.config_path("topics", topic)
             try:
-                data, _stat = await registry.get(znodes.config_path("topics", topic))
-                overrides = znodes.decode_config(data)
+                data, _stat = await registry.get(path)
+                overrides = stored_overrides(data, path)
             except RegistryRefused:
                 pass  # a topic without settings of its own
             configs.put_topic(topic, overrides)

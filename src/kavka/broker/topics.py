@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.broker.configs import ConfigRefused, check_topic_overrides
+from kavka.broker.configs import ConfigRefused, check_topic_overrides, stored_overrides
 from kavka.broker.control.reign import NotController
 from kavka.broker.control.writing import multi_over_settings
 from kavka.broker.metadata import INTERNAL_TOPICS
@@ -302,7 +302,7 @@ class Topics:
                 write = [Create(path, znodes.encode_config(overrides))]
             else:
                 data, stat = await registry.get(path)
-                read(znodes.decode_config(data))
+                read(stored_overrides(data, path))
                 overrides = make()
                 write = [SetData(path, znodes.encode_config(overrides), stat.version)]
             change = znodes.encode_config_change(entity)

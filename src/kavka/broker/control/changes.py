@@ -47,7 +47,12 @@ async def read_change(watching: Watching, state: ClusterState, what: Changed) ->
 
 async def _topics(watching: Watching, state: ClusterState) -> Event | None:
     names = await watching.topic_names()
-    fresh = [name for name in names if name not in state.topics]
+    fresh = [
+        name
+        for name in names
+        if name not in state.topics
+        and not (name in watching.unreadable and watching.watches_topic(name))
+    ]
     for name in names:
         if not watching.watches_topic(name) and name in state.topics:
             version = await watching.topic_version(name)
@@ -64,7 +69,9 @@ async def _topics(watching: Watching, state: ClusterState) -> Event | None:
 async def _topic(watching: Watching, state: ClusterState, name: str) -> Event | None:
     """Look at one topic's assignment."""
     known = state.topics.get(name)
-    version = await watching.topic_version(name)
-    if known is None or version is None or version == known.version:
-        return None
-    return TopicsChanged(await watching.topics([name]))
+    if known is not None:
+        version = await watching.topic_version(name)
+        if version is None or version == known.version:
+            return None
+    found = await watching.topics([name])  # one that could not be read before may be mended
+    return TopicsChanged(found) if found else None

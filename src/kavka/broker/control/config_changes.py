@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from kavka.broker.configs import stored_overrides
 from kavka.broker.looking import Looking
 from kavka.registry.interface import RegistryRefused
+from kavka.registry.understanding import understood
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
@@ -59,11 +61,10 @@ class ConfigChanges:
                 continue  # another broker has removed it
 
     async def _obey(self, data: bytes, path: str) -> None:
-        try:
-            kind, _slash, node = znodes.decode_config_change(data).partition("/")
-        except (ValueError, KeyError, TypeError) as error:
-            log.warning("znode not understood path=%s reason=%r", path, error)
+        entity = understood(data, znodes.decode_config_change, path)
+        if entity is None:
             return
+        kind, _slash, node = entity.partition("/")
         own = str(self._broker.broker_id)
         if kind not in ("topics", "brokers"):
             return  # users, clients, addresses: their settings are not obeyed in this release
@@ -80,4 +81,4 @@ class ConfigChanges:
             data, _stat = await self._broker.registry.get(path)
         except RegistryRefused:
             return {}
-        return znodes.decode_config(data)
+        return stored_overrides(data, path)

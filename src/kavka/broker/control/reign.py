@@ -338,7 +338,8 @@ class Reign:
         concerned = dict.fromkeys(topic_of(record) for record in records)
         names = [name for name in concerned if name is not None]
         topics = await self._watching.topics(names)
-        removed = [name for name in names if name not in topics]
+        unreadable = self._watching.unreadable
+        removed = [name for name in names if name not in topics and name not in unreadable]
         states = {
             TopicPartition(name, partition): read.states.get(partition)
             for name, read in topics.items()
@@ -374,7 +375,13 @@ class Reign:
                 self._is_cut = False
                 await self._handle(Elected(returned=self._returned(snapshot)))
                 return
+            except Deposed:
+                raise
             except ConnectionError:
+                self._is_cut = True
+            except Exception:
+                # A fault of ours must not end the reign without a word: nobody would rule, and nobody contend.
+                log.exception("controller failed in loading again")
                 self._is_cut = True
 
     async def _still_in_office(self) -> None:

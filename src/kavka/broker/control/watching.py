@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -14,10 +13,9 @@ from kavka.core.znodes import Event, ZnodeError
 from kavka.ids import TopicPartition
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import Registry, RegistryRefused, Watch
+from kavka.registry.understanding import understood
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import BrokerNode, StateNode, TopicNode
-
-log = logging.getLogger(__name__)
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -57,6 +55,8 @@ class Watching:
         self._registry = registry
         self._changed = changed
         self._delete = delete or registry.delete
+        self.unreadable: set[str] = set()
+        """Topics whose znode is there, and says nothing: they stay as they are until somebody mends it."""
         self.written_at: dict[TopicPartition, int] = {}
         """Which transaction wrote a partition's state, as far as was read since this was cleared."""
         self._armed: set[tuple[str, Changed]] = set()
@@ -111,8 +111,8 @@ class Watching:
                 data, stat = await self._registry.get(path, watch)
         except RegistryRefused:
             return None
-        node = BrokerNode.decode(data)
-        return LiveBroker(broker, stat.czxid, tuple(endpoints_of(node)), node.rack)
+        told = understood(data, _broker_told, path)
+        return None if told is None else LiveBroker(broker, stat.czxid, *told)
 
     # -- topics
 
@@ -123,7 +123,7 @@ class Watching:
             return await self._registry.children(path, watch)
 
     async def topics(self, names: Iterable[str]) -> dict[str, TopicRead]:
-        """Return those of the topics that exist, with the states of their partitions."""
+        """Return those of the topics that exist and can be read, with the states of their partitions."""
         wanted = list(names)
         found = await self._all(self._topic, wanted)
         return {name: read for name, read in zip(wanted, found, strict=True) if read is not None}
@@ -144,17 +144,21 @@ class Watching:
 
     async def _topic(self, name: str) -> TopicRead | None:
         path = znodes.topic_path(name)
+        self.unreadable.discard(name)
         try:
             with self._watch(path, Source.TOPIC, name) as watch:
                 data, stat = await self._registry.get(path, watch)
         except RegistryRefused:
             return None
-        node = TopicNode.decode(data)
+        node = understood(data, TopicNode.decode, path)
+        if node is None:
+            self.unreadable.add(name)
+            return None
         try:
             nodes = await self._registry.children(f"{path}/partitions")
         except RegistryRefused:
             return TopicRead(node, stat.version, {}, has_partitions=False)
-        present = {int(partition) for partition in nodes}
+        present = {int(partition) for partition in nodes if partition.isdigit()}
         partitions = [p for p in sorted(node.assignment) if p in present]
         states = await self.states(TopicPartition(name, p) for p in partitions)
         return TopicRead(
@@ -242,14 +246,14 @@ class Watching:
 
 
 def _decoded(data: bytes | None, decode: Callable[[bytes], T], path: str) -> T | None:
-    """Return what people and tools have written, or None with a warning when it cannot be read."""
-    if not data:
-        return None
-    try:
-        return decode(data)
-    except (ValueError, KeyError, TypeError) as error:
-        log.warning("znode not understood path=%s reason=%r", path, error)
-        return None
+    """Return what people and tools have asked for, if they have and it can be read."""
+    return understood(data, decode, path) if data else None
+
+
+def _broker_told(data: bytes) -> tuple[tuple[Endpoint, ...], str | None]:
+    """Return where a registered broker listens, and its rack."""
+    node = BrokerNode.decode(data)
+    return tuple(endpoints_of(node)), node.rack
 
 
 def endpoints_of(node: BrokerNode) -> Iterable[Endpoint]:
