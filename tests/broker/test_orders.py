@@ -103,10 +103,10 @@ def update(version: int = 8, leader: int = 3, topic: str = "t", **more: Any) -> 
         partition_index=more.get("index", 0),
         controller_epoch=5,
         leader=leader,
-        leader_epoch=4,
+        leader_epoch=more.get("leader_epoch", 4),
         isr=[3],
         zk_version=9,
-        replicas=[3, 4],
+        replicas=more.get("replicas", [3, 4]),
     )
     live = UpdateMetadataRequestBroker(id=3)
     if version == 0:
@@ -260,6 +260,35 @@ def test_clients_see_what_the_controller_said_last(run: Run, version: int) -> No
         assert (partition.leader_id, partition.leader_epoch) == (3, 4)
         assert (partition.replica_nodes, partition.isr_nodes) == ([3, 4], [3])
         assert partition.offline_replicas == [4]
+
+    run(story)
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.UPDATE_METADATA))
+def test_replica_that_was_moved_away_unseen_is_deleted(run: Run, version: int) -> None:
+    async def story(served: Any) -> None:
+        await served.send(lead(served, 7, 3), 7)
+        await served.send(update(version), version)
+        assert served.broker.replicas.store.get(WHERE) is None
+        assert served.broker.replicas.find(WHERE) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        {"leader_epoch": 3},
+        {"replicas": [3, 0]},
+        {"topic_id": bytes(15) + b"x"},
+    ],
+    ids=["of the epoch that it obeys", "that counts it in", "of another topic of that name"],
+)
+def test_replica_stays_whatever_else_is_said(run: Run, news: dict[str, Any]) -> None:
+    async def story(served: Any) -> None:
+        await served.send(lead(served, 7, 3), 7)
+        await served.send(update(**news))
+        assert served.broker.replicas.store.get(WHERE) is not None
 
     run(story)
 

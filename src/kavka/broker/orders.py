@@ -216,10 +216,35 @@ class Orders:
                 for coordinators in self._broker.coordinators.values():
                     coordinators.topics_deleted(tuple(gone))
             metadata.changed()
+            for topic, (topic_id, states) in changes.items():
+                await self._leave(topic, topic_id, states)
             self._broker.replicas.brokers_changed()
             for coordinators in self._broker.coordinators.values():
                 coordinators.metadata_changed()
             return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+    async def _leave(
+        self, topic: str, topic_id: TopicId, states: list[UpdateMetadataRequestPartition]
+    ) -> None:
+        """Delete replicas that were moved away from here while the controller could not reach this broker.
+
+        It was told neither to follow the new leader nor to stop, so an old leader would go on to serve.
+        """
+        own = self._broker.broker_id
+        for state in states:
+            where = TopicPartition(topic, state.partition_index)
+            if own in state.replicas or state.leader == LEADER_DURING_DELETE:
+                continue
+            replica = self._broker.replicas.find(where)
+            if isinstance(replica, ErrorCode):
+                continue
+            partition = replica.partition
+            if state.leader_epoch <= partition.leader_epoch:
+                continue
+            if NO_TOPIC_ID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id:
+                continue
+            log.info("replica was moved away partition=%s replicas=%s", where, state.replicas)
+            await self._broker.replicas.stop(where, state.leader_epoch, delete=True)
 
     def _live_broker(self, live: UpdateMetadataRequestBroker, version: int) -> LiveBroker:
         endpoints = tuple(
