@@ -337,6 +337,8 @@ class World:
         replica = broker.replicas.get(where)
         if replica is None or replica.leader != broker_id:
             return False
+        if not self.machine.state.is_online(broker_id, where, or_leaving=True):
+            return False  # it may propose for ever, and is refused
         following = [
             other
             for other in replica.replicas

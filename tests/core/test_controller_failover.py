@@ -10,20 +10,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.core.controller.events import (
+    BrokerCleared,
+    BrokerSuspected,
     ControlledShutdownAsked,
     ElectionAsked,
     ElectionKind,
+    LogDirFailed,
     ReassignmentAsked,
     TopicCreationAsked,
     TopicDeletionAsked,
     TopicGrowthAsked,
     TopicToCreate,
+    UncleanEnabled,
 )
 from kavka.core.znodes import Create, SetData
 from kavka.ids import TopicId, TopicPartition
 from kavka.wire.stored import znodes
 
 BROKERS = (1, 2, 3, 4)
+LONGEST_WAIT_MS = 6000
+"""More than new partitions are kept from being shown."""
 TOPICS = ("s", "t")
 
 _brokers = st.sampled_from(BROKERS)
@@ -44,6 +50,18 @@ _actions = st.one_of(
     st.tuples(st.just("interfere"), _partitions),
     st.tuples(st.just("settle")),
 )
+_harm = st.one_of(
+    _actions,
+    st.tuples(st.just("suspect"), _brokers),
+    st.tuples(st.just("clear"), _brokers),
+    st.tuples(st.just("break"), _brokers, _partitions),
+    st.tuples(st.just("slow"), _brokers),
+    st.tuples(st.just("quick"), _brokers),
+    st.tuples(st.just("allow_unclean"), _topics),
+    st.tuples(st.just("prefer_by_znode"), st.lists(_partitions, min_size=1, max_size=3)),
+    st.tuples(st.just("wait"), st.integers(0, 6000)),
+)
+"""Also what a controller knows for itself only, so that another one may decide otherwise."""
 
 
 def actions_of(world: Any) -> dict[str, Callable[..., None]]:
@@ -85,7 +103,50 @@ def actions_of(world: Any) -> dict[str, Callable[..., None]]:
     def elect(kind: ElectionKind) -> None:
         world.handle(ElectionAsked(world.next_token(), kind, None))
 
+    def suspect(broker: int) -> None:
+        live = world.machine.state.brokers.get(broker)
+        if live is not None:
+            world.handle(BrokerSuspected(broker, live.epoch))
+
+    def clear(broker: int) -> None:
+        live = world.machine.state.brokers.get(broker)
+        if live is not None:
+            world.handle(BrokerCleared(broker, live.epoch))
+
+    def break_disk(broker: int, where: TopicPartition) -> None:
+        model = world.brokers.get(broker)
+        if model is not None:
+            model.broken.add(where)
+            model.replicas.pop(where, None)
+            world.handle(LogDirFailed([broker]))
+
+    def quick(broker: int) -> None:
+        world.slow.discard(broker)
+        world.run_due()
+
+    def allow_unclean(topic: str) -> None:
+        world.unclean.add(topic)
+        world.handle(UncleanEnabled(topic))
+
+    def prefer_by_znode(partitions: list[TopicPartition]) -> None:
+        if world.tree.stat(znodes.PREFERRED_ELECTION) is None:
+            data = znodes.encode_partitions(partitions)
+            world.must_write(Create(znodes.PREFERRED_ELECTION, data))
+        world.announce()
+
+    def wait(milliseconds: int) -> None:
+        world.now_ms += milliseconds
+        world.run_due()
+
     return {
+        "suspect": suspect,
+        "clear": clear,
+        "break": break_disk,
+        "slow": world.slow.add,
+        "quick": quick,
+        "allow_unclean": allow_unclean,
+        "prefer_by_znode": prefer_by_znode,
+        "wait": wait,
         "create": create,
         "grow": grow,
         "delete": delete,
@@ -125,9 +186,15 @@ def run(script: list[tuple[Any, ...]], dies_after: int | None) -> Any:
 
 def end(world: Any) -> None:
     """Bring all brokers back, let all replicas catch up, and give each partition its preferred leader."""
+    actions, state = actions_of(world), world.machine.state
     for broker in BROKERS:
-        if broker not in world.brokers or broker in world.machine.state.shutting_down:
+        actions["quick"](broker)
+        actions["clear"](broker)
+    for broker in BROKERS:
+        live = world.brokers.get(broker)
+        if live is None or live.broken or broker in state.shutting_down:
             world.start(broker)
+    actions["wait"](LONGEST_WAIT_MS)
     world.settle()
     world.handle(ElectionAsked(world.next_token(), ElectionKind.PREFERRED, None))
     world.settle()
@@ -180,14 +247,22 @@ def picture(world: Any) -> dict[TopicPartition, tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
-@given(script=st.lists(_actions, max_size=12))
-def test_everything_comes_to_rest_when_all_brokers_are_back(script: list[tuple[Any, ...]]) -> None:
-    world = run(script, dies_after=None)
+def whole(world: Any) -> dict[TopicPartition, list[int]]:
+    """Check that nothing moves, all are in sync and the first replica leads; return the replicas."""
+    found: dict[TopicPartition, list[int]] = {}
     for where, (replicas, adding, removing, leader, in_sync) in picture(world).items():
         assert (adding, removing) == (None, None)
         assert leader == replicas[0]
         assert in_sync == sorted(replicas)
+        found[where] = replicas
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(script=st.lists(_actions, max_size=12))
+def test_everything_comes_to_rest_when_all_brokers_are_back(script: list[tuple[Any, ...]]) -> None:
+    world = run(script, dies_after=None)
+    for where, replicas in whole(world).items():
         hosting = [b.broker_id for b in world.brokers.values() if where in b.replicas]
         assert set(hosting) >= set(replicas)
 
@@ -199,3 +274,11 @@ def test_a_controller_that_dies_after_any_write_is_replaced_without_a_trace(
 ) -> None:
     undisturbed = run(script, dies_after=None)
     assert picture(run(script, dies_after)) == picture(undisturbed)
+
+
+@settings(max_examples=200, deadline=None)
+@given(script=st.lists(_harm, max_size=12), dies_after=st.one_of(st.none(), st.integers(0, 40)))
+def test_everything_comes_to_rest_whatever_was_suspected_slow_or_broken(
+    script: list[tuple[Any, ...]], dies_after: int | None
+) -> None:
+    whole(run(script, dies_after))

@@ -101,6 +101,8 @@ def join(step: Step, brokers: Sequence[int]) -> None:
     everything = list(state.topic_partitions())
     shown = tuple(where for where in everything if not state.is_deleting(where.topic))
     deleted = {w: state.topics[w.topic].topic_id for w in everything if state.is_deleting(w.topic)}
+    for gone in state.gone.values():
+        deleted.update(gone)
     for broker in brokers:
         step.tell(Tell((broker,), _hosted(step, broker), shown, deleted, live_brokers=True))
     partitions = step.state.partitions_on(brokers)

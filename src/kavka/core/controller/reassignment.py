@@ -68,6 +68,9 @@ def ask_by_node(step: Step, event: ReassignmentNodeRead) -> None:
         assignment = step.assignment(where)
         if assignment is not None and assignment.target != target:
             _begin(step, where, target)
+        elif _is_moving(step, where):
+            # Its begin may have been written without the leader epoch that tells of it: the rest met another version.
+            _go_on(step, where)
         if not _is_moving(step, where):
             over.append(where)
     if over:

@@ -23,6 +23,7 @@ from kavka.values import field, mutable
 from kavka.wire.stored.znodes import StateNode, TopicNode
 
 NO_LEADER = -1
+_MOST_GONE = 1000
 
 
 class Endpoint(NamedTuple):
@@ -155,6 +156,8 @@ class ClusterState:
         self.topics: dict[str, Topic] = {}
         self.names: dict[TopicId, str] = {}
         self.deletions: dict[str, Deletion] = {}
+        self.gone: dict[str, dict[TopicPartition, TopicId]] = {}
+        """Topics that were deleted in this reign, a bounded number: a broker that was away then may still show them."""
         self.waiting_deletions: dict[str, list[int]] = {}
         """Requests whose topics are being marked."""
         self.reassignment_node: dict[TopicPartition, tuple[int, ...]] = {}
@@ -169,6 +172,9 @@ class ClusterState:
         self.suspects = before.suspects & same
         self.shutting_down = before.shutting_down & same
         self.offline_replicas = {b: w for b, w in before.offline_replicas.items() if b in same}
+        self.gone = before.gone
+        for name in self.topics:
+            self.gone.pop(name, None)
 
     # -- brokers and replicas
 
@@ -239,6 +245,7 @@ class ClusterState:
         if present is None:
             present = Topic(name, read.node.topic_id, read.version)
             self.topics[name] = present
+            self.gone.pop(name, None)
             if read.node.topic_id != NO_TOPIC_ID:
                 self.names[read.node.topic_id] = name
         present.version = read.version
@@ -276,6 +283,9 @@ class ClusterState:
         topic = self.topics.get(name)
         if topic is None:
             return
+        self.gone[name] = dict.fromkeys(topic.partitions(), topic.topic_id)
+        if len(self.gone) > _MOST_GONE:
+            del self.gone[next(iter(self.gone))]
         for where in topic.partitions():
             self.drop_partition(where)
         for offline in self.offline_replicas.values():
