@@ -11,3 +11,21 @@ def test_a_broker_that_is_to_authorize_does_not_start_open_to_everybody():
 
 def test_an_empty_authorizer_is_none():
     assert BrokerConfig({"authorizer.class.name": ""}).optional("authorizer.class.name") == ""
+
+
+def test_a_security_protocol_without_its_listener_is_named():
+    with pytest.raises(InvalidSetting, match="Expected LISTENER:PROTOCOL") as refused:
+        BrokerConfig({"listener.security.protocol.map": "PLAINTEXT"})
+    assert refused.value.name == "listener.security.protocol.map"
+
+
+def test_names_of_listeners_are_the_same_in_any_case():
+    config = BrokerConfig(
+        {
+            "listeners": "inside://127.0.0.1:9092",
+            "listener.security.protocol.map": "Inside:plaintext",
+            "inter.broker.listener.name": "inside",
+        }
+    )
+    assert [str(endpoint) for endpoint in config.listeners] == ["INSIDE://127.0.0.1:9092"]
+    assert config.inter_broker_listener == "INSIDE"

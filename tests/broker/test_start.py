@@ -14,13 +14,18 @@ from kavka.broker.broker import Broker
 from kavka.broker.host import RealHost
 from kavka.broker.identity import IdentityError
 from kavka.ids import TopicPartition
+from kavka.net.clock import SystemChance, SystemClock
+from kavka.registry.interface import Registry, ensure_path
 from kavka.registry.journal import CorruptRegistry
+from kavka.registry.keeper import Keeper
+from kavka.settings.properties import parse_properties
 from kavka.storage.disk import OsDisk
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,
 )
+from kavka.wire.stored.znodes import encode_cluster_id
 
 Run = Callable[..., None]
 MARKER = ".kafka_cleanshutdown"
@@ -119,6 +124,34 @@ def test_a_broker_without_its_identity_does_not_serve_as_another(
         run(nothing)
     run(still_there, broker__id="0")
     run(still_there)
+
+
+def test_a_cluster_that_is_not_where_zookeeper_connect_says_is_not_begun_anew(
+    run: Run, tmp_path: Path
+) -> None:
+    """A mistyped chroot must not make a new cluster, in which these logs are strays; Kafka refuses as well."""
+
+    async def start_on(registry: Registry) -> None:
+        settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "data")}
+        broker = Broker(settings, RealHost(), registry)
+        await broker.start()
+        await broker.stop()
+
+    async def story() -> None:
+        keeper = Keeper(SystemClock(), SystemChance())
+        session = keeper.open_session()
+        with pytest.raises(IdentityError, match=f"has the Cluster ID {cluster_id}"):
+            await start_on(session)
+        empty = keeper.open_session()
+        assert await empty.stat("/cluster/id") is None
+        await ensure_path(empty, "/cluster")
+        await empty.create("/cluster/id", encode_cluster_id(cluster_id))
+        await start_on(empty)
+
+    run(some_records)
+    texts = parse_properties((tmp_path / "data" / "meta.properties").read_text())
+    cluster_id = texts["cluster.id"]
+    asyncio.run(story())
 
 
 def test_a_start_after_a_clean_stop_writes_nothing_for_an_empty_partition(

@@ -98,10 +98,19 @@ class BrokerConfig:
         """Return what clients are told where neither listeners nor advertised.listeners names a host."""
         return socket.getfqdn()
 
+    def _protocols(self) -> dict[str, str]:
+        """Return the security protocol of each listener's name."""
+        setting = "listener.security.protocol.map"
+        protocols: dict[str, str] = {}
+        for item in self.items(setting):
+            name, colon, protocol = item.partition(":")
+            if not colon:
+                raise InvalidSetting(setting, item, "Expected LISTENER:PROTOCOL")
+            protocols[name.strip().upper()] = protocol.strip().upper()
+        return protocols
+
     def _endpoints(self, setting: str) -> list[Endpoint]:
-        protocols = dict(
-            item.split(":", 1) for item in self.items("listener.security.protocol.map")
-        )
+        protocols = self._protocols()
         found: list[Endpoint] = []
         for item in self.items(setting):
             match = _ENDPOINT.fullmatch(item)

@@ -62,6 +62,13 @@ async def _cluster_id(
         for meta in found.values()
         if meta is not None and meta.cluster_id is not None
     ]
+    if known and not isinstance(registry, EmbeddedRegistry):
+        # As a new cluster's, these logs would be set aside: a mistyped chroot is enough.
+        raise IdentityError(
+            f"The registry at zookeeper.connect has no cluster, but meta.properties of log.dirs has the Cluster ID "
+            f"{known[0]}. Is zookeeper.connect right, with its chroot? For a registry that has lost its data restore a "
+            "backup; to begin it anew with these directories, create its znode /cluster/id (docs/operations.md)."
+        )
     cluster_id = known[0] if known else uuid_text(chance.random_bytes(16))
     await ensure_path(registry, "/cluster")
     try:

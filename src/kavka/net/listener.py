@@ -116,7 +116,12 @@ def open_listener(
     host: str, port: int, make: Callable[[], Wire], options: SocketOptions
 ) -> SocketListener:
     """Bind and listen. An empty host means every interface. Raise OSError when the address is taken or unknown."""
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        found = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except socket.gaierror as error:
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
     family, kind, protocol, _name, address = found[0]
     sock = socket.socket(family, kind, protocol)
     try:
