@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pytest
 from killing import assert_each_once, committed
-from topic_filling import make_topic
+from topic_filling import make_topic, make_topic_at
 
 from kavka.client.blocking import Admin, Producer
 from kavka.spark.committing import Done, Plan, decision_of
+from kavka.spark.connection import Connection
 from kavka.spark.decisions import Batch, SinkNames
 from kavka.spark.driver import Driver
 from kavka.spark.errors import ConnectorError
 from kavka.spark.options import SinkOptions, parse_sink
 from kavka.spark.preparing import run_task
+from kavka_compat.asking import until
+from kavka_compat.killable import run_killable
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker
@@ -32,6 +38,9 @@ PARTITIONS = 2
 ROWS = 12
 SEEDS = 2
 BATCHES = 20
+
+
+T = TypeVar("T")
 
 
 class Crash(Exception):
@@ -142,6 +151,32 @@ def test_each_row_is_there_once_whoever_crashes_or_comes_late(
     assert open_transactions(kavka_broker, fresh_name) == []
     found = committed(kavka_broker.bootstrap, fresh_name, PARTITIONS)
     assert_each_once(found, [str(number) for number in range(BATCHES * ROWS)])
+
+
+def test_planning_writing_and_committing_wait_for_a_broker_that_is_started_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kavka.spark.patience")
+    with run_killable(tmp_path, 1, {}) as cluster, ThreadPoolExecutor(1) as pool:
+
+        def while_it_is_away(step: Callable[[], T]) -> T:
+            cluster.kill(0)
+            caplog.clear()
+            result = pool.submit(step)
+            until(lambda: "no broker reached yet" in caplog.text or result.done())
+            cluster.start(0)
+            return result.result(60)
+
+        make_topic_at(cluster.bootstrap, "t", PARTITIONS)
+        query = Query(cluster.bootstrap, "t", random.Random(0))
+        plan = while_it_is_away(lambda: query.drive("plan", False))
+        done = while_it_is_away(lambda: query.run_tasks(plan, 0, [["a", "b"], ["c"]]))
+        while_it_is_away(lambda: query.commit(plan, done))
+        servers = {"bootstrap.servers": cluster.bootstrap}
+        while_it_is_away(
+            lambda: Connection(servers, is_patient=True)
+        ).close()  # of a task that reads
+        assert_each_once(committed(cluster.bootstrap, "t", PARTITIONS), ["a", "b", "c"])
 
 
 def test_a_topic_with_other_records_is_refused(kavka_broker: Broker, fresh_name: str) -> None:

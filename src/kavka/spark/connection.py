@@ -18,6 +18,7 @@ from kavka.client.config import CONSUMER, Config
 from kavka.errors import ErrorCode, KafkaError
 from kavka.net.clock import SystemChance, SystemClock
 from kavka.net.network import TcpNetwork
+from kavka.spark.patience import reached
 
 T = TypeVar("T")
 
@@ -27,15 +28,18 @@ _shared: dict[tuple[tuple[str, str], ...], Connection] = {}
 class Connection:
     """A cluster and the loop on which it lives. Not for several threads."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        """Connect. Raise ValueError for a wrong setting, ConnectionError when no broker answers."""
+    def __init__(self, settings: Mapping[str, str], is_patient: bool = False) -> None:
+        """Connect; a patient one waits for brokers as long as it does later.
+
+        Raise ValueError for a wrong setting, ConnectionError when no broker answers.
+        """
         self.config = Config(CONSUMER, settings)
         self.reads_committed = self.config.text("isolation.level") == "read_committed"
         self.timeout_ms = self.config.integer("default.api.timeout.ms")
         self.loop = asyncio.new_event_loop()
         self._is_closed = False
         try:
-            self.cluster = self.run(self._start())
+            self.cluster = self.run(reached(self._start, self.timeout_ms if is_patient else 0))
         except BaseException:
             self.loop.close()
             raise
@@ -83,11 +87,14 @@ class Connection:
 
 
 def shared(settings: Mapping[str, str]) -> Connection:
-    """Return the connection with these settings that this process keeps until its end."""
+    """Return the connection with these settings that this process keeps until its end.
+
+    It is a task's, and the query was planned by the same address: a broker that is away is waited for.
+    """
     key = tuple(sorted(settings.items()))
     connection = _shared.get(key)
     if connection is None:
-        connection = _shared[key] = Connection(settings)
+        connection = _shared[key] = Connection(settings, is_patient=True)
         atexit.register(connection.close)
     return connection
 

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 
 from kavka.client.consumer import Consumer
 from kavka.ids import TopicPartition
 from kavka.spark.decisions import CorruptDecision, Decision, decode
 from kavka.spark.errors import ConnectorError
+from kavka.spark.patience import reached
 
 _FIRST_WINDOW = 16
 """Offsets from the end: a batch takes four, two records and two markers."""
 _GROWTH = 16
 
 
-async def read_last(connection: Mapping[str, str], topic: str) -> Decision | None:
-    """Return the last decision, None when there is none.
+async def read_last(connection: Mapping[str, str], topic: str, patience_ms: int) -> Decision | None:
+    """Return the last decision, None when there is none; brokers that are away are waited for, `patience_ms`.
 
     To be called by whoever has fenced all drivers but itself: then no transaction is open, and the end stands still.
     Raise KafkaError, OSError, ConnectorError for a record that is none.
     """
     at = TopicPartition(topic, 0)
     settings = {"isolation.level": "read_committed", "auto.offset.reset": "none"}
-    async with Consumer(dict(connection) | settings) as consumer:
+    async with AsyncExitStack() as stack:
+        consumer = await reached(
+            lambda: stack.enter_async_context(Consumer(dict(connection) | settings)), patience_ms
+        )
         consumer.assign([at])
         first = (await consumer.beginning_offsets([at]))[at]
         end = (await consumer.end_offsets([at]))[at]

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Self
 
 from kavka.client.admin import Admin, NewTopic
+from kavka.client.config import PRODUCER, Config
 from kavka.client.producer import FatalError, Producer
 from kavka.client.producer.prepared import PreparedTxnState
 from kavka.errors import ErrorCode, KafkaError
@@ -20,6 +21,7 @@ from kavka.spark.committing import Plan, left_over, outcome_of, with_outcomes
 from kavka.spark.decision_log import read_last
 from kavka.spark.decisions import Decision, Outcome, Part, SinkNames, encode
 from kavka.spark.errors import ConnectorError
+from kavka.spark.patience import reached
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +55,15 @@ class Driver:
         self._reach = reach
         self._plain = {n: v for n, v in client.items() if not n.startswith("transaction")}
         self._connection = {n: v for n, v in client.items() if n in _OF_CONNECTIONS}
-        self._admin = Admin(self._connection)
+        self._patience_ms = Config(PRODUCER, self._plain).integer("max.block.ms")
         self._stack = AsyncExitStack()
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def __aenter__(self) -> Self:
-        """Connect. Raise ConnectionError."""
-        await self._stack.enter_async_context(self._admin)
+        """Connect; brokers that are away are waited for, `max.block.ms`. Raise ConnectionError."""
+        self._admin = await reached(
+            lambda: self._stack.enter_async_context(Admin(self._connection)), self._patience_ms
+        )
         return self
 
     async def __aexit__(
@@ -82,7 +86,7 @@ class Driver:
             async with self._driver() as producer:
                 await producer.init_transactions()
                 await self._reach("fenced")
-                decided = await read_last(self._connection, self._names.topic)
+                decided = await read_last(self._connection, self._names.topic, self._patience_ms)
                 if decided is None or decided.is_settled:
                     identity = producer.transaction_identity
                     break
@@ -129,13 +133,17 @@ class Driver:
 
     # Steps
 
-    def _driver(self) -> Producer:
+    @asynccontextmanager
+    async def _driver(self) -> AsyncIterator[Producer]:
         own = {
             "client.id": "kavka-spark-sink",
             "transactional.id": self._names.driver,
             "transaction.timeout.ms": str(_DRIVER_TIMEOUT_MS),
         }
-        return Producer(self._plain | own)
+        async with AsyncExitStack() as stack:
+            yield await reached(
+                lambda: stack.enter_async_context(Producer(self._plain | own)), self._patience_ms
+            )
 
     async def _require_topic(self) -> None:
         """Create the decision topic where there is none. Raise ConnectorError, KafkaError."""

@@ -85,7 +85,7 @@ class _RangeReader:
         """Learn where the partition is, and send the first fetch."""
         self._cluster.add_topics([self._at.topic])
         if self._cluster.metadata.leader(self._at) is None:
-            await self._cluster.refresh()
+            await self._connection.retrying(self._cluster.refresh, f"finding {self._at}")
         self._fetch_ahead()
 
     def cancel(self) -> None:

@@ -10,6 +10,7 @@ from itertools import chain
 
 import pyarrow as pa
 
+from kavka.client.config import PRODUCER, Config
 from kavka.client.producer import FatalError, Producer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.spark.committing import Done, Plan, Repair, Skip, check_repair, course_of
@@ -18,6 +19,7 @@ from kavka.spark.digest import Digest
 from kavka.spark.driver import Reach, reach_nothing
 from kavka.spark.options import ExactlyOnceOptions, SinkOptions
 from kavka.spark.own_ids import own_id
+from kavka.spark.patience import reached
 from kavka.spark.sink import DEFAULTS, RECORD_COLUMNS, send_rows
 
 log = logging.getLogger(__name__)
@@ -149,8 +151,9 @@ class _Task:
         return settings
 
     async def _started(self, settings: dict[str, str]) -> Producer:
-        producer = Producer(settings)
-        await producer.start()
+        producer = await reached(
+            lambda: _connected(settings), Config(PRODUCER, settings).integer("max.block.ms")
+        )
         try:
             await producer.init_transactions()
             producer.begin_transaction()
@@ -159,3 +162,9 @@ class _Task:
                 await producer.close(timeout_ms=0)
             raise
         return producer
+
+
+async def _connected(settings: dict[str, str]) -> Producer:
+    producer = Producer(settings)
+    await producer.start()
+    return producer
