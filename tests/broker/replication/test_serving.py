@@ -170,6 +170,27 @@ def test_wrong_session_or_epoch_begins_anew(play: Play) -> None:
     play(story)
 
 
+def test_sessions_of_brokers_that_nobody_knows_do_not_pile_up(play: Play) -> None:
+    """Anybody can say to be a broker; each session is remembered by the partitions that it names."""
+
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        stranger = await cluster.peer(1)
+        for number in range(100):
+            assert (await stranger.send(fetch(replica=1000 + number))).session_id != 0
+        watchers = cluster.replica(1).watchers
+        assert len(watchers) == 64
+        stranger.close()
+        await stranger.wait_closed()
+        session = 0
+        async with asyncio.timeout(60):
+            while not session or len(watchers) > 1:
+                session = (await peer.send(fetch(offset=1, session=session))).session_id
+        assert session != 0
+
+    play(story)
+
+
 def test_waiting_fetch_ends_with_the_next_append(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)

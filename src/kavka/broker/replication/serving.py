@@ -278,14 +278,19 @@ class FollowerFetches:
                 return number
 
     def _keep(self, session: _Session) -> None:
-        """Keep a session; those of the same follower whose connection is gone will not be continued."""
-        same = [s for s in self._sessions.values() if s.replica_id == session.replica_id]
+        """Keep a session; those whose connection is gone will not be continued.
+
+        Neither a follower nor a connection may have more than some: who fetches need not be the broker that it names.
+        """
         alive = self._broker.dispatcher.connections
-        for other in same:
+        same = []
+        for other in list(self._sessions.values()):
             if other.connection not in alive:
                 self._close(other.session_id, other.replica_id)
+            elif other.replica_id == session.replica_id or other.connection is session.connection:
+                same.append(other)
         if len(same) >= _MOST_SESSIONS:
-            self._close(same[0].session_id, session.replica_id)
+            self._close(same[0].session_id, same[0].replica_id)
         self._sessions[session.session_id] = session
 
     def _close(self, session_id: int, replica_id: BrokerId) -> None:
