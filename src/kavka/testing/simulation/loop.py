@@ -240,7 +240,7 @@ class SimLoop(asyncio.BaseEventLoop):
             raise
         except BaseException as error:  # noqa: BLE001 - asyncio reports it and goes on, so do we
             self.call_exception_handler(
-                {"message": f"exception in {step}", "exception": error, "handle": step}
+                {"message": f"exception in {step}", "exception": error, "step": step}
             )
 
     def _jump(self) -> None:
@@ -278,7 +278,7 @@ def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) 
 
 
 def _process_of(context: dict[str, Any]) -> Process | None:
-    handle = context.get("handle")
-    if isinstance(handle, Step):
-        return handle.context.get(PROCESS)
+    step = context.get("step")
+    if isinstance(step, Step):
+        return step.context.get(PROCESS)
     return PROCESS.get()
