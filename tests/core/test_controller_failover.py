@@ -103,6 +103,25 @@ def actions_of(world: Any) -> dict[str, Callable[..., None]]:
     def elect(kind: ElectionKind) -> None:
         world.handle(ElectionAsked(world.next_token(), kind, None))
 
+    def start(broker: int) -> None:
+        """One that is registered has died unseen: whoever else is in sync goes on without it."""
+        state = world.machine.state
+        left = [
+            where
+            for where in (state.topic_partitions() if broker in world.brokers else ())
+            if (known := state.leadership(where)) is not None
+            and broker in known.node.in_sync_replicas
+            and any(
+                other != broker and state.is_online(other, where)
+                for other in known.node.in_sync_replicas
+            )
+            and not state.is_deleting(where.topic)
+        ]
+        world.start(broker)
+        for where in left:
+            known = state.leadership(where)
+            assert known is None or broker not in known.node.in_sync_replicas, where
+
     def suspect(broker: int) -> None:
         live = world.machine.state.brokers.get(broker)
         if live is not None:
@@ -154,7 +173,7 @@ def actions_of(world: Any) -> dict[str, Callable[..., None]]:
         "move_by_znode": move_by_znode,
         "cancel": cancel,
         "kill": world.kill,
-        "start": world.start,
+        "start": start,
         "shut_down": shut_down,
         "elect": elect,
         "interfere": interfere,

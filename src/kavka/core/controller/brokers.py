@@ -203,15 +203,28 @@ def start(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
     `away` are replicas, by broker, that may have less than the states say: they are taken for offline for a moment.
     """
     state = step.state
-    if away:
-        step.returning = frozenset(away)
-        offline = state.offline_replicas
-        state.offline_replicas = {
-            broker: offline.get(broker, set()) | away.get(broker, set())
-            for broker in offline.keys() | away.keys()
-        }
-        settle_all(step, sorted(set().union(*away.values())))
-        state.offline_replicas = offline
+    _take_for_lost(step, away)
     join(step, state.reachable)
     for where in state.topic_partitions():  # those without any replica that is online
         settle(step, where)
+
+
+def return_again(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
+    """Do once more, for replicas whose states could not be written, what the return of their brokers led to."""
+    _take_for_lost(step, away)
+    settle_all(step, sorted(set().union(*away.values())))
+
+
+def _take_for_lost(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
+    """Move leaderships away from replicas that may have less than the states say, and take them out of in-sync sets."""
+    if not away:
+        return
+    state = step.state
+    step.returning = frozenset(away)
+    offline = state.offline_replicas
+    state.offline_replicas = {
+        broker: offline.get(broker, set()) | away.get(broker, set())
+        for broker in offline.keys() | away.keys()
+    }
+    settle_all(step, sorted(set().union(*away.values())))
+    state.offline_replicas = offline

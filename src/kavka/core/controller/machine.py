@@ -81,6 +81,8 @@ class ControllerMachine:
         self._due = Due()
         self._is_unsettled = False
         self._rebalance_ms: int | None = None
+        # The last change of brokers, and which replicas it found back that were not written to be away yet.
+        self._returns: tuple[BrokersChanged | None, dict[int, set[TopicPartition]]] = (None, {})
         for live in snapshot.brokers:
             self.state.brokers[live.broker_id] = live
         for name, read in snapshot.topics.items():
@@ -143,6 +145,9 @@ class ControllerMachine:
 
         Its event is handled again, which decides anew what was not written, and answers.
         """
+        for record in decision.records[:applied]:
+            for replicas in self._returns[1].values():
+                replicas.discard(getattr(record, "where", None))
         missing = {getattr(record, "where", None) for record in decision.records[applied:]}
         for effect in decision.effects:
             if not isinstance(effect, Answer):
@@ -216,10 +221,18 @@ class ControllerMachine:
         self._due.deletions.update(dict.fromkeys(topics))
 
     def _brokers_changed(self, step: Step, event: BrokersChanged) -> None:
+        if (
+            event is self._returns[0]
+        ):  # its first try met another version; who came back is known already
+            brokers.return_again(step, self._returns[1])
+            return
+        away: dict[int, set[TopicPartition]] = {}
         for live in event.brokers:
             known = self.state.brokers.get(live.broker_id)
             if known is not None and known.epoch != live.epoch:
                 self.outbox.drop(live.broker_id)  # what was dirty is of its life before
+                away[live.broker_id] = set(self.state.by_broker.get(live.broker_id, ()))
+        self._returns = (event, away)
         brokers.change_brokers(step, event)
         self._after_broker_change()
 
