@@ -23,7 +23,7 @@ from kavka.core.follower import AskRecords, FollowedPartition, Step, Truncate
 from kavka.core.group import transactions
 from kavka.core.partition import Follower, IsrChange, Partition
 from kavka.core.producer_state import ProducerState
-from kavka.core.transaction import shard
+from kavka.core.transaction import init, shard
 from kavka.core.transaction.end import end
 from kavka.core.transaction.events import InitProducerReply
 from kavka.core.transaction.init import init_producer
@@ -49,6 +49,8 @@ class Hunt(NamedTuple):
     changes: dict[str, Any] = {}
     in_transactions: bool = False
     """Whether only seeds count that have transactions."""
+    in_two_phases: bool = False
+    """Whether of those only seeds count in which somebody else decides."""
     first_seed: int = 0
     """Where the hunt begins, a little before the seed that found the bug when it began at 0."""
 
@@ -63,7 +65,10 @@ class Hunt(NamedTuple):
     def find(self) -> tuple[int, str]:
         """Run seeds until something breaks. Return the seed, and what it says."""
         for seed in range(self.first_seed, MOST_SEEDS):
-            if self.in_transactions and not ClusterScenario.of_cluster(seed).payments:
+            scenario = ClusterScenario.of_cluster(seed)
+            if self.in_transactions and not scenario.payments:
+                continue
+            if self.in_two_phases and not scenario.two_phase:
                 continue
             report = self.play(seed)
             if not report.passed:
@@ -249,6 +254,18 @@ class Plant:
         self._patch.setattr(shard, "init_producer", hasty)
         self._patch.setattr(offset_fetch, "_fetch", unstable)
 
+    def times_out_what_is_prepared(self) -> None:
+        """Transactions of two phases are aborted because of their age, as others are."""
+        self._patch.setattr(init, "_timeout_ms", lambda event: 3000)
+
+    def aborts_what_is_prepared_when_the_id_is_taken_over(self) -> None:
+        """Who takes an id over and wants to keep what is open has it aborted all the same."""
+
+        def hasty(transaction: Any, event: Any, step: Any, new_id: int | None = None) -> None:
+            init_producer(transaction, values.replace(event, keep_prepared=False), step, new_id)
+
+        self._patch.setattr(shard, "init_producer", hasty)
+
 
 @pytest.fixture
 def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
@@ -287,6 +304,10 @@ BUGS: dict[Callable[[Plant], None], Hunt] = {
     Plant.commits_offsets_before_their_transaction: Hunt(CALM, _RIVALS, in_transactions=True),
     Plant.does_not_await_the_former_lifes_commit: Hunt(
         CHURN, _BUSY | _RIVALS, in_transactions=True
+    ),
+    Plant.times_out_what_is_prepared: Hunt(CALM, _RIVALS, in_transactions=True, in_two_phases=True),
+    Plant.aborts_what_is_prepared_when_the_id_is_taken_over: Hunt(
+        CALM, _RIVALS, in_transactions=True, in_two_phases=True
     ),
 }
 

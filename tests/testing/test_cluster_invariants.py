@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.client.producer.prepared import PreparedTxnState
 from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.testing.simulation.brokers.faults import POWER, PROCESSES
 from kavka.testing.simulation.events import (
@@ -14,13 +15,16 @@ from kavka.testing.simulation.events import (
     Committed,
     CommittedRead,
     ControllerElected,
+    Decided,
     Deleted,
     EndAsked,
     EndSeen,
     Event,
     Looked,
     PositionSeen,
+    Prepared,
     ReplicaSeen,
+    Resumed,
     SentInTransaction,
     StateWritten,
     TookOver,
@@ -45,6 +49,7 @@ from kavka.testing.simulation.invariants.transactions import (
     OnlyCommittedRecordsAreRead,
     TransactionsAreAllOrNothing,
 )
+from kavka.testing.simulation.invariants.two_phase import PreparedTransactionsEndAsDecided
 from kavka.wire.stored.znodes import StateNode
 
 T0 = TopicPartition("t", 0)
@@ -104,6 +109,10 @@ BOTH = [sent("a", 0), sent("a", 1, at=T1), asked("a", 2)]
 """A transaction of two partitions."""
 TAKEN = [TookOver("i", "p", 7, 0), sent("a", 0, "p"), TookOver("i", "q", 7, 3)]
 """One that is open when another producer takes the id over."""
+MINE, NEXT, LATER = (PreparedTxnState(7, epoch) for epoch in (1, 2, 3))
+PREPARED = [sent("a", 0), sent("a", 1, at=T1), Prepared("a", "i", MINE)]
+TO_COMMIT, TO_ABORT = (Decided("i", MINE, committed) for committed in (True, False))
+WHOLE, NOTHING = shown([value("a", 0)], [value("a", 1)], 2), shown([], [])
 AUDIT = Audited(T0, 0, 1, ((0, b"a"),))
 COMMITTED = Committed("g", "m", T0, 1, 1.0)
 
@@ -152,6 +161,22 @@ HOLDS: list[tuple[type[Invariant], list[Event]]] = [
     (OffsetsMoveWithTransactions, [*BOTH, shown([value("a", 0)], [value("a", 1)], 2)]),
     (OffsetsMoveWithTransactions, [*BOTH, PositionSeen(GROUP, 0), shown([], [], 0)]),
     (EachInputIsProcessedOnce, [shown([value("a", 0)], [value("a", 1)], 2)]),
+    (
+        FencedProducersCommitNothing,
+        [*TAKEN[:2], Prepared("a", "i", MINE), TAKEN[2], asked("a", 1), ended("a", committed=True)],
+    ),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, TO_COMMIT, ended("a", committed=True), WHOLE]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, TO_ABORT, ended("a", committed=False), NOTHING]),
+    (PreparedTransactionsEndAsDecided, [TO_ABORT, *PREPARED, NOTHING]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, Resumed("i", NEXT, MINE), TO_COMMIT, WHOLE]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, TO_COMMIT, Resumed("i", NEXT, None)]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, Resumed("i", MINE, None)]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, Resumed("j", NEXT, None)]),
+    (
+        PreparedTransactionsEndAsDecided,
+        [*PREPARED, TO_COMMIT, CommittedRead("r", T0, 0, value("a", 0))],
+    ),
+    (PreparedTransactionsEndAsDecided, [*BOTH, CommittedRead("r", T0, 0, value("a", 0)), NOTHING]),
 ]
 
 BREAKS: list[tuple[type[Invariant], list[Event]]] = [
@@ -212,6 +237,24 @@ BREAKS: list[tuple[type[Invariant], list[Event]]] = [
     (OffsetsMoveWithTransactions, [*BOTH, shown([], [], 2)]),
     (EachInputIsProcessedOnce, [shown([value("a", 0)], [value("b", 0)], 1)]),
     (EachInputIsProcessedOnce, [shown([value("a", 1)], [], 2)]),
+    (
+        FencedProducersCommitNothing,
+        [*TAKEN, Prepared("a", "i", MINE), asked("a", 1), ended("a", committed=True)],
+    ),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, ended("a", committed=True)]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, ended("a", committed=False)]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, TO_ABORT, ended("a", committed=True)]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, TO_COMMIT, NOTHING]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, TO_ABORT, WHOLE]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, TO_COMMIT, shown([value("a", 0)], [])]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, WHOLE]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, Resumed("i", NEXT, None)]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, Resumed("i", LATER, NEXT)]),
+    (PreparedTransactionsEndAsDecided, [*PREPARED, CommittedRead("r", T0, 0, value("a", 0))]),
+    (
+        PreparedTransactionsEndAsDecided,
+        [*PREPARED, TO_ABORT, CommittedRead("r", T0, 0, value("a", 0))],
+    ),
 ]
 
 
@@ -234,7 +277,7 @@ def test_what_must_not_be_is_refused(kind: type[Invariant], events: list[Event])
 
 def test_every_invariant_of_clusters_is_seen_to_break_and_to_hold() -> None:
     alone = {type(invariant) for invariant in for_model(PROCESSES)}
-    kinds = {type(invariant) for invariant in for_cluster(PROCESSES)} - alone
+    kinds = {type(invariant) for invariant in for_cluster(PROCESSES, two_phase=True)} - alone
     assert {kind for kind, _ in BREAKS} == kinds == {kind for kind, _ in HOLDS}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kavka.client.producer.prepared import PreparedTxnState
 from kavka.ids import TopicId, TopicPartition
 from kavka.wire.stored.znodes import StateNode
 
@@ -197,6 +198,36 @@ class TransactionEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """All of a transaction is written, and somebody else will decide about it (KIP-939).
+
+    `state` is its name at the coordinator.
+    """
+
+    transaction: str
+    transactional_id: str
+    state: PreparedTxnState
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """It was decided whether a prepared transaction is to be committed, once and for all."""
+
+    transactional_id: str
+    state: PreparedTxnState
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A producer was given a transactional id by `identity`, and `found` with it: what a former life has left open."""
+
+    transactional_id: str
+    identity: PreparedTxnState
+    found: PreparedTxnState | None
+
+
+@dataclass(frozen=True, slots=True)
 class CommittedRead:
     """A reader of committed records only got one, going forward from the partition's start."""
 
@@ -319,6 +350,9 @@ Event = (
     | SentInTransaction
     | CommitAsked
     | TransactionEnded
+    | Prepared
+    | Decided
+    | Resumed
     | CommittedRead
     | PositionSeen
     | TransactionsAudited

@@ -73,6 +73,10 @@ TRANSACTION_MARKS = (
     Mark("a transaction could not be committed", "^aborts .*: (?!.*second thoughts)", "till"),
     Mark("a producer was fenced", "^is fenced", "till"),
     Mark("an outcome was not known", "^does not know the outcome", "till"),
+    Mark("a prepared transaction was committed as decided", "^commits .* as decided", "till"),
+    Mark("a prepared transaction was aborted as decided", "^aborts till.* as decided", "till"),
+    Mark("a former life's transaction was kept", "^finds .* open", "till"),
+    Mark("a transaction was aborted that nobody had announced", "^aborts what was not", "till"),
     Mark("a producer of transactions was killed", "^is killed", "till"),
     Mark(
         "a coordinator's transactions were loaded",

@@ -24,6 +24,7 @@ from kavka.testing.simulation.brokers.transacting import (
     TransactionAuditorNode,
     TransactionNode,
 )
+from kavka.testing.simulation.brokers.two_phase import Arbiter, TwoPhaseNode
 from kavka.testing.simulation.brokers.witness import Witness
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.cluster import BrokerNode
@@ -51,7 +52,8 @@ class ClusterRun(Playing):
         """Build the world of the seed. A test may pass a scenario of its own."""
         world = World(seed)
         self.scenario = scenario or ClusterScenario.of_cluster(seed, brokers)
-        super().__init__(world, Checker(for_cluster(self.scenario.model), world.story))
+        invariants = for_cluster(self.scenario.model, two_phase=self.scenario.two_phase)
+        super().__init__(world, Checker(invariants, world.story))
         world.network.weather = self.scenario.weather
         self.registry = self._registry()
         self.brokers = [
@@ -130,8 +132,14 @@ class ClusterRun(Playing):
     def _transactional(self) -> tuple[list[ClientNode], list[ClientNode]]:
         """Make those that work in transactions, and those that read what they commit."""
         scenario = self.scenario
-        tills: list[ClientNode] = [
-            TransactionNode(self.world, f"till-{number}-{rival}", scenario, self.checker, number)
+        arbiter = Arbiter(self.world, self.checker)
+
+        def till(number: int, rival: int) -> ClientNode:
+            who = self.world, f"till-{number}-{rival}", scenario, self.checker, number
+            return TwoPhaseNode(*who, arbiter) if scenario.two_phase else TransactionNode(*who)
+
+        tills = [
+            till(number, rival)
             for number in range(scenario.transactional_ids)
             for rival in range(scenario.rivals)
         ]

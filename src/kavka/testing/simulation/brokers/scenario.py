@@ -43,6 +43,8 @@ class ClusterScenario(Scenario):
     """Where the results go; none without transactions."""
     transactional: dict[str, str]
     """Settings of these producers."""
+    two_phase: bool
+    """Whether somebody else decides about what they have prepared."""
 
     @property
     def made_topics(self) -> dict[str, int]:
@@ -117,6 +119,7 @@ def _transactions(
 ) -> dict[str, Any]:
     """Choose who works in transactions, with draws of their own; add what brokers need for it to their settings."""
     ids = source.choice([0, 1, 1, 2])
+    two_phase = source.random() < 0.25
     if ids:
         inherited["broker"] |= {
             "transaction.state.log.num.partitions": source.choice(["1", "3"]),
@@ -124,11 +127,13 @@ def _transactions(
             "transaction.state.log.min.isr": minimum,
             "transaction.state.log.segment.bytes": source.choice(["600", "100000"]),
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+            "transaction.two.phase.commit.enable": "true" if two_phase else "false",
+            "kavka.transaction.version": "2" if two_phase else source.choice(["0", "2"]),
         }
     return {
         "transactional_ids": ids,
         "rivals": source.choice([1, 1, 2]),
-        "inputs": source.choice([10, 30]),
+        "inputs": 10 if two_phase else source.choice([10, 30]),
         "payments": tuple(
             TopicPartition(PAYMENTS, partition)
             for partition in range(source.randint(1, 3) if ids else 0)
@@ -142,6 +147,7 @@ def _transactions(
             "delivery.timeout.ms": source.choice(["5000", "20000"]),
             "max.block.ms": source.choice(["3000", "20000"]),
         },
+        "two_phase": two_phase,
     }
 
 

@@ -7,6 +7,7 @@ moves with the transactions. So whatever fails, in the end each number must be a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from kavka.client import AbortableError, FatalError
 from kavka.client.consumer import Consumer
@@ -92,6 +93,17 @@ class TransactionNode(_InTransactions):
         self._lives = 0
         self._fenced = 0
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """Those of its producers."""
+        return {
+            **self.cluster.transactional,
+            "compression.type": self.scenario.producer["compression.type"],
+            "bootstrap.servers": self.scenario.servers,
+            "client.id": self.who,
+            "transactional.id": self.transactional_id,
+        }
+
     async def work(self, host: SimHost) -> None:
         """Take the id over, work, and take it over again, until all inputs are done."""
         position = 0
@@ -99,16 +111,7 @@ class TransactionNode(_InTransactions):
             await asyncio.sleep(self.source.expovariate(1 / (0.5 + 2 * self._fenced)))
             self._lives += 1
             producer = Producer(
-                {
-                    **self.cluster.transactional,
-                    "compression.type": self.scenario.producer["compression.type"],
-                    "bootstrap.servers": self.scenario.servers,
-                    "client.id": self.who,
-                    "transactional.id": self.transactional_id,
-                },
-                network=host.network,
-                clock=host.clock,
-                chance=host.chance,
+                self.settings, network=host.network, clock=host.clock, chance=host.chance
             )
             try:
                 position = await self._live(host, producer)
@@ -122,15 +125,18 @@ class TransactionNode(_InTransactions):
     async def _live(self, host: SimHost, producer: Producer) -> int:
         """Work as one producer until all is done. Return how far it is."""
         await producer.start()
-        await producer.init_transactions()
-        identity = producer.transaction_identity
-        self.checker.observe(TookOver(self.transactional_id, self._life, *identity))
+        await self._take_over(producer)
         position = await self.committed(host, group_of(self.transactional_id))
         self.checker.observe(PositionSeen(group_of(self.transactional_id), position))
         while position < self.cluster.inputs:
             position = await self._transact(producer, position)
             await asyncio.sleep(self.source.expovariate(1 / self.scenario.pace_s))
         return position
+
+    async def _take_over(self, producer: Producer) -> None:
+        await producer.init_transactions()
+        identity = producer.transaction_identity
+        self.checker.observe(TookOver(self.transactional_id, self._life, *identity))
 
     async def _transact(self, producer: Producer, position: int) -> int:
         """Process the next inputs. Return how far the work is then: where it was after an abort."""
@@ -151,9 +157,14 @@ class TransactionNode(_InTransactions):
                 raise AbortableError(ErrorCode.TRANSACTION_ABORTABLE, "on second thoughts")
         except (AbortableError, TimeoutError) as error:
             return await self._abort(producer, transaction, position, error)
-        self.checker.observe(CommitAsked(transaction, group, end))
+        return await self._finish(producer, transaction, position, end)
+
+    async def _finish(self, producer: Producer, transaction: str, position: int, end: int) -> int:
+        """Commit. Return how far the work is then."""
+        wish = CommitAsked(transaction, group_of(self.transactional_id), end)
+        self.checker.observe(wish)
         try:
-            await self._patiently(producer, transaction)
+            await self._patiently(producer.commit_transaction, transaction)
         except AbortableError as error:
             return await self._abort(producer, transaction, position, error)
         self.checker.observe(TransactionEnded(transaction, committed=True))
@@ -181,11 +192,11 @@ class TransactionNode(_InTransactions):
         if self.source.random() < 0.3:
             await asyncio.sleep(self.source.expovariate(1 / self.scenario.pace_s))
 
-    async def _patiently(self, producer: Producer, transaction: str) -> None:
-        """Commit; ask once more, or give up, when nobody knows the outcome."""
+    async def _patiently(self, end: Callable[[], Awaitable[None]], transaction: str) -> None:
+        """End a transaction; ask once more, or give up, when nobody knows the outcome."""
         while True:
             try:
-                await producer.commit_transaction()
+                await end()
                 return
             except TimeoutError:
                 self._tell(f"does not know the outcome of {transaction}")

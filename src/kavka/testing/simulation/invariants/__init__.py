@@ -37,6 +37,7 @@ from kavka.testing.simulation.invariants.transactions import (
     OnlyCommittedRecordsAreRead,
     TransactionsAreAllOrNothing,
 )
+from kavka.testing.simulation.invariants.two_phase import PreparedTransactionsEndAsDecided
 from kavka.testing.simulation.invariants.watermark import HighWatermarkOnlyGrows
 
 __all__ = ["Invariant", "Violation", "for_cluster", "for_model"]
@@ -87,9 +88,14 @@ _IN_CLUSTERS: tuple[type[Invariant], ...] = (
 )
 
 
-def for_cluster(model: FaultModel) -> list[Invariant]:
-    """Return new invariants for a cluster; all its models promise that everything acknowledged is left."""
+def for_cluster(model: FaultModel, *, two_phase: bool = False) -> list[Invariant]:
+    """Return new invariants for a cluster; all its models promise that everything acknowledged is left.
+
+    `two_phase`: those of transactions that are prepared, too.
+    """
     kinds = _IN_CLUSTERS
+    if two_phase:
+        kinds += (PreparedTransactionsEndAsDecided,)
     if model.name != _POWER_MODEL:
         kinds += (InSyncReplicasHaveWhatIsCommitted,)
     return [kind() for kind in kinds]

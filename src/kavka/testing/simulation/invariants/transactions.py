@@ -8,6 +8,7 @@ from kavka.testing.simulation.events import (
     CommittedRead,
     Event,
     PositionSeen,
+    Prepared,
     SentInTransaction,
     TookOver,
     TransactionEnded,
@@ -127,7 +128,8 @@ class FencedProducersCommitNothing(Invariant):
             case SentInTransaction(transaction, transactional_id, producer, _, value):
                 self._producers[transaction] = (transactional_id, producer)
                 self._values[value] = transaction
-            case CommitAsked(transaction, _, _):
+            case CommitAsked(transaction, _, _) | Prepared(transaction, _, _):
+                # Whoever takes the id over is given what is prepared, and its decision with it.
                 self._look(transaction)
                 self._asked.add(transaction)
             case TransactionEnded(transaction, committed=True) if transaction in self._doomed:
