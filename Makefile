@@ -2,11 +2,11 @@
 #   ACCESS_LOG=FILE make demo     the demo on a real access log
 #   KILLS=100 make chaos          how often the broker is killed
 #   MINUTES=5 SEED=1 make chaos-cluster   for how long, and which faults
-#   QUICK=1 ROUNDS=3 ONLY=consume make bench   a shorter benchmark (and bench-cluster)
+#   QUICK=1 ROUNDS=3 ONLY=consume make bench   a shorter benchmark (and bench-cluster, bench-transactions)
 #   PYTHON=/usr/bin/python3 make  which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster librdkafka-tests bench bench-cluster passed clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster librdkafka-tests bench bench-cluster bench-transactions passed clean
 PY := .venv/bin/python
 SLOW := compat or spark or simulation or chaos or long
 
@@ -66,6 +66,10 @@ bench: ## side by side with Apache Kafka, and Spark's connector with ours
 bench-cluster: ## three brokers of each on one ZooKeeper, replicated
 	@scripts/setup.sh test
 	PYTHONPATH=bench:tests/compat $(PY) -m cluster.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
+
+bench-transactions: ## what transactions cost, beside Apache Kafka; through Spark, too
+	@scripts/setup.sh test
+	PYTHONPATH=bench:tests/compat:tests/spark $(PY) -m transactions.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
 
 passed: ## rewrite tests/compat/PASSED.txt after tests were added
 	@scripts/setup.sh test

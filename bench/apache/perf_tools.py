@@ -26,12 +26,16 @@ class PerfTools:
         records: int,
         record_bytes: int,
         settings: Sequence[str] = (),
+        options: Sequence[str] = (),
     ) -> float:
-        """Send records as fast as possible; return how many a second. Raise RuntimeError unless all were sent."""
+        """Send records as fast as possible; return how many a second. Raise RuntimeError unless all were sent.
+
+        `settings` are the producer's, `options` the tool's.
+        """
         load = ("--num-records", str(records), "--record-size", str(record_bytes))
         said = self.run(
             "kafka-producer-perf-test",
-            *("--topic", topic, *load, "--throughput", "-1"),
+            *("--topic", topic, *load, "--throughput", "-1", *options),
             *("--producer-props", f"bootstrap.servers={bootstrap}", *settings),
         )
         found = _SENT.findall(said)

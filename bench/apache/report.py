@@ -21,6 +21,8 @@ class Line:
     more_is_better: bool = False
     absolute: float | None = None
     """A bound of kavka's own value, in place of `goal`."""
+    not_above_apache: bool = False
+    """Whether kavka's value must not be above Apache Kafka's either, where it may be zero and a ratio says nothing."""
 
     @property
     def ratio(self) -> float:
@@ -29,20 +31,25 @@ class Line:
         return statistics.median(self.samples["kavka"]) / apache if apache else float("nan")
 
     def verdict(self) -> str:
-        """Say whether the goal is reached, and by how much it is missed."""
-        value, bound = self.ratio, self.goal
+        """Say which goals are reached, and by how much one is missed."""
+        apache, kavka = (statistics.median(self.samples[side]) for side in ("apache", "kavka"))
+        bounds = [] if self.goal is None else [(self.ratio, self.goal, "")]
         if self.absolute is not None:
-            value, bound = statistics.median(self.samples["kavka"]), self.absolute
-        if bound is None:
-            return ""
+            bounds = [(kavka, self.absolute, "")]
+        if self.not_above_apache:
+            bounds.append((kavka, apache, "Apache Kafka's "))
+        return ", ".join(self._judged(*bound) for bound in bounds)
+
+    def _judged(self, value: float, bound: float, whose: str) -> str:
         reached = value >= bound if self.more_is_better else value <= bound
         sign = "≥" if self.more_is_better else "≤"
-        return f"reached ({sign} {bound:.3g})" if reached else f"MISSED ({sign} {bound:.3g})"
+        return f"{'reached' if reached else 'MISSED'} ({sign} {whose}{bound:.3g})"
 
     def row(self) -> str:
         """Return the line of the table."""
         apache, kavka = (_shown(self.samples[side]) for side in ("apache", "kavka"))
-        return f"| {self.name} | {self.unit} | {apache} | {kavka} | {self.ratio:.2f} | {self.verdict()} |"
+        ratio = "-" if self.not_above_apache else f"{self.ratio:.2f}"
+        return f"| {self.name} | {self.unit} | {apache} | {kavka} | {ratio} | {self.verdict()} |"
 
 
 def table(lines: Iterable[Line], reference: str) -> str:

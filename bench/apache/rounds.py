@@ -11,7 +11,10 @@ from apache.results import tell
 class Speed(Protocol):
     """What every sample has."""
 
-    records_per_second: float
+    @property
+    def records_per_second(self) -> float:
+        """What is said after each run."""
+        ...
 
 
 S = TypeVar("S", bound=Speed)
