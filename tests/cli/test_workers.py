@@ -26,7 +26,19 @@ def test_workers_have_numbers_ports_and_directories_of_their_own() -> None:
         "broker.rack": socket.gethostname(),
         "zookeeper.connect": "127.0.0.1:4711",
         "kavka.transaction.version": "2",
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.replication.factor": "3",
     }
+
+
+@pytest.mark.parametrize(("workers", "factor"), [(1, "1"), (2, "2"), (3, "3"), (5, "3")])
+def test_internal_topics_have_as_many_replicas_as_there_are_workers(
+    workers: int, factor: str
+) -> None:
+    name = "offsets.topic.replication.factor"
+    assert WorkerSettings({}, workers).of(0, "127.0.0.1:4711")[name] == factor
+    assert name not in WorkerSettings({name: "2"}, workers).of(0, "127.0.0.1:4711")
+    assert name not in WorkerSettings({"zookeeper.connect": "a"}, workers).of(0, None)
 
 
 def test_each_worker_serves_its_metrics_on_a_port_of_its_own() -> None:

@@ -261,7 +261,12 @@ def run(tmp_path: Path) -> Run:
     """Return what runs a story on three brokers; keyword arguments are settings with `__` for dots."""
 
     def run_story(story: Story, brokers: int = 3, **settings: str) -> None:
-        texts = {name.replace("__", "."): value for name, value in settings.items()}
+        replicas = str(min(3, max(1, brokers)))
+        texts = {
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            **{name.replace("__", "."): value for name, value in settings.items()},
+        }
         asyncio.run(_serve(tmp_path, story, brokers, texts))
 
     return run_story

@@ -268,7 +268,9 @@ class Broker:
 
         clock, disk = self.host.clock, self.host.disk
         create = self.topics.create_by_use
-        groups = GroupCoordinators(self.config, self.metadata, clock, disk, create)
+        groups = GroupCoordinators(
+            self.config, self.metadata, clock, disk, create, is_alone=self.keeps_registry
+        )
         self.coordinators[OFFSETS_TOPIC] = groups
         return groups
 

@@ -36,9 +36,15 @@ class GroupCoordinators(Coordinators[GroupShell]):
         clock: Clock,
         disk: Disk,
         create_topic: Callable[[NewTopic], Awaitable[object]],
+        *,
+        is_alone: bool,
     ) -> None:
-        """Coordinate nothing yet; `lead` is told of each partition. `create_topic` may return a TopicRefusal."""
+        """Coordinate nothing yet; `lead` is told of each partition. `create_topic` may return a TopicRefusal.
+
+        `is_alone`: there will never be another broker.
+        """
         super().__init__(metadata, create_topic)
+        self._is_alone = is_alone
         self._config = config
         self._clock = clock
         self._disk = disk
@@ -56,8 +62,8 @@ class GroupCoordinators(Coordinators[GroupShell]):
 
     def internal_topic(self) -> NewTopic:
         """Return the topic as it is created on first use."""
-        brokers = max(1, len(self._metadata.brokers))
-        factor = min(self._config.integer("offsets.topic.replication.factor"), brokers)
+        # While fewer brokers live, creating it is refused (KIP-115): it would stay with the replicas that it got.
+        factor = 1 if self._is_alone else self._config.integer("offsets.topic.replication.factor")
         settings: dict[str, str | None] = {
             "cleanup.policy": "compact",
             "segment.bytes": str(self._config.integer("offsets.topic.segment.bytes")),

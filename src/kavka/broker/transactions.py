@@ -51,8 +51,9 @@ class TransactionCoordinators(Coordinators[TransactionShell]):
     def internal_topic(self) -> NewTopic:
         """Return the topic as it is created on first use."""
         integer = self._broker.config.integer
-        brokers = max(1, len(self._metadata.brokers))
-        factor = min(integer("transaction.state.log.replication.factor"), brokers)
+        # As for the topic of offsets, it is not made with fewer replicas because fewer brokers live just now.
+        is_alone = self._broker.keeps_registry
+        factor = 1 if is_alone else integer("transaction.state.log.replication.factor")
         settings: dict[str, str | None] = {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",

@@ -7,6 +7,7 @@ broker.rack            the machine's name, unless it is set
 zookeeper.connect      unless it is set a registry on loopback, kept in the subdirectory `registry` of the first path
                        (where that has `{worker}`: in worker 0's path with `-registry` at its end)
 kavka.transaction.version  2 with that registry, unless it is set: nobody but the workers comes to it
+replicas of internal topics  with that registry N, at most the usual 3, unless it is set
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from kavka.settings.declaration import InvalidSetting
 from kavka.storage.meta_properties import META_PROPERTIES
 
 PLACEHOLDER = "{worker}"
+_INTERNAL_REPLICAS = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
 _REGISTRY_FILES = ("kavka-registry.journal", "kavka-registry.snapshot")
 
 
@@ -79,8 +84,12 @@ class WorkerSettings:
             own["broker.rack"] = socket.gethostname()
         if registry is not None:
             own["zookeeper.connect"] = registry
-            if "kavka.transaction.version" not in self._settings:
-                own["kavka.transaction.version"] = "2"
+            chosen = {"kavka.transaction.version": "2"}
+            for name in _INTERNAL_REPLICAS:
+                usual = BROKER_SETTINGS[name].default
+                assert isinstance(usual, int)
+                chosen[name] = str(min(usual, self.workers))
+            own |= {name: value for name, value in chosen.items() if name not in self._settings}
         return own
 
     def _base_id(self) -> int | None:

@@ -208,7 +208,12 @@ class LocalCluster:
         """Start under `path`, with `settings` of `server.properties` for every broker."""
         self.path = path
         self._links = Links()
-        self._settings = dict(settings or {})
+        replicas = str(min(3, brokers))
+        self._settings = {
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            **(settings or {}),
+        }
         self._members: dict[int, _Member] = {}
         self._ports: dict[int, int] = {}
         self._registry = _Process(self._links, REGISTRY)
