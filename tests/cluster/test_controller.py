@@ -32,6 +32,7 @@ from kavka.wire.messages.incremental_alter_configs import (
 from kavka.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.stored import znodes
+from kavka.wire.stored.znodes import StateNode
 
 Run = Any
 Cluster = Any
@@ -481,5 +482,39 @@ def test_partition_that_cannot_be_followed_keeps_no_other_from_being_followed(ru
         await cluster.produce(WHERE, b"a", acks=1)
         await cluster.must_produce(other, b"b")
         assert cluster.in_sync(other) == {2, 3}
+
+    run(story)
+
+
+def test_a_state_that_an_older_leader_wrote_itself_is_taken_up(run: Run) -> None:
+    """Before AlterPartition leaders wrote their in-sync sets, and told the controller by a notification."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", [1, 2, 3])
+        other = cluster.keeper.open_session(60_000)
+        path = znodes.state_path("t", 0)
+        data, stat = await other.get(path)
+        before = StateNode.decode(data)
+        await other.set(path, before._replace(in_sync_replicas=[1]).encode(), stat.version)
+        told = znodes.encode_partitions([WHERE])
+        await other.create(f"{znodes.ISR_CHANGES}/isr_change_", told, sequence=True)
+
+        def is_taken_up() -> bool:
+            tree = cluster.keeper.tree
+            state, version = StateNode.decode(tree.data(path)), tree.stat(path).version
+            leader = cluster.partition(1, WHERE)
+            return (
+                state.leader_epoch > before.leader_epoch
+                and (leader.leader_epoch, leader.partition_epoch) == (state.leader_epoch, version)
+                and set(state.in_sync_replicas) == {1, 2, 3}
+                and all(
+                    set(cluster.news(n, WHERE).in_sync_replicas) == {1, 2, 3}
+                    for n in cluster.brokers
+                )
+            )
+
+        await cluster.until(is_taken_up, "the leader knows the state, and took the others in again")
+        assert await other.children(znodes.ISR_CHANGES) == []
+        await cluster.must_produce(WHERE, b"a")
 
     run(story)
