@@ -201,6 +201,27 @@ def test_cold_bytes_are_loaded_in_the_pool(bad: LogBench, disk: BadDisk) -> None
     asyncio.run(scenario())
 
 
+def test_a_read_stays_as_cold_as_it_was_found_until_it_is_loaded(
+    bad: LogBench, disk: BadDisk
+) -> None:
+    async def scenario() -> None:
+        log = await bad.open(LogConfig())
+        add(log, size=100)
+        await bad.directory.settle()
+        disk.is_cold = True
+        read = log.read(0, 1000, 1)
+        assert not read.is_cached
+        disk.is_cold = False
+        assert not read.is_cached
+        loaded = await read.load(disk)
+        assert loaded.is_cached
+        assert loaded.range is not None
+        loaded.range.release()
+        await log.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_cold_read_of_a_removed_segment_is_out_of_range(bad: LogBench, disk: BadDisk) -> None:
     async def scenario() -> None:
         log = await bad.open(LogConfig(segment_bytes=500, retention_bytes=0))

@@ -51,7 +51,7 @@ class LogRead:
     returns. Whoever does not send the range releases it.
     """
 
-    __slots__ = ("_find", "range")
+    __slots__ = ("_find", "_is_cached", "range")
 
     def __init__(
         self, found: LogRange | None, find: Callable[[bool], LogRange | None] | None = None
@@ -59,6 +59,7 @@ class LogRead:
         """Hold a range, or how to find it, by `find(may_block)`, once the disk was read."""
         self.range = found
         self._find = find
+        self._is_cached: bool | None = None
 
     @property
     def length(self) -> int:
@@ -67,10 +68,17 @@ class LogRead:
 
     @property
     def is_cached(self) -> bool:
-        """Whether the bytes are in the page cache now, so that sending them blocks nobody."""
-        if self.range is None:
-            return self._find is None
-        return self.range.file.is_cached(self.range.length, self.range.position)
+        """Whether the bytes were in the page cache when this was first asked, so that sending them blocks nobody.
+
+        All who ask hear the same: what comes into memory meanwhile makes no cold read a warm one by half.
+        """
+        if self._is_cached is None:
+            found = self.range
+            if found is None:
+                self._is_cached = self._find is None
+            else:
+                self._is_cached = found.file.is_cached(found.length, found.position)
+        return self._is_cached
 
     async def load(self, disk: Disk) -> LogRead:
         """Bring everything into the page cache, in the pool, and return the complete read, perhaps another object.
@@ -86,6 +94,7 @@ class LogRead:
         except BaseException:
             found.release()
             raise
+        read._is_cached = True
         return read
 
 

@@ -205,11 +205,12 @@ class Cluster:
         acks: int = -1,
         timeout_ms: int = 30_000,
         version: int = 9,
+        partition: int = 0,
     ) -> ProduceResponsePartition:
         builder = BatchBuilder()
         for value in values:
             builder.append(None, value, 1_700_000_000_000)
-        data = ProduceRequestPartition(index=0, records=builder.build())
+        data = ProduceRequestPartition(index=partition, records=builder.build())
         topic = ProduceRequestTopic(name="t", partition_data=[data])
         peer = await self.peer(number)
         request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])

@@ -10,6 +10,7 @@ import pytest
 
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId
+from kavka.storage.disk import OsFile
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchRequestPartition,
@@ -17,9 +18,16 @@ from kavka.wire.messages.fetch import (
     FetchRequestTopic,
     FetchResponse,
 )
+from kavka.wire.messages.leader_and_isr import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrRequestPartition,
+    LeaderAndIsrRequestTopic,
+)
 
 Play = Callable[..., None]
 TOPIC_ID = b"0123456789abcdef"
+CUT_AT = 100
+"""Bytes: more than a batch of one small record, less than one of a thousand bytes."""
 
 
 def fetch(version: int = 17, **asked: Any) -> FetchRequest:
@@ -243,6 +251,52 @@ def test_what_does_not_fit_comes_with_the_next_answer(play: Play) -> None:
         assert len(only(await peer.send(request)).records) > 1000
 
     play(story)
+
+
+def test_what_was_cut_comes_although_it_came_into_memory_meanwhile(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The read of a partition must not be cold when it is cut, and warm when it is loaded."""
+    probes: list[int] = []
+
+    def is_cached(file: OsFile, length: int, position: int) -> bool:
+        if length != CUT_AT:
+            return True
+        probes.append(length)
+        return len(probes) > 1
+
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        await lead_another(cluster)
+        await cluster.produce(1, b"x" * 1000, acks=1, partition=1)
+        monkeypatch.setattr(OsFile, "is_cached", is_cached)
+        request = fetch()
+        ((first,),) = [topic.partitions for topic in request.topics]
+        second = FetchRequestPartition(
+            partition=1, fetch_offset=0, partition_max_bytes=CUT_AT, current_leader_epoch=0
+        )
+        request.topics[0].partitions = [first, second]
+        response = await peer.send(request)
+        assert [len(part.records) > CUT_AT for part in response.responses[0].partitions] == [
+            False,
+            False,
+        ]
+        request = fetch(session=response.session_id, epoch=1, is_quiet=True)
+        answer = only(await peer.send(request))
+        assert answer.partition_index == 1
+        assert len(answer.records) > 1000
+
+    play(story)
+
+
+async def lead_another(cluster: Any) -> None:
+    """Let broker 1 lead `t-1` as well."""
+    state = LeaderAndIsrRequestPartition(
+        partition_index=1, leader=1, leader_epoch=0, isr=[1], replicas=[1, 2], is_new=True
+    )
+    topic = LeaderAndIsrRequestTopic(topic_name="t", topic_id=TOPIC_ID, partition_states=[state])
+    request = LeaderAndIsrRequest(controller_id=1, controller_epoch=1000, topic_states=[topic])
+    await cluster.brokers[1].orders.leader_and_isr(request)
 
 
 def test_fetch_of_a_followers_former_life_says_nothing_about_this_one(play: Play) -> None:
