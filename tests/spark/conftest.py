@@ -1,11 +1,12 @@
-"""One Spark session for all tests of this folder, with Spark's own Kafka connector: a session costs six seconds."""
+"""Sessions of Spark that tests share, one with Spark's own Kafka connector: a session costs six seconds."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from kavka.spark.session import local_session
 sys.path.insert(0, str(Path(__file__).parent))
 
 if TYPE_CHECKING:
+    from places import MakePlace, Master, Place, Sessions
     from pyspark.sql import SparkSession
 
 
@@ -38,3 +40,46 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="package")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
+    """Sessions in processes of their own, which the tests of this folder share and kill."""
+    from places import Sessions
+
+    made = Sessions(tmp_path_factory.mktemp("sessions"))
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def place(tmp_path: Path, sessions: Sessions) -> Iterator[MakePlace]:
+    """Make the one place of a test; settings are the brokers'."""
+    from exactly_once_job import Job
+    from killing import Watch, fill
+    from places import PARTITIONS, VALUES, Master, Place, run_brokers
+    from topic_filling import make_topic_at
+
+    with ExitStack() as stack:
+
+        def make(
+            settings: dict[str, str] | None = None,
+            *,
+            master: Master | None = None,
+            brokers: int = 1,
+            apache: str = "",
+            **job: Any,
+        ) -> Place:
+            running = run_brokers(tmp_path / "brokers", settings or {}, brokers, apache)
+            cluster = stack.enter_context(running)
+            stack.callback(sessions.end_jobs)
+            for name, partitions in (("in", 2), ("out", PARTITIONS)):
+                make_topic_at(cluster.bootstrap, name, partitions, brokers)
+            fill(cluster.bootstrap, "in", 2, VALUES)
+            watch = Watch(tmp_path / "watch")
+            checkpoint = str(tmp_path / "checkpoint")
+            given = Job(cluster.bootstrap, "in", "out", checkpoint, str(watch.directory), **job)
+            chosen = Master.local() if master is None else master
+            return Place(cluster, tmp_path, given, watch, sessions, chosen)
+
+        yield make

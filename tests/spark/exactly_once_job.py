@@ -19,6 +19,11 @@ from kavka.spark.errors import sentence_of
 from kavka.spark.session import local_session
 
 FAILED = 3
+IN_SMALL_PIECES = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20",
+    "spark.sql.execution.pandas.udf.buffer.size": "1024",
+}
+"""Settings with which Spark hands a task's first rows to a sink before it has the last ones."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Job:
     read: dict[str, str] = field(default_factory=dict)
     write: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
-    """Of the session, to be changed while it is there."""
+    """Of the session, as long as the job runs."""
     restarts: int = 0
     """How often the query is started again in the same session when it has failed."""
     until: str = ""
@@ -78,7 +83,7 @@ def enriched(rows: DataFrame) -> DataFrame:
 
 
 def failing_at_times(rows: DataFrame) -> DataFrame:
-    """Each record once; each task fails at its first attempt, when all its rows have been handed to the sink."""
+    """Each record once; each task fails at its first attempt, when the sink has some of its rows, IN_SMALL_PIECES."""
 
     def pass_on(batches):  # type: ignore[no-untyped-def]
         from pyspark import TaskContext
@@ -105,8 +110,6 @@ TRANSFORMS = {
 
 def write(session: SparkSession, job: Job) -> None:
     """Write what is there now."""
-    for name, value in job.settings.items():
-        session.conf.set(name, value)
     servers = {"kafka.bootstrap.servers": job.bootstrap}
     to = {**servers, "topic": job.target, "deliveryGuarantee": "exactly-once"}
     to |= {"watch": job.watch, **job.write}
@@ -159,7 +162,11 @@ def main(directory: Path, master: str, settings: dict[str, str]) -> None:
     session.dataSource.register(WatchedDataSource)
     for line in sys.stdin:
         job = Job(**json.loads(line))
+        for name, value in job.settings.items():
+            session.conf.set(name, value)
         code = run(session, job)
+        for name in job.settings:
+            session.conf.unset(name)
         answer = Path(job.watch, "result")
         answer.with_suffix(".partial").write_text(str(code))
         answer.with_suffix(".partial").rename(answer)

@@ -9,17 +9,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from exactly_once_job import Job
-
-import kavka
+from standalone import SOURCES, environment
 
 _JOB = Path(__file__).with_name("exactly_once_job.py")
-_SOURCES = Path(kavka.__file__).parents[1]
 _PATIENT = {"spark.python.authenticate.socketTimeout": "120s"}
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 SECONDS = 400
 """How long a step may take on a machine that others use, too: a JVM and a first batch."""
 
@@ -52,19 +51,26 @@ class Watch:
         """Tell whether the step was reached so often."""
         return (self.directory / f"{step}.{number}").exists()
 
+    def process(self, step: str, number: int = 1) -> int:
+        """Return the id of the process that has reached the step."""
+        return int((self.directory / f"{step}.{number}").read_text())
+
 
 class SparkProcess:
     """A session of Spark in processes of its own, which runs jobs one after the other until it is killed."""
 
-    def __init__(self, directory: Path, master: str = "local[2]") -> None:
+    def __init__(
+        self, directory: Path, master: str = "local[2]", settings: Mapping[str, str] | None = None
+    ) -> None:
         """Start it; its output is in a file of the directory."""
         directory.mkdir(parents=True)
         self._output = directory / "output"
-        environment = {"PYTHONPATH": os.pathsep.join([str(_JOB.parent), str(_SOURCES)])}
+        paths = {"PYTHONPATH": os.pathsep.join([str(_JOB.parent), str(SOURCES)])}
+        chosen = json.dumps({**_PATIENT, **(settings or {})})
         with self._output.open("wb") as sink:
             self._process = subprocess.Popen(
-                [sys.executable, str(_JOB), str(directory / "spark"), master, json.dumps(_PATIENT)],
-                env=os.environ | environment,
+                [sys.executable, str(_JOB), str(directory / "spark"), master, chosen],
+                env=environment() | paths,
                 stdin=subprocess.PIPE,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
@@ -83,25 +89,14 @@ class SparkProcess:
 
     def processes(self) -> dict[int, str]:
         """Return the processes below the first one, and their command lines."""
-        found: dict[int, str] = {}
-        children = _children()
-        waiting = [self._process.pid]
-        while waiting:
-            for pid in children.get(waiting.pop(), ()):
-                found[pid] = _command(pid)
-                waiting.append(pid)
-        return found
+        return processes_below(self._process.pid)
 
     def kill(self) -> None:
         """End all its processes at once: the driver's machine is gone."""
-        pids = [self._process.pid, *self.processes()]
-        for pid in pids:
-            kill_process(pid)
+        kill_all(self._process.pid, *self.processes())
         self._process.wait()
         assert self._process.stdin is not None
         self._process.stdin.close()
-        for pid in pids:
-            _wait_until_gone(pid)
 
     def text(self) -> str:
         """Return the end of what it has printed."""
@@ -149,15 +144,43 @@ class RunningJob:
         return self.spark.text()
 
 
-def _children() -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+def processes_below(first: int) -> dict[int, str]:
+    """Return the processes below one, and their command lines."""
+    found: dict[int, str] = {}
+    children: dict[int, list[int]] = {}
+    for pid, parent in _parents().items():
+        children.setdefault(parent, []).append(pid)
+    waiting = [first]
+    while waiting:
+        for pid in children.get(waiting.pop(), ()):
+            found[pid] = _command(pid)
+            waiting.append(pid)
+    return found
+
+
+def executor_of(worker: int) -> int:
+    """Return the JVM in which the task of a worker process runs, on a cluster."""
+    parents = _parents()
+    pid = worker
+    while _EXECUTOR not in _command(pid):
+        pid = parents[pid]
+    return pid
+
+
+def is_executor(command: str) -> bool:
+    """Tell an executor by its command line."""
+    return _EXECUTOR in command and "java" in command
+
+
+def _parents() -> dict[int, int]:
+    found: dict[int, int] = {}
     for directory in Path("/proc").iterdir():
         if directory.name.isdecimal():
             try:
                 fields = (directory / "stat").read_text().rsplit(")", 1)[1].split()
             except OSError:
                 continue  # it has ended
-            found.setdefault(int(fields[1]), []).append(int(directory.name))
+            found[int(directory.name)] = int(fields[1])
     return found
 
 
@@ -176,8 +199,16 @@ def kill_process(pid: int) -> None:
         return
 
 
+def kill_all(*pids: int) -> None:
+    """Send SIGKILL to processes, and return when all are gone: a machine is."""
+    for pid in pids:
+        kill_process(pid)
+    for pid in pids:
+        _wait_until_gone(pid)
+
+
 def _wait_until_gone(pid: int) -> None:
-    """Wait for a process that is not ours to reap; a zombie writes nothing any more."""
+    """Wait for a process that need not be ours to reap; a zombie writes nothing any more."""
     while True:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]

@@ -20,11 +20,11 @@ def make_topic(broker: Broker, name: str, partitions: int) -> None:
     make_topic_at(broker.bootstrap, name, partitions)
 
 
-def make_topic_at(bootstrap: str, name: str, partitions: int) -> None:
-    """As `make_topic`, for a broker of any kind."""
+def make_topic_at(bootstrap: str, name: str, partitions: int, replicas: int = 1) -> None:
+    """As `make_topic`, for brokers of any kind."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     # Records of long ago would be removed while the test runs.
-    wanted = NewTopic(name, partitions, 1, config={"retention.ms": "-1"})
+    wanted = NewTopic(name, partitions, replicas, config={"retention.ms": "-1"})
     for future in admin.create_topics([wanted]).values():
         future.result(30)
 

@@ -1,6 +1,6 @@
 """`format("kavka-watched")`: our data source, whose exactly-once sink notes each step that it reaches, and stops there.
 
-The option `watch` is a directory. Each step is noted as a file `<step>.<n>`, n from 1. A
+The option `watch` is a directory. Each step is noted as a file `<step>.<n>`, n from 1, with the process's id. A
 file `<step>.<n>.hold` has the process stay there until the file is gone, one `<step>.<n>.die` has it kill itself.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from functools import partial
 from pathlib import Path
 
@@ -19,13 +20,16 @@ from kavka.spark.driver import Reach
 async def watch(directory: Path, step: str) -> None:
     """Note a step, and stop or die where a test wants it."""
     number = 1
+    own = directory / f".{os.getpid()}-{time.monotonic_ns()}"
+    own.write_text(str(os.getpid()))
     while True:
         noted = directory / f"{step}.{number}"
         try:
-            noted.touch(exist_ok=False)
+            os.link(own, noted)  # with all that is in it, so that nobody finds it empty
             break
         except FileExistsError:
             number += 1
+    own.unlink()
     if noted.with_suffix(f".{number}.die").exists():
         os.kill(os.getpid(), signal.SIGKILL)
     while noted.with_suffix(f".{number}.hold").exists():  # noqa: ASYNC110  another process has the say
