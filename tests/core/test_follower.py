@@ -417,3 +417,22 @@ def test_partition_whose_answer_was_an_error_is_named_again() -> None:
     session.repeat(("a", 0))
     session.drop(("a", 0))
     assert session.build().forgotten == [("a", 0)]
+
+
+def test_partition_of_which_an_answer_came_too_late_is_named_again_when_nothing_is_on_its_way() -> (
+    None
+):
+    session = FollowerSession()
+    session.put(("a", 0), wanted(1))
+    session.put(("b", 0), wanted(1))
+    session.answered(session.build().number, ErrorCode.NONE, 7)
+    first = session.build()
+    session.put(("a", 0), wanted(5))
+    second = session.build()
+    assert session.asked(("a", 0), first.number) is None
+    assert session.asked(("a", 0), second.number) == wanted(5)
+    assert not session.has_changes
+    session.repeat_overtaken()
+    assert session.build().partitions == {("a", 0): wanted(5)}
+    session.repeat_overtaken()
+    assert not session.has_changes

@@ -324,6 +324,8 @@ class FollowerSession:
         # What the leader was told, and by which request. Of a session that begins anew, nothing.
         self._told: dict[PartitionKey, tuple[FetchPartition, int]] = {}
         self._changed: dict[PartitionKey, None] = {}
+        # What the leader said of these was dropped, because a later request named them again.
+        self._overtaken: dict[PartitionKey, None] = {}
         self._number = 0
         self._began_with = 0
 
@@ -358,6 +360,15 @@ class FollowerSession:
             self._told[key] = (_NOTHING, self._number)
         self._changed[key] = None
 
+    def repeat_overtaken(self) -> None:
+        """Name again those of which an answer was dropped that came too late; asked when no request is on its way.
+
+        The leader takes them for told, so without new records they would not hear of a high watermark again.
+        """
+        for key in self._overtaken:
+            self.repeat(key)
+        self._overtaken.clear()
+
     def build(self) -> SessionRequest:
         """Return what the next request says."""
         self._number += 1
@@ -366,6 +377,7 @@ class FollowerSession:
             self._began_with = self._number
             self._told = {key: (wanted, self._number) for key, wanted in self._wanted.items()}
             self._changed.clear()
+            self._overtaken.clear()
             named = dict(self._wanted)
             return SessionRequest(position.session_id, position.sent(), named, [], self._number)
         named, forgotten = self._changes()
@@ -398,7 +410,10 @@ class FollowerSession:
     def asked(self, key: PartitionKey, number: int) -> FetchPartition | None:
         """Return what request `number` asked of a partition; None when that is not known, or asked no more."""
         told = self._told.get(key)
-        if told is None or told[1] > number or key not in self._wanted:
+        if told is None or key not in self._wanted:
+            return None
+        if told[1] > number:
+            self._overtaken[key] = None
             return None
         return told[0]
 

@@ -149,6 +149,19 @@ def test_session_goes_on_with_what_is_new(play: Play) -> None:
     play(story)
 
 
+def test_who_asks_for_the_same_once_more_is_told_the_high_watermark_once_more(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        first = await peer.send(fetch(offset=1))
+        # The answer was dropped, say, because the follower was told of a new leader epoch meanwhile.
+        again = only(await peer.send(fetch(offset=1, session=first.session_id, epoch=1)))
+        assert (again.high_watermark, again.log_start_offset) == (1, 0)
+        quiet = fetch(session=first.session_id, epoch=2, is_quiet=True)
+        assert (await peer.send(quiet)).responses == []
+
+    play(story)
+
+
 def test_follower_that_registered_anew_says_so_for_partitions_without_news(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)

@@ -431,6 +431,8 @@ class Fetcher:
                 step = self._take_partition(request, (name, partition.partition_index), partition)
                 if step is not None:
                     steps.append(step)
+        if not self._in_flight:
+            self._session.repeat_overtaken()
         if steps:
             self._left = asyncio.gather(*(step() for step in steps))
 

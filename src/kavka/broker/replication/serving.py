@@ -103,10 +103,15 @@ class _Session:
                 self.waiting.wake()
 
     def name(self, key: PartitionKey, asked: FetchPartition) -> None:
-        """Take what a request says of a partition; those named last are served last."""
+        """Take what a request says of a partition; those named last are served last.
+
+        Who asks again for the same offset may have dropped the last answer, and is told everything again.
+        """
         watched = self.partitions.get(key)
         if watched is None:
             watched = self.partitions[key] = _Watched(self, key, asked)
+        elif asked.fetch_offset <= watched.asked.fetch_offset:
+            watched.told = (-1, -1)
         watched.asked, watched.is_named = asked, True
         self.dirty.pop(watched, None)
         self.dirty[watched] = None
