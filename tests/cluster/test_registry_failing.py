@@ -135,3 +135,23 @@ def test_a_broker_starts_while_topics_are_deleted(run: Run) -> None:
         assert (configs.knows("going"), configs.knows("staying")) == (False, True)
 
     run(story, brokers=0)
+
+
+@pytest.mark.parametrize("node", ["", "/partitions/0/state"])
+def test_a_topic_that_is_spoilt_keeps_no_other_from_being_led(run: Run, node: str) -> None:
+    async def story(cluster: Cluster) -> None:
+        where = TopicPartition("u", 0)
+        await cluster.create("t", [2, 1, 3])
+        await cluster.create("u", [2, 1, 3])
+        other = cluster.keeper.open_session(60_000)
+        await other.set(znodes.topic_path("t") + node, b"nothing that anybody can read")
+        await cluster.kill(2)
+        await cluster.until(lambda: cluster.leader(where) > 0, "the other topic is led on")
+        await cluster.must_produce(where, b"a")
+        await cluster.kill(cluster.controller)
+        await cluster.until(lambda: cluster.controller > 0, "another rules")
+        await cluster.until(lambda: cluster.leader(where) > 0, "the other topic is led on")
+        await cluster.must_produce(where, b"b")
+        assert await cluster.read(where) == [b"a", b"b"]
+
+    run(story)

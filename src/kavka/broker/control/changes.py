@@ -42,7 +42,11 @@ async def read_change(watching: Watching, state: ClusterState, what: Changed) ->
             return LogDirFailed(brokers) if brokers else None
         case Source.ISR_CHANGES:
             changed = await watching.changed_isrs()
-            return PartitionsRead(await watching.states(changed)) if changed else None
+            states = await watching.states(changed)
+            for where in changed:
+                if where.topic in watching.unreadable:
+                    del states[where]
+            return PartitionsRead(states) if states else None
 
 
 async def _topics(watching: Watching, state: ClusterState) -> Event | None:

@@ -338,7 +338,7 @@ class Reign:
         concerned = dict.fromkeys(topic_of(record) for record in records)
         names = [name for name in concerned if name is not None]
         topics = await self._watching.topics(names)
-        unreadable = self._watching.unreadable
+        unreadable = [name for name in names if name in self._watching.unreadable]
         removed = [name for name in names if name not in topics and name not in unreadable]
         states = {
             TopicPartition(name, partition): read.states.get(partition)
@@ -348,7 +348,7 @@ class Reign:
         moves = await self._watching.reassignments()
         for event in (
             PartitionsRead(states),
-            TopicsChanged(topics, removed),
+            TopicsChanged(topics, removed, unreadable),
             DeletionsMarked(await self._watching.deletions()),
         ):
             # What it decides now it decides again: only what brokers are to be told is kept.

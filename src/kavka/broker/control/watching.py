@@ -56,7 +56,7 @@ class Watching:
         self._changed = changed
         self._delete = delete or registry.delete
         self.unreadable: set[str] = set()
-        """Topics whose znode is there, and says nothing: they stay as they are until somebody mends it."""
+        """Topics of which a znode is there that says nothing: they stay as they are until somebody mends it."""
         self.written_at: dict[TopicPartition, int] = {}
         """Which transaction wrote a partition's state, as far as was read since this was cleared."""
         self._armed: set[tuple[str, Changed]] = set()
@@ -161,6 +161,8 @@ class Watching:
         present = {int(partition) for partition in nodes if partition.isdigit()}
         partitions = [p for p in sorted(node.assignment) if p in present]
         states = await self.states(TopicPartition(name, p) for p in partitions)
+        if name in self.unreadable:
+            return None
         return TopicRead(
             node,
             stat.version,
@@ -171,7 +173,7 @@ class Watching:
     async def states(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, tuple[StateNode, int] | None]:
-        """Return the states of partitions, with the versions of their znodes; None where there is none."""
+        """Return the states of partitions, with the versions of their znodes; None where there is none to be read."""
         wanted = list(partitions)
         found = await self._all(self._state, wanted)
         return dict(zip(wanted, found, strict=True))
@@ -181,8 +183,12 @@ class Watching:
             data, stat = await self._registry.get(znodes.state_path(*where))
         except RegistryRefused:
             return None
+        node = understood(data, StateNode.decode, znodes.state_path(*where))
+        if node is None:
+            self.unreadable.add(where.topic)
+            return None
         self.written_at[where] = stat.mzxid
-        return StateNode.decode(data), stat.version
+        return node, stat.version
 
     # -- what is asked for by znodes
 

@@ -60,6 +60,8 @@ class TopicsChanged:
 
     topics: Mapping[str, TopicRead] = field(factory=dict)
     removed: Sequence[str] = ()
+    unreadable: Sequence[str] = ()
+    """Topics of which nothing can be written because nobody can read what stands there: they are left as they are."""
 
 
 @frozen

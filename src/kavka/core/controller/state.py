@@ -279,13 +279,21 @@ class ClusterState:
             self.by_broker[broker].pop(where, None)
 
     def remove_topic(self, name: str) -> None:
-        """Forget a topic."""
+        """Take a topic for deleted."""
         topic = self.topics.get(name)
         if topic is None:
             return
-        self.gone[name] = dict.fromkeys(topic.partitions(), topic.topic_id)
+        gone = dict.fromkeys(topic.partitions(), topic.topic_id)
+        self.forget_topic(name)
+        self.gone[name] = gone
         if len(self.gone) > _MOST_GONE:
             del self.gone[next(iter(self.gone))]
+
+    def forget_topic(self, name: str) -> None:
+        """Know nothing of a topic any more, which brokers go on to serve."""
+        topic = self.topics.get(name)
+        if topic is None:
+            return
         for where in topic.partitions():
             self.drop_partition(where)
         for offline in self.offline_replicas.values():

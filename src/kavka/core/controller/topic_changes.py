@@ -83,6 +83,8 @@ def change(step: Step, event: TopicsChanged) -> None:
         if topic is not None:
             _tell_deleted(step, topic)
             step.state.remove_topic(name)
+    for name in event.unreadable:
+        step.state.forget_topic(name)
     for name, read in event.topics.items():
         step.state.put_topic(name, read)
         settle_all(step, step.state.topics[name].partitions())
