@@ -9,6 +9,9 @@ from typing import Any
 
 from kavka.broker.replication.follower_log import FollowerLog
 from kavka.core.follower import Append
+from kavka.core.partition import Role
+from kavka.errors import ErrorCode
+from kavka.wire.records.batch import BatchBuilder
 
 Play = Callable[..., None]
 
@@ -27,5 +30,31 @@ def test_work_that_nobody_begins_because_the_fetcher_stops_leaves_nothing_behind
         del work
         gc.collect()  # a coroutine that was never awaited would be told of now, as an error
         is_free.set()
+
+    play(story)
+
+
+def test_records_that_reach_the_disk_of_a_replica_that_goes_are_of_no_account(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1)
+        await cluster.order(2, isr=[2], replicas=[1, 2], to=[1])
+        replica = cluster.replica(1)
+        is_free = asyncio.Event()
+        replica.log.directory.writes.submit(is_free.wait, 1)
+        builder = BatchBuilder()
+        builder.append(None, b"late", 1_700_000_000_000)
+        work = FollowerLog(replica).append(Append(1, 0), memoryview(builder.build()))
+        assert work is not None
+        appending = asyncio.ensure_future(work())
+        while replica.log.log_end_offset == 0:
+            await asyncio.sleep(0)
+        deleting = asyncio.ensure_future(
+            cluster.brokers[1].replicas.stop(replica.where, -2, delete=True)
+        )
+        while replica.partition.role is Role.FOLLOWER:
+            await asyncio.sleep(0)
+        is_free.set()
+        await appending
+        assert await deleting is ErrorCode.NONE
 
     play(story)

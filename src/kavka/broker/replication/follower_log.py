@@ -130,4 +130,6 @@ class FollowerLog:
             return
         if appended.written is not None:
             await appended.written
+            if not self._is_followed:
+                return  # the replica is being deleted, which waits for us only before the log goes
         self.replica.followed(len(records), step.high_watermark, step.log_start_offset)
