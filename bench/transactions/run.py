@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import tempfile
 from collections.abc import Callable
@@ -33,7 +34,8 @@ def main() -> None:
         lines = _Bench(Path(name), kafka, brokers, rounds, options.quick).run(options.only)
     print(f"\n{table(lines, 'Apache Kafka 4.1')}\n")
     path = write_results("transactions", rounds, options.quick, {"lines": as_json(lines)})
-    print(f"{rounds} rounds after warm-up, medians; all samples: {path}")
+    load = os.getloadavg()[2]
+    print(f"{rounds} rounds after warm-up, medians; machine load {load:.1f}; all samples: {path}")
 
 
 def _options() -> argparse.Namespace:
