@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -234,6 +237,40 @@ def test_stopped_replica_is_deleted_when_the_order_says_so(run: Run, version: in
         gone = await served.send(stop(version), version)
         assert gone.partition_errors[0].error_code == ErrorCode.NONE
         assert served.broker.replicas.store.get(WHERE) is None
+
+    run(story)
+
+
+def test_partitions_of_a_deleted_topic_are_not_deleted_one_after_the_other(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits for the disk, and all other orders wait for them."""
+    meeting = threading.Barrier(4, timeout=30)
+    fsync = os.fsync
+
+    def meet(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            meeting.wait()
+        fsync(descriptor)
+
+    async def story(served: Any) -> None:
+        await served.create("four", 4)
+        order = stop(4)
+        order.topic_states[0].topic_name = "four"
+        order.topic_states[0].partition_states = [
+            StopReplicaRequestPartition(partition_index=n, leader_epoch=-2, delete_partition=True)
+            for n in range(4)
+        ]
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", meet)
+            gone = await served.send(order, 4)
+        assert [(row.partition_index, row.error_code) for row in gone.partition_errors] == [
+            (number, ErrorCode.NONE) for number in range(4)
+        ]
+        assert all(
+            served.broker.replicas.store.get(TopicPartition("four", number)) is None
+            for number in range(4)
+        )
 
     run(story)
 

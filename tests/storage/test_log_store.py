@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from storage_bench import LogBench, SeededChance, TurnedClock, add, read_offsets
 
 from kavka.ids import TopicId, TopicPartition
+from kavka.storage.directory_names import partition_of
 from kavka.storage.disk import OsDisk
 from kavka.storage.failures import LogDirectoryFailed
 from kavka.storage.log_config import LogConfig
@@ -32,7 +34,7 @@ class Stores:
         self.disk = OsDisk(threads=2)
         self.clock = TurnedClock()
 
-    def new(self) -> LogStore:
+    def new(self, **more: Any) -> LogStore:
         chance = SeededChance()
         return LogStore(
             [
@@ -40,6 +42,7 @@ class Stores:
                 for name in ("d1", "d2")
             ],
             lambda topic: CONFIG,
+            **more,
         )
 
 
@@ -62,6 +65,31 @@ def test_new_partitions_go_where_the_fewest_are(stores: Stores) -> None:
             *(store.create(TopicPartition("same", 0), TOPIC_ID, CONFIG) for _ in range(2))
         )
         assert one is other
+        await store.close({})
+
+    asyncio.run(scenario())
+
+
+class MeetingDisk(OsDisk):
+    """A disk on which the directories of partitions are synced four at a time, or not at all."""
+
+    def __init__(self) -> None:
+        super().__init__(threads=4)
+        self._meeting = threading.Barrier(4, timeout=30)
+
+    def sync_directory(self, path: str) -> None:
+        if partition_of(Path(path).name) is not None:
+            self._meeting.wait()
+        super().sync_directory(path)
+
+
+def test_a_stop_waits_for_the_syncs_of_many_logs_together(stores: Stores) -> None:
+    async def scenario() -> None:
+        stores.disk = MeetingDisk()
+        store = stores.new(loads_at_once=1)
+        await store.open()
+        for tp in partitions(16):
+            await store.create(tp, TOPIC_ID, CONFIG)
         await store.close({})
 
     asyncio.run(scenario())

@@ -171,15 +171,21 @@ class Orders:
             )
             if error is not ErrorCode.NONE:
                 return StopReplicaResponse(error_code=error)
+            stops = list(_stops(request, version))
             answers = []
-            for where, epoch, delete in _stops(request, version):
-                code = await self._broker.replicas.stop(where, epoch, delete=delete)
-                answers.append(
+            for at in range(0, len(stops), _AT_ONCE):
+                some = stops[at : at + _AT_ONCE]
+                codes = await asyncio.gather(*(self._stop(*stop) for stop in some))
+                answers += [
                     StopReplicaResponsePartition(
                         topic_name=where.topic, partition_index=where.partition, error_code=code
                     )
-                )
+                    for (where, _epoch, _delete), code in zip(some, codes, strict=True)
+                ]
             return StopReplicaResponse(partition_errors=answers)
+
+    async def _stop(self, where: TopicPartition, leader_epoch: int, delete: bool) -> ErrorCode:
+        return await self._broker.replicas.stop(where, leader_epoch, delete=delete)
 
     # -- UpdateMetadata
 

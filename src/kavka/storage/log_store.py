@@ -38,6 +38,8 @@ from kavka.values import frozen
 
 logger = logging.getLogger(__name__)
 
+_CLOSES_AT_ONCE = 16
+
 
 @frozen
 class DirectoryReport:
@@ -284,7 +286,8 @@ class LogStore:
             await directory.close(is_clean=directory.was_clean)
 
     async def _close_logs(self, directory: LogDirectory) -> None:
-        slots = asyncio.Semaphore(self._loads_at_once)
+        # Many at once wait for one commit of the file system; one after the other each waits for its own.
+        slots = asyncio.Semaphore(max(self._loads_at_once, _CLOSES_AT_ONCE))
 
         async def close(log: Log) -> None:
             async with slots:
