@@ -199,7 +199,6 @@ def test_a_checkpoint_that_was_deleted_is_noticed(place: MakePlace) -> None:
     assert_each_once(at.found(), VALUES * 2)
 
 
-@pytest.mark.long
 def test_tasks_and_batches_without_rows_open_no_transaction(place: MakePlace) -> None:
     at = place(transform="sometimes_nothing", per_trigger=100)
     at.run()
