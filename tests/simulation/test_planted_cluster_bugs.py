@@ -116,9 +116,11 @@ class Plant:
         async def multi(writer: Writer, operations: Any) -> None:
             await multi_over_settings(writer._registry, operations)
 
-        def changed(ruler: controller.Controller, _event: Any) -> None:
+        see = controller.Controller._see
+
+        async def sees(ruler: controller.Controller, bounced: Any) -> None:
             if not ruler.is_active:
-                ruler._look.set()
+                await see(ruler, bounced)
 
         async def stays(reign: Reign) -> None:
             return None
@@ -126,12 +128,12 @@ class Plant:
         def renewed(ruler: controller.Controller) -> None:
             if not ruler.is_active:
                 ruler._office = None
-                ruler._look.set()
+                ruler._looking.again()
 
         self._patch.setattr(Reign, "_still_in_office", stays)
         self._patch.setattr(controller.Controller, "session_renewed", renewed)
         self._patch.setattr(Writer, "_multi", multi)
-        self._patch.setattr(controller.Controller, "_office_changed", changed)
+        self._patch.setattr(controller.Controller, "_see", sees)
         self._patch.setattr(Orders, "_refusal", lambda orders, who, epoch, broker: ErrorCode.NONE)
 
     def elects_replicas_that_are_out_of_sync(self) -> None:
