@@ -71,6 +71,18 @@ def test_only_the_first_of_refused_batches_may_be_repeated(sequences):
     assert two.base_sequence == 2
 
 
+def test_no_more_batches_are_on_their_way_than_leaders_remember(sequences):
+    sent = [batch(1) for _ in range(5)]
+    drain(sequences, *sent)
+    # The old leader refuses the first and has not answered the others; the new one gets the first alone.
+    sent[0].is_on_wire = False
+    assert sequences.may_repeat(sent[0], ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    drain(sequences, sent[0])
+    assert not sequences.may_drain(batch(1)), "it would push the first out of what leaders remember"
+    sequences.on_acked(sent[0], 1)
+    drain(sequences, batch(1))
+
+
 def test_a_batch_that_is_given_up_starts_a_new_epoch_for_what_is_behind_it(sequences):
     one, two, three = batch(1), batch(2), batch(1)
     drain(sequences, one, two)

@@ -10,6 +10,9 @@ broker takes sequence n+1 only after n, so whatever is lost, batches arrive once
                           partition gets sequences from 0 in the new epoch
     fate unknown          the partition waits until its other batches are answered; then the epoch is bumped
 
+No more than five batches of a partition are on their way, to old and new leaders together: leaders remember five. What
+is sent to a new leader while the old one has not answered could otherwise push out what comes again.
+
 The first batch of a partition in an epoch goes alone. A broker that has no state of the producer takes any sequence:
 if the first batch met a broker that was not leader yet, and the second one the same broker a moment later, the second
 would be written, and the first never again.
@@ -24,6 +27,7 @@ when they run out is a new producer id asked for.
 from __future__ import annotations
 
 from kavka.client.producer.batch import NO_SEQUENCE, SEQUENCE_MASK, ProducerBatch
+from kavka.core.producer_state import BATCHES_TO_RETAIN
 from kavka.errors import ErrorCode
 from kavka.ids import NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
 
@@ -113,6 +117,8 @@ class Sequences:
             return False
         if not state.in_flight:
             return True
+        if len(state.in_flight) >= BATCHES_TO_RETAIN:
+            return False
         return self._is_current(state) and state.last_acked != NO_SEQUENCE
 
     def assign(self, batch: ProducerBatch) -> None:
