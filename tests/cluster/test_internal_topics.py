@@ -20,7 +20,7 @@ Cluster = Any
 @pytest.mark.parametrize(("kind", "topic"), [(0, OFFSETS_TOPIC), (1, TRANSACTIONS_TOPIC)])
 @pytest.mark.parametrize("asked", [1, 2])
 def test_a_coordinator_that_is_asked_for_too_early_is_there_when_enough_brokers_are(
-    run: Run, kind: int, topic: str, asked: int
+    run: Run, kind: int, topic: str, asked: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(cluster: Cluster) -> None:
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=["x"])
@@ -29,6 +29,9 @@ def test_a_coordinator_that_is_asked_for_too_early_is_there_when_enough_brokers_
             return ErrorCode.of((await cluster.send(asked, request)).coordinators[0].error_code)
 
         assert await code() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        (said,) = [m for m in caplog.messages if "internal topic not created" in m]
+        assert "larger than available brokers: 2" in said
+        assert "replication.factor" in said.partition("setting=")[2]
         assert topic not in (cluster.keeper.tree.children(znodes.TOPICS) or [])
         await cluster.start(3)
         while await code() is not ErrorCode.NONE:

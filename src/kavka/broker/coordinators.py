@@ -31,6 +31,8 @@ class Coordinators(Generic[S]):
 
     topic_name: str
     """The internal topic; each kind of coordinators has its own."""
+    replicas_setting: str
+    """Which setting says how many replicas it gets."""
 
     def __init__(
         self, metadata: MetadataCache, create_topic: Callable[[NewTopic], Awaitable[object]]
@@ -65,8 +67,8 @@ class Coordinators(Generic[S]):
                 isinstance(outcome, TopicRefusal)
                 and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS
             ):
-                what = "internal topic not created topic=%s reason=%s"
-                log.warning(what, self.topic_name, outcome.message)
+                what = "internal topic not created topic=%s reason=%s setting=%s"
+                log.warning(what, self.topic_name, outcome.message, self.replicas_setting)
         return self.known_leader_of(name)
 
     def known_leader_of(self, name: str) -> BrokerId | ErrorCode:

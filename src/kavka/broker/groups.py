@@ -28,6 +28,7 @@ class GroupCoordinators(Coordinators[GroupShell]):
     """Finds the shard of a group, and asks it."""
 
     topic_name = OFFSETS_TOPIC
+    replicas_setting = "offsets.topic.replication.factor"
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class GroupCoordinators(Coordinators[GroupShell]):
     def internal_topic(self) -> NewTopic:
         """Return the topic as it is created on first use."""
         # While fewer brokers live, creating it is refused (KIP-115): it would stay with the replicas that it got.
-        factor = 1 if self._is_alone else self._config.integer("offsets.topic.replication.factor")
+        factor = 1 if self._is_alone else self._config.integer(self.replicas_setting)
         settings: dict[str, str | None] = {
             "cleanup.policy": "compact",
             "segment.bytes": str(self._config.integer("offsets.topic.segment.bytes")),

@@ -25,6 +25,7 @@ class TransactionCoordinators(Coordinators[TransactionShell]):
     """Finds the shard of a transactional id, and asks it."""
 
     topic_name = TRANSACTIONS_TOPIC
+    replicas_setting = "transaction.state.log.replication.factor"
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class TransactionCoordinators(Coordinators[TransactionShell]):
         integer = self._broker.config.integer
         # As for the topic of offsets, it is not made with fewer replicas because fewer brokers live just now.
         is_alone = self._broker.keeps_registry
-        factor = 1 if is_alone else integer("transaction.state.log.replication.factor")
+        factor = 1 if is_alone else integer(self.replicas_setting)
         settings: dict[str, str | None] = {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
