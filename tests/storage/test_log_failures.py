@@ -10,7 +10,7 @@ import pytest
 from storage_bench import BadDisk, LogBench, add, read_bytes, read_offsets
 
 from kavka.storage.failures import LogClosed, LogDirectoryFailed
-from kavka.storage.log_config import LogConfig
+from kavka.storage.log_config import NEVER, LogConfig
 from kavka.storage.log_directory import LogDirectory
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -175,6 +175,24 @@ def test_a_roll_is_flushed_in_the_background(bad: LogBench, disk: BadDisk) -> No
         assert log.recovery_point == 3
         assert {"00000000000000000000.log", "00000000000000000000.index"} <= set(disk.syncs)
         assert (bad.log_path / "00000000000000000002.snapshot").exists()
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("flush_messages", "synced"), [(1, True), (NEVER, False)])
+def test_what_a_killed_process_wrote_is_synced_where_every_batch_is(
+    bad: LogBench, disk: BadDisk, flush_messages: int, synced: bool
+) -> None:
+    """It counts as replicated when it is served again, and nothing else would flush it."""
+
+    async def scenario() -> None:
+        log = await bad.open(LogConfig())
+        add(log, size=100)
+        await bad.crash(log)
+        disk.syncs.clear()
+        log = await bad.open(LogConfig(flush_messages=flush_messages))
+        assert ("00000000000000000000.log" in disk.syncs) is synced
         await log.close()
 
     asyncio.run(scenario())

@@ -11,7 +11,7 @@ from kavka.storage.batch_walk import BatchWalk, WalkedBatch
 from kavka.storage.checkpoint import CorruptCheckpoint, read_file, replace_file
 from kavka.storage.failures import CorruptFile
 from kavka.storage.leader_epochs import LEADER_EPOCHS, LeaderEpochs
-from kavka.storage.log_config import LogConfig
+from kavka.storage.log_config import NEVER, LogConfig
 from kavka.storage.log_creation import LogCreation, NewLog
 from kavka.storage.partition_directory import OpenFiles, PartitionDirectory
 from kavka.storage.partition_metadata import (
@@ -231,6 +231,9 @@ async def _recover(
             # A host crash may keep a segment and lose the end of the one before.
             damage = f"offsets {segment.next_offset} to {bound - 1} are missing"
         _note_damage(recovery, files, cut, damage)
+        if request.config.flush_messages != NEVER:
+            # The process that wrote this may have been killed before its sync; from now on it counts as replicated.
+            await files.disk.run(segment.data.file().sync)
         if damage is not None:
             await files.disk.run(_drop, files, segments[index + 1 :], recovery)
             del segments[index + 1 :]
@@ -239,6 +242,8 @@ async def _recover(
             segment.seal()
             segment.data.close()
             await _snapshot(files, loaded, bound)
+    if first < len(segments) and request.config.flush_messages != NEVER:
+        await files.disk.run(files.sync)
 
 
 async def _snapshot(files: PartitionDirectory, loaded: LoadedLog, offset: int) -> None:
