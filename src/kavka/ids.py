@@ -23,6 +23,11 @@ NO_TOPIC_ID = TopicId(bytes(16))
 NO_PRODUCER_ID = ProducerId(-1)
 
 
+def are_other_topics(one: TopicId, other: TopicId) -> bool:
+    """Tell whether these are the ids of two topics; one that is not known may be any."""
+    return NO_TOPIC_ID not in (one, other) and one != other
+
+
 class TopicPartition(NamedTuple):
     """A partition of a topic; prints as `topic-partition`, the name of its directory."""
 

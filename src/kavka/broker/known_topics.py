@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 
 from kavka.core.znodes import ZnodeError
-from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition, are_other_topics
 from kavka.registry.interface import Registry, RegistryRefused
 from kavka.registry.understanding import understood
 from kavka.wire.stored import znodes
@@ -53,7 +53,7 @@ class KnownTopics:
         known = self._ids.get(where.topic)
         if known is None:
             return True
-        return NO_TOPIC_ID not in (known, topic_id or NO_TOPIC_ID) and topic_id != known
+        return are_other_topics(known, topic_id or NO_TOPIC_ID)
 
 
 async def _topic_id(registry: Registry, name: str) -> TopicId | None:

@@ -22,7 +22,14 @@ from kavka.broker.metadata import LiveBroker, PartitionNews, TopicNews
 from kavka.core.controller.topics import bad_name
 from kavka.core.partition import PartitionState
 from kavka.errors import ErrorCode
-from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kavka.ids import (
+    NO_TOPIC_ID,
+    BrokerId,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+    are_other_topics,
+)
 from kavka.registry.interface import RegistryRefused
 from kavka.wire.messages.leader_and_isr import (
     LeaderAndIsrRequest,
@@ -171,11 +178,13 @@ class Orders:
             )
             if error is not ErrorCode.NONE:
                 return StopReplicaResponse(error_code=error)
-            stops = list(_stops(request, version))
+            stops, replicas = list(_stops(request, version)), self._broker.replicas
             answers = []
             for at in range(0, len(stops), _AT_ONCE):
                 some = stops[at : at + _AT_ONCE]
-                codes = await asyncio.gather(*(self._stop(*stop) for stop in some))
+                codes = await asyncio.gather(
+                    *(replicas.stop(where, epoch, delete=delete) for where, epoch, delete in some)
+                )
                 answers += [
                     StopReplicaResponsePartition(
                         topic_name=where.topic, partition_index=where.partition, error_code=code
@@ -183,9 +192,6 @@ class Orders:
                     for (where, _epoch, _delete), code in zip(some, codes, strict=True)
                 ]
             return StopReplicaResponse(partition_errors=answers)
-
-    async def _stop(self, where: TopicPartition, leader_epoch: int, delete: bool) -> ErrorCode:
-        return await self._broker.replicas.stop(where, leader_epoch, delete=delete)
 
     # -- UpdateMetadata
 
@@ -238,16 +244,15 @@ class Orders:
         """
         own = self._broker.broker_id
         for state in states:
-            where = TopicPartition(topic, state.partition_index)
             if own in state.replicas or state.leader == LEADER_DURING_DELETE:
                 continue
+            where = TopicPartition(topic, state.partition_index)
             replica = self._broker.replicas.find(where)
             if isinstance(replica, ErrorCode):
                 continue
             partition = replica.partition
-            if state.leader_epoch <= partition.leader_epoch:
-                continue
-            if NO_TOPIC_ID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id:
+            is_other = are_other_topics(topic_id, partition.topic_id)
+            if is_other or state.leader_epoch <= partition.leader_epoch:
                 continue
             log.info("replica was moved away partition=%s replicas=%s", where, state.replicas)
             await self._broker.replicas.stop(where, state.leader_epoch, delete=True)
@@ -273,8 +278,7 @@ class Orders:
         """Change one topic; tell whether the topic that was known by this name is gone."""
         metadata = self._broker.metadata
         known = metadata.topics.get(name)
-        is_other = known is not None and NO_TOPIC_ID not in (known.topic_id, topic_id)
-        is_replaced = is_other and known is not None and known.topic_id != topic_id
+        is_replaced = known is not None and are_other_topics(known.topic_id, topic_id)
         if is_replaced:
             metadata.remove_topic(name)
             known = None

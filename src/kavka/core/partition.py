@@ -22,7 +22,14 @@ from enum import Enum
 from typing import NamedTuple
 
 from kavka.errors import ErrorCode
-from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kavka.ids import (
+    NO_TOPIC_ID,
+    BrokerId,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+    are_other_topics,
+)
 from kavka.values import frozen
 
 NO_LEADER = BrokerId(-1)
@@ -438,7 +445,7 @@ class Partition:
         """Obey the controller: lead or follow. Only a newer leader epoch is obeyed (STALE_CONTROLLER_EPOCH else)."""
         if state.leader_epoch <= self.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if NO_TOPIC_ID not in (self.topic_id, state.topic_id) and self.topic_id != state.topic_id:
+        if are_other_topics(self.topic_id, state.topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
         if state.leader == self.broker_id and self.broker_id not in state.in_sync_replicas:
             return ErrorCode.INVALID_REQUEST  # what it has need not be what was acknowledged

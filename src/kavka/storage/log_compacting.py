@@ -22,8 +22,8 @@ from kavka.storage.checkpoint import read_file
 from kavka.storage.failures import CorruptFile
 from kavka.storage.log_cutting import CuttingLog
 from kavka.storage.partition_tidying import CLEANED_SUFFIX, SWAP_SUFFIX
-from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot
-from kavka.storage.segment import DELETED_SUFFIX, Segment, segment_name
+from kavka.storage.producer_snapshot import decode_snapshot, snapshot_name
+from kavka.storage.segment import DELETED_SUFFIX, Segment
 
 if TYPE_CHECKING:  # a broker without compacted logs does not pay for the modules
     from kavka.storage.compaction.choosing import Dirtiness
@@ -78,7 +78,7 @@ class CompactingLog(CuttingLog):
         return pack(f"={len(offsets)}q", *offsets), epochs
 
     async def _snapshot_at(self, offset: int) -> list[ProducerEntry]:
-        path = self._files.path_of(segment_name(offset) + SNAPSHOT_SUFFIX)
+        path = self._files.path_of(snapshot_name(offset))
         content = await self.directory.disk.run(read_file, self.directory.disk, path)
         try:
             return [] if content is None else list(decode_snapshot(content))
@@ -139,7 +139,7 @@ class CompactingLog(CuttingLog):
         await disk.run(files.sync)
         await disk.run(files.rename_all, _renamed(new, SWAP_SUFFIX, ""))
         await disk.run(files.sync)
-        snapshots = [segment_name(s.base_offset) + SNAPSHOT_SUFFIX for s in old[1:]]
+        snapshots = [snapshot_name(s.base_offset) for s in old[1:]]
         await disk.run(files.remove_all, [*deleted, *snapshots])
         return True
 

@@ -18,9 +18,9 @@ from kavka.storage.log_appending import AppendingLog
 from kavka.storage.log_loading import reload_producers
 from kavka.storage.log_read import read_warm
 from kavka.storage.partition_directory import DataFile
-from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX
+from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX, snapshot_name
 from kavka.storage.retention import Retention
-from kavka.storage.segment import DELETED_SUFFIX, Segment, segment_name
+from kavka.storage.segment import DELETED_SUFFIX, Segment
 
 logger = logging.getLogger(__name__)
 
@@ -207,10 +207,7 @@ class CuttingLog(AppendingLog):
         if start > self.log_start_offset:
             self.log_start_offset = start
             self.epochs.truncate_from_start(start)
-        snapshots = [
-            DataFile(self._files, segment_name(segment.base_offset) + SNAPSHOT_SUFFIX)
-            for segment in going
-        ]
+        snapshots = [DataFile(self._files, snapshot_name(segment.base_offset)) for segment in going]
         renames = [
             data.retire(DELETED_SUFFIX)
             for data in (*(data for segment in going for data in segment.files), *snapshots)

@@ -9,7 +9,7 @@ and the batch comes whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kavka.doors import Buffer
 from kavka.storage.failures import OffsetBelowEnd
@@ -47,6 +47,26 @@ class FollowingLog(CompactingLog):
             last = self.append(view[start : group[-1].end], moved)
         assert last is not None
         return last._replace(base_offset=headers[0].base_offset)
+
+    async def append_or_begin_anew(
+        self,
+        buffer: Buffer,
+        leader_epoch: int | None = None,
+        began_anew: Callable[[], None] = lambda: None,
+    ) -> Appended | None:
+        """Append as `append_fetched`; an empty log that ends inside of the first batch begins at that batch.
+
+        Whoever we copy has its log start offset there, and keeps the batch whole (KAFKA-6361). `began_anew` is called
+        before anything is appended. Raise CorruptBatch, also for batches that we have already, and LogDirectoryFailed.
+        """
+        try:
+            return self.append_fetched(buffer, leader_epoch)
+        except OffsetBelowEnd as error:
+            if not error.may_restart:
+                raise CorruptBatch(str(error), 0) from error
+            await self.truncate_fully_and_start_at(error.base_offset)
+        began_anew()
+        return self.append_fetched(buffer, leader_epoch)
 
     def _check_fetched(self, view: memoryview, headers: Sequence[BatchHeader]) -> None:
         first, last_offset = headers[0], headers[0].base_offset - 1

@@ -21,9 +21,14 @@ from kavka.storage.partition_metadata import (
     is_unfinished,
 )
 from kavka.storage.partition_tidying import log_base_offsets, tidy
-from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot
+from kavka.storage.producer_snapshot import (
+    SNAPSHOT_SUFFIX,
+    decode_snapshot,
+    encode_snapshot,
+    snapshot_name,
+)
 from kavka.storage.recovery import Recovery, SegmentRecovery, replay
-from kavka.storage.segment import Segment, segment_name
+from kavka.storage.segment import Segment
 from kavka.values import field, frozen, mutable
 from kavka.wire.records.corrupt import CorruptBatch
 
@@ -211,6 +216,7 @@ async def _recover(
 ) -> None:
     """Check the segments from `first` on; behind the first damage everything goes."""
     segments, recovery = loaded.segments, loaded.recovery
+    must_sync = request.config.flush_messages != NEVER
     for index in range(first, len(segments)):
         segment = segments[index]
         is_last = index + 1 == len(segments)
@@ -231,7 +237,7 @@ async def _recover(
             # A host crash may keep a segment and lose the end of the one before.
             damage = f"offsets {segment.next_offset} to {bound - 1} are missing"
         _note_damage(recovery, files, cut, damage)
-        if request.config.flush_messages != NEVER:
+        if must_sync:
             # The process that wrote this may have been killed before its sync; from now on it counts as replicated.
             await files.disk.run(segment.data.file().sync)
         if damage is not None:
@@ -242,7 +248,7 @@ async def _recover(
             segment.seal()
             segment.data.close()
             await _snapshot(files, loaded, bound)
-    if first < len(segments) and request.config.flush_messages != NEVER:
+    if must_sync and first < len(segments):
         await files.disk.run(files.sync)
 
 
@@ -251,7 +257,7 @@ async def _snapshot(files: PartitionDirectory, loaded: LoadedLog, offset: int) -
 
     Without it, who wrote only before it would be forgotten when what is before it has been deleted. Raise OSError.
     """
-    name = segment_name(offset) + SNAPSHOT_SUFFIX
+    name = snapshot_name(offset)
     content = encode_snapshot(loaded.producers.entries())
     await files.disk.run(replace_file, files.disk, files.path_of(name), content)
     loaded.snapshot_offset = offset
@@ -377,7 +383,7 @@ def _load_snapshot(
         if newest is None and offset <= end_offset and _try_snapshot(files, producers, offset):
             newest = offset
             continue
-        files.remove_if_there(segment_name(offset) + SNAPSHOT_SUFFIX)
+        files.remove_if_there(snapshot_name(offset))
     return newest or 0
 
 
@@ -393,7 +399,7 @@ def _snapshot_offsets(files: PartitionDirectory) -> list[int]:
 
 def _try_snapshot(files: PartitionDirectory, producers: ProducerState, offset: int) -> bool:
     """Load a snapshot; false when it is damaged."""
-    path = files.path_of(segment_name(offset) + SNAPSHOT_SUFFIX)
+    path = files.path_of(snapshot_name(offset))
     try:
         producers.load(decode_snapshot(read_file(files.disk, path) or b""))
     except CorruptFile as error:

@@ -20,8 +20,8 @@ from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
 from kavka.storage.log_loading import LoadedLog
 from kavka.storage.partition_directory import PartitionDirectory
-from kavka.storage.producer_snapshot import SNAPSHOT_SUFFIX
-from kavka.storage.segment import Segment, segment_name
+from kavka.storage.producer_snapshot import snapshot_name
+from kavka.storage.segment import Segment
 
 
 class LogState:
@@ -147,6 +147,6 @@ class LogState:
             )
 
     async def _write_snapshot(self, offset: int, snapshot: bytes) -> None:
-        name = segment_name(offset) + SNAPSHOT_SUFFIX
+        name = snapshot_name(offset)
         await self.directory.replace_file(self._files.path_of(name), snapshot)
         self._snapshot_offset = max(self._snapshot_offset, offset)

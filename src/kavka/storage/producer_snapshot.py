@@ -7,6 +7,7 @@ from struct import Struct, error
 
 from kavka.core.producer_state import ProducerEntry
 from kavka.storage.failures import CorruptFile
+from kavka.storage.segment import segment_name
 from kavka.wire.crc32c import crc32c
 
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -14,6 +15,11 @@ _HEAD = Struct(">hIi")
 _COUNT_AT = 6
 _ENTRY = Struct(">qhiqiqiq")
 _VERSION = 1
+
+
+def snapshot_name(offset: int) -> str:
+    """Return the name of the file of what is known before `offset`."""
+    return segment_name(offset) + SNAPSHOT_SUFFIX
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:

@@ -116,16 +116,8 @@ class FollowerLog:
 
     async def _append_slowly(self, step: Append, records: memoryview) -> None:
         """Append behind a queue of writes, or into an empty log that begins in the middle of a batch."""
-        log = self.replica.log
-        try:
-            appended = log.append_fetched(records, self.leader_epoch)
-        except OffsetBelowEnd as error:
-            if not error.may_restart:
-                raise CorruptBatch(str(error), 0) from error
-            # The leader's log start offset is inside of this batch, which it keeps whole (KAFKA-6361).
-            await log.truncate_fully_and_start_at(error.base_offset)
-            self.replica.restarted()
-            appended = log.append_fetched(records, self.leader_epoch)
+        log, restarted = self.replica.log, self.replica.restarted
+        appended = await log.append_or_begin_anew(records, self.leader_epoch, restarted)
         if appended is None:
             return
         if appended.written is not None:

@@ -18,7 +18,7 @@ from kavka.broker.replica import Replica
 from kavka.broker.replication.throttle import Throttle
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
-from kavka.storage.failures import CorruptFile, OffsetBelowEnd, OffsetOutOfRange
+from kavka.storage.failures import CorruptFile, OffsetOutOfRange
 from kavka.storage.log import Log
 from kavka.wire.records.corrupt import CorruptBatch
 
@@ -161,14 +161,10 @@ class Moves:
 
 
 async def _append(future: Log, data: bytes) -> None:
-    """Append to the copy; one that is empty may begin in the middle of a batch, which comes whole."""
-    try:
-        appended = future.append_fetched(data)
-    except OffsetBelowEnd as error:
-        if not error.may_restart:
-            raise CorruptBatch(str(error), 0) from error
-        # Where the log begins, inside of this batch, the copy is told when it becomes the log.
-        await future.truncate_fully_and_start_at(error.base_offset)
-        appended = future.append_fetched(data)
+    """Append to the copy, and wait until it is written.
+
+    Where the log begins, which may be inside of the first batch, the copy is told when it becomes the log.
+    """
+    appended = await future.append_or_begin_anew(data)
     if appended is not None and appended.written is not None:
         await appended.written
