@@ -127,7 +127,7 @@ def _producer_settings(source: random.Random) -> dict[str, str]:
 
 
 def _consumer_settings(source: random.Random) -> dict[str, str]:
-    return {
+    drawn = {
         "auto.offset.reset": "earliest",
         "enable.auto.commit": "false",
         "session.timeout.ms": source.choice(["3000", "10000"]),
@@ -140,6 +140,10 @@ def _consumer_settings(source: random.Random) -> dict[str, str]:
         "max.partition.fetch.bytes": source.choice(["100", "2000", "1048576"]),
         "request.timeout.ms": "5000",
     }
+    if int(drawn["max.partition.fetch.bytes"]) < int(drawn["fetch.min.bytes"]):
+        # As with Kafka, each fetch of one partition waits for bytes that it may not get: a record a second.
+        drawn["fetch.max.wait.ms"] = "100"
+    return drawn
 
 
 def _weather(source: random.Random) -> Weather:
