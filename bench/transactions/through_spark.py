@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import time
 from collections.abc import Iterator
@@ -25,8 +26,8 @@ BATCHES = 4
 _PARTITIONS = 2
 _FORMATS = {"apache": "kafka", "kavka": "kavka"}
 _PER_SECOND = 20
-_WARM_UP = 20
-"""Records before those that count."""
+_WARM_UP_S = 15
+"""For how long after the first copy records do not count: the first batches load classes and modules."""
 _PATIENCE_S = 120
 _runs = count()
 
@@ -42,9 +43,13 @@ class Speed:
 class Latency:
     """What one run of a job gave."""
 
-    records_per_second: float
     median_ms: float
     last_hundredth_ms: float
+
+    @property
+    def records_per_second(self) -> float:
+        """The pace at which the job was fed."""
+        return _PER_SECOND
 
 
 class ThroughSpark:
@@ -136,11 +141,9 @@ class ThroughSpark:
             topic_at(broker, "out", _PARTITIONS) as target,
             self._copying(side, source, target),
         ):
-            started = time.perf_counter()
-            taken = _latencies_ms(broker.bootstrap, source, target, _WARM_UP + records)[_WARM_UP:]
-            speed = records / (time.perf_counter() - started)
+            taken = _latencies_ms(broker.bootstrap, source, target, records)
         hundredths = statistics.quantiles(taken, n=100)
-        return Latency(speed, hundredths[49], hundredths[98])
+        return Latency(hundredths[49], hundredths[98])
 
     @contextmanager
     def _copying(self, side: str, source: str, target: str) -> Iterator[None]:
@@ -166,18 +169,25 @@ class ThroughSpark:
 
 
 def _latencies_ms(bootstrap: str, source: str, target: str, records: int) -> list[float]:
-    """Send records at a steady pace; return for how long each was under way, in the order of their sending."""
+    """Send records at a steady pace; return for how long the last `records` were under way, in their order.
+
+    The first of those is sent `_WARM_UP_S` after the first copy came.
+    """
     at = {"bootstrap.servers": bootstrap}
     taken: dict[int, float] = {}
     settings = {"group.id": "latency", "isolation.level": "read_committed"}
-    deadline = time.monotonic() + _PATIENCE_S + records / _PER_SECOND
+    deadline = time.monotonic() + _PATIENCE_S + _WARM_UP_S + records / _PER_SECOND
+    first, counts_from = None, math.inf
     with Producer({**at, "linger.ms": 0}) as producer, Consumer({**at, **settings}) as consumer:
         consumer.assign([TopicPartition(target, n, 0) for n in range(_PARTITIONS)])
         sent, next_ns = 0, time.time_ns()
-        while len(taken) < records:
-            if time.monotonic() > deadline:
+        while first is None or len(taken) < first + records:
+            now = time.monotonic()
+            if now > deadline:
                 raise RuntimeError(f"{len(taken)} of {sent} records came out of the job")
-            if sent < records and time.time_ns() >= next_ns:
+            if first is None and now >= counts_from:
+                first = sent
+            if (first is None or sent < first + records) and time.time_ns() >= next_ns:
                 producer.produce(source, f"{sent} {time.time_ns()}")
                 sent, next_ns = sent + 1, next_ns + 1_000_000_000 // _PER_SECOND
             producer.poll(0)
@@ -188,5 +198,6 @@ def _latencies_ms(bootstrap: str, source: str, target: str, records: int) -> lis
                 raise RuntimeError(str(message.error()))
             number, sent_ns = map(int, (message.value() or b"").split())
             taken.setdefault(number, (time.time_ns() - sent_ns) / 1e6)
+            counts_from = min(counts_from, now + _WARM_UP_S)
         producer.flush(10)
-    return [taken[number] for number in sorted(taken)]
+    return [taken[number] for number in range(first, first + records)]

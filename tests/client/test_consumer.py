@@ -57,6 +57,33 @@ def test_everything_is_read_in_order(broker, settings):
     assert (position, lag) == (1000, 0)
 
 
+PATIENT = {"retry.backoff.ms": 60_000, "retry.backoff.max.ms": 60_000}
+
+
+def test_a_consumer_that_has_just_started_looks_offsets_up_without_a_back_off(broker, settings):
+    fill(broker, settings, 3)
+
+    async def work(consumer):
+        consumer.assign([AT])
+        async with asyncio.timeout(20):
+            return await consumer.end_offsets([AT])
+
+    assert run(broker, settings, work, **PATIENT) == {AT: 3}
+
+
+def test_a_consumer_that_has_just_started_reads_from_the_beginning_without_a_back_off(
+    broker, settings
+):
+    fill(broker, settings, 3)
+
+    async def work(consumer):
+        consumer.assign([AT])
+        async with asyncio.timeout(20):
+            return await read(consumer, 3)
+
+    assert len(run(broker, settings, work, **PATIENT)) == 3
+
+
 def test_a_poll_returns_no_more_records_than_asked_for_and_cuts_batches(broker, settings):
     fill(broker, settings, 100)
 

@@ -84,11 +84,11 @@ async def ask_until_answered(
     is asked for again as well, because brokers learn of new topics one after another: `unknown_after` rounds at most.
     """
     wanted = list(partitions)
-    cluster.add_topics(at.topic for at in wanted)
     answers: Answers[T] = {}
     rounds = 0
     try:
         async with asyncio.timeout(timeout_ms / 1000):
+            await cluster.ask_about(dict.fromkeys(at.topic for at in wanted))
             while open_ := [
                 at for at in wanted if _is_open(answers.get(at), rounds, unknown_after)
             ]:
