@@ -263,7 +263,7 @@ def _live(theirs: Asked, ours: Asked | Ours, dice: Random, steps: int) -> set[st
     story: list[str] = []
     states: set[str] = set()
     sides: tuple[Asked | Ours, ...] = (theirs, ours)
-    is_open = False
+    before: tuple[str, int, int, list[int]] = ("Empty", -1, -1, [])
 
     def label(side: int, producer_id: int) -> int:
         return (
@@ -277,7 +277,7 @@ def _live(theirs: Asked, ours: Asked | Ours, dice: Random, steps: int) -> set[st
         place = count - 1 - min(dice.choice([0, 0, 0, 0, 0, 1, 1, 2, 3]), count - 1)
         action = dice.randint(0, 9)
         partitions, committed = dice.sample([0, 1, 2], dice.randint(1, 3)), dice.random() < 0.5
-        says_its_id = not is_open and dice.random() < 0.7
+        says_its_id = before[0] != "Ongoing" and dice.random() < 0.7
         outcomes = []
         for side, asked in enumerate(sides):
             who = known[side][place]
@@ -287,6 +287,8 @@ def _live(theirs: Asked, ours: Asked | Ours, dice: Random, steps: int) -> set[st
                 outcome = asked.add(*who, partitions)
             else:
                 outcome = asked.end(*who, committed)
+                if asked is theirs and committed and before[0] == "CompleteAbort":
+                    outcome = _as_of_kafka_20785(outcome, is_late=who != before[1:3])
             if outcome[0] == 0 and outcome[1] != -1 and outcome[1:] not in known[side]:
                 known[side].append(outcome[1:])
             outcomes.append((outcome[0], label(side, outcome[1]), outcome[2]))
@@ -298,9 +300,16 @@ def _live(theirs: Asked, ours: Asked | Ours, dice: Random, steps: int) -> set[st
             (state, label(side, *[pid]), *rest) for side, (state, pid, *rest) in enumerate(shown)
         ]
         assert seen[0] == seen[1], "\n".join([*story[-12:], f"{seen[0]} is not {seen[1]}"])
-        states.add(shown[0][0])
-        is_open = shown[0][0] == "Ongoing"
+        before = shown[0]
+        states.add(before[0])
     return states
+
+
+def _as_of_kafka_20785(outcome: Outcome, *, is_late: bool) -> Outcome:
+    """Return what later versions than 4.1 answer when a commit comes after an abort that was another one's."""
+    if is_late and outcome[0] == ErrorCode.INVALID_TXN_STATE:
+        return ErrorCode.PRODUCER_FENCED, *outcome[1:]
+    return outcome
 
 
 def _wear_out(theirs: Asked, ours: Asked | Ours, epochs: int) -> None:

@@ -379,10 +379,10 @@ class Admin(Client):
         TimeoutError or a crash, as long as nobody has begun anything with the transactional id since: below
         transaction.version 2 the producer's next transaction has the same `state`, and would be ended.
 
-        Raise KafkaError: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH when the id has a later epoch (a time-out or a new
-        producer has aborted the transaction, or in version 2 it has ended and another has begun),
+        Raise KafkaError: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH when the id has a later epoch (a time-out, a new
+        producer or somebody else has aborted the transaction, or in version 2 it has ended and another has begun),
         INVALID_PRODUCER_ID_MAPPING when the id has another producer id or is forgotten, INVALID_TXN_STATE when it ended
-        the other way or nothing was written to it.
+        the other way (from brokers up to Apache Kafka 4.1 also where it was aborted) or nothing was written to it.
         """
         await transactions.end_transaction(
             self._router, transactional_id, state, committed, timeout_ms

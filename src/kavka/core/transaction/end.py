@@ -18,7 +18,10 @@ without having begun it:
     ONGOING         prepares, NONE            prepares, NONE           PRODUCER_FENCED
     PREPARE_*       CONCURRENT_TRANSACTIONS   CONCURRENT_TRANSACTIONS  CONCURRENT_TRANSACTIONS
     COMPLETE_COMMIT INVALID_TXN_STATE         prepares, NONE           NONE, INVALID_TXN_STATE
-    COMPLETE_ABORT  INVALID_TXN_STATE         prepares, NONE           INVALID_TXN_STATE, NONE
+    COMPLETE_ABORT  INVALID_TXN_STATE         prepares, NONE           PRODUCER_FENCED, NONE
+
+The last line's PRODUCER_FENCED is of a commit that comes after the coordinator's own abort (KAFKA-20785): the producer
+is told what one of version 0 is told, and can be replaced; INVALID_TXN_STATE, Apache Kafka's answer up to 4.1, is fatal.
 """
 
 from __future__ import annotations
@@ -122,6 +125,8 @@ def _end_with_new_epoch(
         _refuse(event, ErrorCode.CONCURRENT_TRANSACTIONS, step)
     elif is_retry:
         error = _error_of_retry(value, event.committed)
+        if event.committed and value.state is TransactionState.COMPLETE_ABORT:
+            error = ErrorCode.PRODUCER_FENCED  # who asks again asks for the same: another one aborted it
         _reply(event, error, value.producer_id, value.producer_epoch, step)
     elif client.producer_id != event.producer_id and not _had_last_epoch(transaction, value, event):
         _refuse(event, ErrorCode.INVALID_PRODUCER_ID_MAPPING, step)
