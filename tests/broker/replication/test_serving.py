@@ -11,8 +11,10 @@ import pytest
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId
 from kavka.storage.disk import OsFile
+from kavka.storage.log_read import LogRead
 from kavka.wire.messages.fetch import (
     FetchRequest,
+    FetchRequestForgottenTopic,
     FetchRequestPartition,
     FetchRequestReplicaState,
     FetchRequestTopic,
@@ -298,6 +300,48 @@ def test_what_was_cut_comes_although_it_came_into_memory_meanwhile(
         answer = only(await peer.send(request))
         assert answer.partition_index == 1
         assert len(answer.records) > 1000
+
+    play(story)
+
+
+def test_what_was_forgotten_while_it_was_read_is_served_no_more(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by seed 3510: it was answered for ever, and a follower heard of an epoch that it had left."""
+    gate = asyncio.Event()
+    load = LogRead.load
+
+    async def load_late(read: LogRead, disk: Any) -> LogRead:
+        await gate.wait()
+        return await load(read, disk)
+
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        await lead_another(cluster)
+        await cluster.produce(1, b"x" * 1000, acks=1, partition=1)
+        session = (await peer.send(fetch(offset=1))).session_id
+        monkeypatch.setattr(OsFile, "is_cached", lambda _file, length, _at: length != CUT_AT)
+        monkeypatch.setattr(LogRead, "load", load_late)
+        naming = fetch(session=session, epoch=1)
+        naming.topics[0].partitions.append(
+            FetchRequestPartition(
+                partition=1, fetch_offset=0, partition_max_bytes=CUT_AT, current_leader_epoch=0
+            )
+        )
+        forgetting = fetch(session=session, epoch=2, is_quiet=True)
+        forgetting.forgotten_topics_data = [
+            FetchRequestForgottenTopic(topic_id=TOPIC_ID, partitions=[1])
+        ]
+        answers = peer.post(naming), peer.post(forgetting)
+        kept = cluster.brokers[1].replicas.replication.followers._sessions[session]
+        async with asyncio.timeout(60):
+            while kept.epoch < 3 or (TOPIC_ID, 1) in kept.partitions:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            gate.set()
+            await asyncio.gather(*answers)
+            await cluster.produce(1, b"y", acks=1, partition=1)
+            quiet = await peer.send(fetch(session=session, epoch=3, is_quiet=True))
+        assert quiet.responses == []
 
     play(story)
 

@@ -94,9 +94,19 @@ class _Session:
         # Whether the only news are of high watermarks, which may wait for the next records.
         self.has_marks_only = False
 
-    def touched(self, watched: _Watched, *, can_wait: bool) -> None:
+    def soil(self, watched: _Watched) -> bool:
+        """Have a partition looked at for the next answer; tell whether it is served still.
+
+        One that was forgotten while its records were read, or held back by a throttle, would be answered for ever, by
+        what was asked of it last: a follower that is told of an old leader epoch gives up.
+        """
+        if self.partitions.get(watched.key) is not watched:
+            return False
         self.dirty[watched] = None
-        if self.waiting is not None:
+        return True
+
+    def touched(self, watched: _Watched, *, can_wait: bool) -> None:
+        if self.soil(watched) and self.waiting is not None:
             if can_wait:
                 self.waiting.wake_soon()
             else:
@@ -323,7 +333,7 @@ class FollowerFetches:
                     read.read = await cold.load(self._broker.host.disk)
                     read.answer.records = read.read.range or b""
                     if read.has_no_room:
-                        session.dirty[read.watched] = None
+                        session.soil(read.watched)
                 except OffsetOutOfRange:
                     read.answer = _refusal(read.watched, ErrorCode.OFFSET_OUT_OF_RANGE)
                 except OSError:
@@ -378,8 +388,7 @@ class FollowerFetches:
         for mark in marks or ():
             if reads and mark.replica is not None:
                 reads.append(_Read(mark, _tell(mark, mark.replica)))
-            elif not reads:
-                session.dirty[mark] = None
+            elif not reads and session.soil(mark):
                 session.has_marks_only = True
         return reads
 
@@ -454,7 +463,7 @@ class FollowerFetches:
         may_be_cut = not minimum_one and not is_throttled and asked.fetch_offset < end_offset
         cut_at = wanted if may_be_cut else None
         if cut_at is not None and found.length >= cut_at and found.is_cached:
-            session.dirty[watched] = None  # first in the next answer
+            session.soil(watched)  # first in the next answer
         if not found.length and found.is_cached:
             known_mark, known_start = watched.told
             mark, start = partition.high_watermark, replica.log.log_start_offset

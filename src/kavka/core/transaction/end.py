@@ -21,7 +21,7 @@ without having begun it:
     COMPLETE_ABORT  INVALID_TXN_STATE         prepares, NONE           PRODUCER_FENCED, NONE
 
 The last line's PRODUCER_FENCED is of a commit that comes after the coordinator's own abort (KAFKA-20785): the producer
-is told what one of version 0 is told, and can be replaced; INVALID_TXN_STATE, Apache Kafka's answer up to 4.1, is fatal.
+is told what one of version 0 is told, and can be replaced. INVALID_TXN_STATE, as up to Apache Kafka 4.1, is fatal.
 """
 
 from __future__ import annotations
