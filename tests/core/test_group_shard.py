@@ -29,6 +29,7 @@ from kavka.core.group.events import (
 )
 from kavka.core.group.records import (
     CommittedOffset,
+    Confirmation,
     GroupRecord,
     OffsetRecord,
     PendingOffsetRecord,
@@ -281,6 +282,41 @@ def test_loading_shard_sends_away_all_but_heartbeats() -> None:
     assert sync.reply == SyncReply(ErrorCode.REBALANCE_IN_PROGRESS)
     assert fetch.reply == FetchOffsetsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert shard.list() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ],
+)
+def test_offsets_that_the_log_does_not_confirm_are_another_coordinators(error: ErrorCode) -> None:
+    shard = GroupShard(SETTINGS)
+    shard.apply(OffsetRecord("g", "t", 3, CommittedOffset(5)))
+    shard.loaded(0)
+    asked = shard.handle(FetchOffsets(4, "g", None, True, must_confirm=True), 0)
+    assert asked.records == (Confirmation("g"),)
+    assert asked.effects[0].reply.partitions[0][2].offset == 5
+    refused = shard.failed(asked, error, 0)
+    assert (refused.records, [effect.reply for effect in refused.effects]) == (
+        (),
+        [FetchOffsetsReply(ErrorCode.NOT_COORDINATOR)],
+    )
+
+
+def test_a_confirmation_is_the_tombstone_of_an_offset_that_no_group_has() -> None:
+    assert from_bytes(*to_bytes(Confirmation("g"))) == OffsetRecord("g", "", -1, None)
+    shard = GroupShard(SETTINGS)
+    shard.apply(OffsetRecord("g", "t", 3, CommittedOffset(5)))
+    shard.apply(Confirmation("g"))
+    shard.apply(OffsetRecord("g", "", -1, None))
+    shard.apply(OffsetRecord("h", "", -1, None))
+    shard.loaded(0)
+    [known] = shard.handle(FetchOffsets(4, "g", None), 0).effects
+    assert [(row[0], row[1]) for row in known.reply.partitions] == [("t", 3)]
+    assert [group.group_id for group in shard.list()] == ["g"]
 
 
 def test_groups_are_listed_by_state_and_type() -> None:

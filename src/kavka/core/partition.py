@@ -302,6 +302,12 @@ class Partition:
         """The replicas whose brokers are alive as far as is known."""
         return [broker for broker in self.replicas if self.is_alive(broker)]
 
+    @property
+    def may_be_deposed(self) -> bool:
+        """Whether the controller may have made another replica the leader, unheard: one of the maximal in-sync set."""
+        maximal = {*self.in_sync_replicas, *(self.pending_isr or ())}
+        return maximal != {self.broker_id}
+
     def _replicated_end(self, end_offset: int, now_ms: int) -> int:
         for broker_id, follower in self.followers.items():
             if follower.log_end_offset < end_offset and self._holds_back(

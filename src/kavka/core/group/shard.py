@@ -52,6 +52,7 @@ from kavka.core.group.group import Group, GroupState
 from kavka.core.group.join import join, refuse, take_back_replacement
 from kavka.core.group.records import (
     CommittedOffset,
+    Confirmation,
     GroupRecord,
     OffsetRecord,
     PendingOffsetRecord,
@@ -132,6 +133,8 @@ class GroupShard:
             case CommitOffsetsInTransaction():
                 self._commit_in_transaction(event, step)
             case FetchOffsets():
+                if event.must_confirm:
+                    step.records.append(Confirmation(event.group_id))
                 step.answer(event.token, offsets.fetch(self._groups.get(event.group_id), event))
             case DeleteOffsets():
                 self._delete_offsets(event, step)
@@ -150,20 +153,26 @@ class GroupShard:
                 self._apply_pending_offset(record)
             case TransactionEnd():
                 self._end_transaction(record)
+            case Confirmation():
+                pass
 
     def failed(self, decision: GroupDecision, error: ErrorCode, now_ms: int) -> GroupDecision:
         """Take back what was waiting for the refused records, and tell those who wait."""
         step = Step(now_ms, self.settings)
         touched: dict[str, Group] = {}
         for record in decision.records:
-            if isinstance(record, TransactionEnd):
-                continue  # it is in the log, and is applied when it is committed
+            if isinstance(record, TransactionEnd | Confirmation):
+                continue  # the one is in the log, and is applied when it is committed; the other says nothing
             group = self._groups.get(record.group_id)
             if group is not None:
                 touched[record.group_id] = group
                 _take_back(group, record, error, step)
         for effect in decision.effects:
-            step.answer(effect.token, _refused_reply(effect.reply, error))
+            reply = effect.reply
+            if isinstance(reply, FetchOffsetsReply) and decision.records:
+                step.answer(effect.token, FetchOffsetsReply(ErrorCode.NOT_COORDINATOR))
+            else:
+                step.answer(effect.token, _refused_reply(reply, error))
         for group in touched.values():
             rebalance.complete_if_all_joined(group, step)
             self._settle(group, step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kavka.core.group.records import (
     CommittedOffset,
+    Confirmation,
     GroupRecord,
     OffsetRecord,
     PendingOffsetRecord,
@@ -39,6 +40,8 @@ def to_bytes(record: Record) -> tuple[bytes, bytes | None]:
         case GroupRecord():
             key = encode_key(GroupMetadataKey(group=record.group_id))
             return key, None if record.value is None else encode_value(_group_value(record.value))
+        case Confirmation():
+            return encode_key(OffsetCommitKey(group=record.group_id, topic="", partition=-1)), None
         case TransactionEnd():
             raise AssertionError("the end of a transaction is written as a control batch")
 

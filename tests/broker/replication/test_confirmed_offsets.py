@@ -1,0 +1,179 @@
+"""Committed offsets for exactly-once consumers come from a coordinator that is none of the past (decision 013)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.net.peer import Peer
+from kavka.wire.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestReplicaState,
+    FetchRequestTopic,
+)
+from kavka.wire.messages.leader_and_isr import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrRequestPartition,
+    LeaderAndIsrRequestTopic,
+)
+from kavka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kavka.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestGroupTopic,
+)
+from kavka.wire.messages.update_metadata import (
+    UpdateMetadataRequestPartition,
+    UpdateMetadataRequestTopic,
+)
+
+Play = Callable[..., None]
+OFFSETS_ID = b"fedcba9876543210"
+OFFSETS = TopicPartition("__consumer_offsets", 0)
+SETTINGS = {"offsets__topic__num__partitions": "1", "offsets__commit__timeout__ms": "500"}
+
+
+async def coordinate(cluster: Any, *, in_sync: list[int], epoch: int) -> None:
+    """Let broker 1 lead the offsets of all groups, with broker 2, which the test plays, as the other replica."""
+    state = LeaderAndIsrRequestPartition(
+        partition_index=0,
+        controller_epoch=1000,
+        leader=1,
+        leader_epoch=epoch,
+        isr=in_sync,
+        partition_epoch=epoch,
+        replicas=[1, 2],
+        is_new=epoch == 0,
+    )
+    topic = LeaderAndIsrRequestTopic(
+        topic_name=OFFSETS.topic, topic_id=OFFSETS_ID, partition_states=[state]
+    )
+    request = LeaderAndIsrRequest(controller_id=1, controller_epoch=1000, topic_states=[topic])
+    update = cluster.update([1])
+    row = UpdateMetadataRequestPartition(
+        partition_index=0,
+        controller_epoch=1000,
+        leader=1,
+        leader_epoch=epoch,
+        isr=in_sync,
+        zk_version=epoch,
+        replicas=[1, 2],
+    )
+    update.topic_states.append(
+        UpdateMetadataRequestTopic(
+            topic_name=OFFSETS.topic, topic_id=OFFSETS_ID, partition_states=[row]
+        )
+    )
+    orders = cluster.brokers[1].orders
+    await orders.update_metadata(update)
+    await orders.leader_and_isr(request)
+
+
+async def coordinated(cluster: Any, *, in_sync: list[int]) -> Peer:
+    """Have the group's offset 7 committed by broker 1 while it is alone, then these brokers in sync."""
+    await cluster.start(1)
+    cluster.endpoints[2] = cluster.endpoints[1]
+    await cluster.order(1, isr=[1], replicas=[1, 2])
+    await coordinate(cluster, in_sync=[1], epoch=0)
+    peer: Peer = await cluster.peer(1)
+    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    commit = OffsetCommitRequest(
+        group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=[row])]
+    )
+    answer = await peer.send(commit, 8)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    await coordinate(cluster, in_sync=in_sync, epoch=1)
+    async with asyncio.timeout(60):
+        while told(await peer.send(asked(stable=False))) != (ErrorCode.NONE, [7]):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)  # it is loaded again
+    return peer
+
+
+def asked(*, stable: bool) -> OffsetFetchRequest:
+    topic = OffsetFetchRequestGroupTopic(name="t", partition_indexes=[0])
+    group = OffsetFetchRequestGroup(group_id="g", topics=[topic])
+    return OffsetFetchRequest(groups=[group], require_stable=stable)
+
+
+def told(response: Any) -> tuple[int, list[int]]:
+    """Return the group's error and the offsets."""
+    (group,) = response.groups
+    offsets = [row.committed_offset for topic in group.topics for row in topic.partitions]
+    return group.error_code, offsets
+
+
+def follow(offset: int) -> FetchRequest:
+    """Fetch as broker 2, to which the log is known up to `offset`."""
+    part = FetchRequestPartition(
+        fetch_offset=offset, partition_max_bytes=1 << 20, current_leader_epoch=1
+    )
+    return FetchRequest(
+        replica_state=FetchRequestReplicaState(replica_id=2, replica_epoch=-1),
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[FetchRequestTopic(topic_id=OFFSETS_ID, partitions=[part])],
+    )
+
+
+def end_offset(cluster: Any) -> int:
+    log = cluster.replica(1, OFFSETS).log
+    return int(log.log_end_offset)
+
+
+def test_a_coordinator_that_is_alone_in_sync_answers_at_once_and_writes_nothing(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await coordinated(cluster, in_sync=[1])
+        before = end_offset(cluster)
+        assert told(await peer.send(asked(stable=True))) == (ErrorCode.NONE, [7])
+        assert end_offset(cluster) == before
+
+    play(story, **SETTINGS)
+
+
+def test_an_answer_waits_until_the_other_replicas_have_shown_that_they_still_follow(
+    play: Play,
+) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await coordinated(cluster, in_sync=[1, 2])
+        before = end_offset(cluster)
+        answer = asyncio.ensure_future(peer.send(asked(stable=True)))
+        await cluster.until(lambda: end_offset(cluster) == before + 1)
+        assert not answer.done()
+        await (await cluster.peer(1)).send(follow(before + 1))
+        assert told(await answer) == (ErrorCode.NONE, [7])
+
+    play(story, **SETTINGS | {"offsets__commit__timeout__ms": "60000"})
+
+
+@pytest.mark.parametrize("others", [1, 3])
+def test_a_coordinator_that_nobody_follows_any_more_sends_the_group_away(
+    play: Play, others: int
+) -> None:
+    """It may be one of the past, and what it knows older than what the group was told."""
+
+    async def story(cluster: Any) -> None:
+        peer = await coordinated(cluster, in_sync=[1, 2])
+        answers = await asyncio.gather(*(peer.send(asked(stable=True)) for _ in range(others)))
+        assert [told(answer) for answer in answers] == [(ErrorCode.NOT_COORDINATOR, [])] * others
+
+    play(story, **SETTINGS)
+
+
+def test_who_does_not_ask_for_stable_offsets_gets_what_is_known(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await coordinated(cluster, in_sync=[1, 2])
+        assert told(await peer.send(asked(stable=False))) == (ErrorCode.NONE, [7])
+
+    play(story, **SETTINGS)
