@@ -41,8 +41,7 @@ class GroupShell(ShardShell[Event, Record, Answer[Reply]]):
     def tell(self, event: Event) -> None:
         """Tell the machine an event; what exactly-once consumers start from waits for the replicas (decision 013)."""
         if isinstance(event, FetchOffsets) and event.require_stable:
-            must_confirm = self._replica.partition.may_be_deposed
-            event = replace(event, must_confirm=must_confirm)
+            event = replace(event, must_confirm=self._replica.partition.may_be_deposed)
         super().tell(event)
 
     def marker_appended(self, producer_id: int, *, committed: bool, end_offset: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import IntEnum
 from typing import Any
@@ -101,8 +101,12 @@ class Cluster:
                 if not self._wants_all_topics or topic not in self.metadata.topics:
                     self.mark_stale()
 
-    async def ask_about(self, topics: Collection[str]) -> None:
-        """Be interested in topics, and ask now about those that no update has brought; where none answers, none is."""
+    async def ask_about(self, partitions: Iterable[TopicPartition]) -> None:
+        """Be interested in the topics of partitions, and ask now about those that no update has brought.
+
+        Where no broker answers they stay unknown.
+        """
+        topics = dict.fromkeys(at.topic for at in partitions)
         self.add_topics(topics)
         for _ in range(2):  # an update that is under way may have left without them
             if all(topic in self.metadata.topics for topic in topics):

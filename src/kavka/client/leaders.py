@@ -88,7 +88,7 @@ async def ask_until_answered(
     rounds = 0
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            await cluster.ask_about(dict.fromkeys(at.topic for at in wanted))
+            await cluster.ask_about(wanted)
             while open_ := [
                 at for at in wanted if _is_open(answers.get(at), rounds, unknown_after)
             ]:

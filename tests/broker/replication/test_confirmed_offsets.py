@@ -45,30 +45,21 @@ SETTINGS = {"offsets__topic__num__partitions": "1", "offsets__commit__timeout__m
 
 async def coordinate(cluster: Any, *, in_sync: list[int], epoch: int) -> None:
     """Let broker 1 lead the offsets of all groups, with broker 2, which the test plays, as the other replica."""
-    state = LeaderAndIsrRequestPartition(
-        partition_index=0,
-        controller_epoch=1000,
-        leader=1,
-        leader_epoch=epoch,
-        isr=in_sync,
-        partition_epoch=epoch,
-        replicas=[1, 2],
-        is_new=epoch == 0,
-    )
+    facts: dict[str, Any] = {
+        "partition_index": 0,
+        "controller_epoch": 1000,
+        "leader": 1,
+        "leader_epoch": epoch,
+        "isr": in_sync,
+        "replicas": [1, 2],
+    }
+    state = LeaderAndIsrRequestPartition(**facts, partition_epoch=epoch, is_new=epoch == 0)
     topic = LeaderAndIsrRequestTopic(
         topic_name=OFFSETS.topic, topic_id=OFFSETS_ID, partition_states=[state]
     )
     request = LeaderAndIsrRequest(controller_id=1, controller_epoch=1000, topic_states=[topic])
     update = cluster.update([1])
-    row = UpdateMetadataRequestPartition(
-        partition_index=0,
-        controller_epoch=1000,
-        leader=1,
-        leader_epoch=epoch,
-        isr=in_sync,
-        zk_version=epoch,
-        replicas=[1, 2],
-    )
+    row = UpdateMetadataRequestPartition(**facts, zk_version=epoch)
     update.topic_states.append(
         UpdateMetadataRequestTopic(
             topic_name=OFFSETS.topic, topic_id=OFFSETS_ID, partition_states=[row]
@@ -93,9 +84,7 @@ async def coordinated(cluster: Any, *, in_sync: list[int]) -> Peer:
     answer = await peer.send(commit, 8)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
     await coordinate(cluster, in_sync=in_sync, epoch=1)
-    async with asyncio.timeout(60):
-        while told(await peer.send(asked(stable=False))) != (ErrorCode.NONE, [7]):  # noqa: ASYNC110
-            await asyncio.sleep(0.001)  # it is loaded again
+    await cluster.until(lambda: not cluster.brokers[1].groups.shard_of("g").machine.is_loading)
     return peer
 
 

@@ -334,9 +334,8 @@ def test_what_was_forgotten_while_it_was_read_is_served_no_more(
         ]
         answers = peer.post(naming), peer.post(forgetting)
         kept = cluster.brokers[1].replicas.replication.followers._sessions[session]
+        await cluster.until(lambda: kept.epoch == 3 and (TOPIC_ID, 1) not in kept.partitions)
         async with asyncio.timeout(60):
-            while kept.epoch < 3 or (TOPIC_ID, 1) in kept.partitions:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
             gate.set()
             await asyncio.gather(*answers)
             await cluster.produce(1, b"y", acks=1, partition=1)

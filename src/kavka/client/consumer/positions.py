@@ -134,7 +134,7 @@ class Positions:
         if not wanted:
             return
         moves = {state.at: state.moves for state in states}
-        await self._cluster.ask_about(dict.fromkeys(at.topic for at in wanted))
+        await self._cluster.ask_about(wanted)
         found = await list_offsets_once(self._cluster, wanted, read_committed=self._read_committed)
         for state in states:
             answer = found.get(state.at)

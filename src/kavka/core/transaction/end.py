@@ -126,9 +126,8 @@ def _end_with_new_epoch(
     elif is_retry:
         error = _error_of_retry(value, event.committed)
         if event.committed and value.state is TransactionState.COMPLETE_ABORT:
-            error = (
-                ErrorCode.PRODUCER_FENCED
-            )  # who asks again asks for the same: another one aborted it
+            # Who asks again asks for the same: another one aborted it.
+            error = ErrorCode.PRODUCER_FENCED
         _reply(event, error, value.producer_id, value.producer_epoch, step)
     elif client.producer_id != event.producer_id and not _had_last_epoch(transaction, value, event):
         _refuse(event, ErrorCode.INVALID_PRODUCER_ID_MAPPING, step)
