@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,6 +70,33 @@ def test_a_stopped_run_goes_on_with_the_seeds_that_are_left(
     assert told.out.startswith("6 seeds, 0 failed")
     again = ledger.read_bytes().splitlines()
     assert [json.loads(line).get("seed") for line in again] == [None, 0, 1, 2, 3, 4, 5]
+
+
+def test_a_terminated_run_leaves_no_process_behind(tmp_path: Path) -> None:
+    ledger = tmp_path / "seeds"
+    command = [sys.executable, "-m", "kavka", "simulate", "--storage", "--seeds=0-99999"]
+    with subprocess.Popen(
+        [*command, f"--ledger={ledger}"], stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert _becomes(lambda: len(_children_of(run.pid)) >= 2 and ledger.stat().st_size > 200)
+        children = _children_of(run.pid)
+        run.terminate()
+        _, told = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert "stopped after" in told
+    assert _becomes(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+
+
+def _children_of(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def _becomes(condition: Callable[[], bool]) -> bool:
+    ends = time.monotonic() + 60
+    while not condition() and time.monotonic() < ends:
+        time.sleep(0.05)
+    return condition()
 
 
 def test_a_failure_that_is_in_the_ledger_still_counts(

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from kavka.termination import termination_as_interrupt
 from kavka.testing.simulation.batch import Batch, Kind, Outcome, play, run_batches
 from kavka.testing.simulation.ledger import Ledger, LedgerMismatch
 
@@ -79,7 +80,8 @@ def _run(seeds: range, kind: Kind, brokers: int | None, *, jobs: int, ledger: Le
     left = [seed for seed in seeds if seed not in known]
     progress = _Progress(batch, len(seeds), ledger)
     try:
-        run_batches(left, kind, brokers=brokers, processes=jobs, done=progress.done)
+        with termination_as_interrupt():
+            run_batches(left, kind, brokers=brokers, processes=jobs, done=progress.done)
     except KeyboardInterrupt:
         print(f"stopped after {batch.seeds} of {len(seeds)} seeds", file=sys.stderr)
         return 130

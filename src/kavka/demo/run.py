@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ from kavka.demo.broker import EmbeddedBroker
 from kavka.demo.replay import Replay, Tally, replay_of_file, replay_of_site
 from kavka.demo.view import Snapshot, View, open_view
 from kavka.spark.session import check_spark, local_session
+from kavka.termination import termination_as_interrupt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ def run_demo(options: DemoOptions) -> int:
     else:
         replay = replay_of_site(options.seed, _SITE_HOURS)
     with ExitStack() as stack:
-        stack.enter_context(_termination_as_interrupt())
+        stack.enter_context(termination_as_interrupt())
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kavka-demo-")))
         broker = stack.enter_context(EmbeddedBroker(directory / "broker"))
         print(f"broker ready at {broker.bootstrap}; traffic from {replay.name}", flush=True)
@@ -260,23 +260,6 @@ def _wait_for_interrupt(broker: EmbeddedBroker) -> None:
             time.sleep(_LOOK_EVERY_S)
     except KeyboardInterrupt:
         print("\nstopped", flush=True)
-
-
-@contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind as Ctrl-C does, so that nothing is left behind."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

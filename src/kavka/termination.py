@@ -1,0 +1,24 @@
+"""SIGTERM for commands that unwind: what Ctrl-C clears up is cleared up then, too."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def termination_as_interrupt() -> Iterator[None]:
+    """Raise KeyboardInterrupt in the main thread, which must be the caller, for SIGTERM and SIGHUP meanwhile."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
