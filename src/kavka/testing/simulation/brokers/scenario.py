@@ -9,6 +9,7 @@ from typing import Any
 from kavka.ids import TopicPartition
 from kavka.testing.simulation.brokers.faults import MODELS
 from kavka.testing.simulation.chance import stream
+from kavka.testing.simulation.network import Weather
 from kavka.testing.simulation.scenario import PORT, Scenario
 
 REGISTRY = "registry"
@@ -139,7 +140,7 @@ def _transactions(
             for partition in range(source.randint(1, 3) if ids else 0)
         ),
         "transactional": {
-            "transaction.timeout.ms": source.choice(["3000", "10000"]),
+            "transaction.timeout.ms": _time_of_transactions(source, inherited["weather"]),
             "linger.ms": source.choice(["0", "50"]),
             "batch.size": source.choice(["300", "16384"]),
             "max.in.flight.requests.per.connection": source.choice(["1", "5"]),
@@ -149,6 +150,12 @@ def _transactions(
         },
         "two_phase": two_phase,
     }
+
+
+def _time_of_transactions(source: random.Random, weather: Weather) -> str:
+    chosen = source.choice(["3000", "10000"])
+    # where each way takes a tenth of a second, the work of one takes three: hardly any would be done in time
+    return "10000" if weather.latency_s >= 0.05 else chosen
 
 
 def _settings(

@@ -111,7 +111,7 @@ class TransactionNode(_InTransactions):
         """Take the id over, work, and take it over again, until all inputs are done."""
         position = 0
         while position < self.cluster.inputs and (self._is_first or self._fenced < _MOST_FENCED):
-            await asyncio.sleep(self.source.expovariate(1 / (0.5 + 2 * self._fenced)))
+            await asyncio.sleep(self.source.expovariate(1 / self._courtesy_s))
             self._lives += 1
             producer = Producer(
                 self.settings, network=host.network, clock=host.clock, chance=host.chance
@@ -124,6 +124,11 @@ class TransactionNode(_InTransactions):
             except (KafkaError, OSError) as error:
                 self._tell(f"begins anew after {error}")
             await self._close(producer)
+
+    @property
+    def _courtesy_s(self) -> float:
+        """How long it lets others have the id: longer each time, but the first insists when they begin to leave."""
+        return 0.5 + 2 * self._fenced if self._fenced < _MOST_FENCED else 0.5
 
     async def _live(self, host: SimHost, producer: Producer) -> int:
         """Work as one producer until all is done. Return how far it is."""
