@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 import pytest
@@ -404,6 +404,15 @@ def catch_up(served: Any, replica: Any) -> None:
     served.broker.replicas.brokers_changed()
 
 
+async def meanwhile(served: Any, replica: Any, request: Coroutine[Any, Any, int]) -> int:
+    """Let the follower follow until the request is answered."""
+    answer = asyncio.ensure_future(request)
+    while not answer.done():
+        catch_up(served, replica)
+        await asyncio.sleep(0)
+    return await answer
+
+
 def test_an_outcome_that_is_not_replicated_in_time_stands_all_the_same(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
@@ -418,8 +427,9 @@ def test_an_outcome_that_is_not_replicated_in_time_stands_all_the_same(run: Run)
             catch_up(served, replica)
             if (await state(served)).transaction_state == "CompleteCommit":
                 break
-        assert await end(served, who, committed=False) == ErrorCode.INVALID_TXN_STATE
-        assert await end(served, who) == ErrorCode.NONE
+        asked = await meanwhile(served, replica, end(served, who, committed=False))
+        assert asked == ErrorCode.INVALID_TXN_STATE
+        assert await meanwhile(served, replica, end(served, who)) == ErrorCode.NONE
         assert markers(served) == ["COMMIT"]
 
     run(story, **SETTINGS, request__timeout__ms="50")

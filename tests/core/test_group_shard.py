@@ -29,7 +29,6 @@ from kavka.core.group.events import (
 )
 from kavka.core.group.records import (
     CommittedOffset,
-    Confirmation,
     GroupRecord,
     OffsetRecord,
     PendingOffsetRecord,
@@ -41,7 +40,7 @@ from kavka.core.group.records import (
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.shard import GroupShard
 from kavka.core.group.step import GroupDecision
-from kavka.core.group.stored import from_bytes, to_bytes
+from kavka.core.group.stored import CONFIRMATION, from_bytes, to_bytes
 from kavka.core.machine import Decision
 from kavka.errors import ErrorCode
 
@@ -285,34 +284,44 @@ def test_loading_shard_sends_away_all_but_heartbeats() -> None:
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "told"),
     [
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REQUEST_TIMED_OUT,
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
     ],
 )
-def test_offsets_that_the_log_does_not_confirm_are_another_coordinators(error: ErrorCode) -> None:
+def test_offsets_that_the_log_does_not_confirm_are_not_told(
+    error: ErrorCode, told: ErrorCode
+) -> None:
     shard = GroupShard(SETTINGS)
     shard.apply(OffsetRecord("g", "t", 3, CommittedOffset(5)))
     shard.loaded(0)
-    asked = shard.handle(FetchOffsets(4, "g", None, True, must_confirm=True), 0)
-    assert asked.records == (Confirmation("g"),)
+    asked = shard.handle(FetchOffsets(4, "g", None, require_stable=True), 0)
+    assert (asked.records, asked.must_confirm) == ((), True)
     assert asked.effects[0].reply.partitions[0][2].offset == 5
     refused = shard.failed(asked, error, 0)
     assert (refused.records, [effect.reply for effect in refused.effects]) == (
         (),
-        [FetchOffsetsReply(ErrorCode.NOT_COORDINATOR)],
+        [FetchOffsetsReply(told)],
     )
 
 
-def test_a_confirmation_is_the_tombstone_of_an_offset_that_no_group_has() -> None:
-    assert from_bytes(*to_bytes(Confirmation("g"))) == OffsetRecord("g", "", -1, None)
+def test_offsets_need_no_confirmation_where_any_will_do_or_none_is_stable() -> None:
     shard = GroupShard(SETTINGS)
     shard.apply(OffsetRecord("g", "t", 3, CommittedOffset(5)))
-    shard.apply(Confirmation("g"))
-    shard.apply(OffsetRecord("g", "", -1, None))
-    shard.apply(OffsetRecord("h", "", -1, None))
+    shard.apply(PendingOffsetRecord("g", "t", 3, CommittedOffset(6), 1000, 0))
+    shard.loaded(0)
+    assert not shard.handle(FetchOffsets(4, "g", None), 0).must_confirm
+    assert not shard.handle(FetchOffsets(5, "g", None, require_stable=True), 0).must_confirm
+
+
+def test_a_confirmation_is_the_tombstone_of_an_offset_that_no_group_has() -> None:
+    loaded = from_bytes(CONFIRMATION, None)
+    assert loaded == OffsetRecord("", "", -1, None)
+    shard = GroupShard(SETTINGS)
+    shard.apply(OffsetRecord("g", "t", 3, CommittedOffset(5)))
+    shard.apply(loaded)
     shard.loaded(0)
     [known] = shard.handle(FetchOffsets(4, "g", None), 0).effects
     assert [(row[0], row[1]) for row in known.reply.partitions] == [("t", 3)]

@@ -291,3 +291,14 @@ def test_broker_that_is_not_in_sync_does_not_lead() -> None:
     assert replica.become(state(isr=(TWO,)), 0) is ErrorCode.INVALID_REQUEST
     assert replica.role is Role.NONE
     assert replica.become(state(), 0) is ErrorCode.NONE
+
+
+def test_leader_may_be_deposed_unheard_while_another_is_in_sync_or_may_be_already() -> None:
+    assert led().may_be_deposed
+    leader = led(isr=(ONE,))
+    assert not leader.may_be_deposed
+    _, change = leader.follower_fetched(TWO, 0, 1)
+    assert change is not None
+    assert leader.may_be_deposed, "the controller may have made it the leader since"
+    assert not leader.isr_change_failed(change, ErrorCode.INELIGIBLE_REPLICA)
+    assert not leader.may_be_deposed

@@ -458,3 +458,24 @@ def test_an_id_with_frequent_transactions_is_watched_once() -> None:
     assert shard.deadline_ms() == 5_001
     assert not shard.tick(5_001)
     assert shard.deadline_ms() == SETTINGS.remove_expired_interval_ms
+
+
+def test_what_a_client_takes_for_the_last_word_and_no_record_bears_is_to_be_confirmed() -> None:
+    shard = TransactionShard(SETTINGS)
+    ended = StoredTransaction(1, 0, 5_000, TransactionState.COMPLETE_COMMIT, frozenset(), 0)
+    under_way = StoredTransaction(
+        2, 0, 5_000, TransactionState.ONGOING, frozenset(PARTITIONS[:1]), 0, 0
+    )
+    shard.apply(TransactionRecord("a", ended))
+    shard.apply(TransactionRecord("b", under_way))
+    shard.loaded(0)
+
+    def must_confirm(event: Event) -> bool:
+        return shard.handle(event, 0).must_confirm
+
+    assert must_confirm(End(1, "a", 1, 0, True)), "done already"
+    assert must_confirm(End(2, "a", 1, 5, True)), "fenced"
+    assert must_confirm(AddPartitions(3, "b", 2, 0, tuple(PARTITIONS[:1]))), "there already"
+    assert not must_confirm(Verify(4, "b", 2, 0, tuple(PARTITIONS[:1])))
+    assert not must_confirm(End(5, "b", 2, 0, True)), "it has a record"
+    assert not must_confirm(End(6, "b", 2, 0, True)), "busy: asked again later"

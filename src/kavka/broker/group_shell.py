@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from kavka.broker.replica import Replica
 from kavka.broker.shard_shell import ShardShell, Undecided
-from kavka.core.group.events import Event, FetchOffsets, Reply
+from kavka.core.group.events import Event, Reply
 from kavka.core.group.records import OffsetRecord, PendingOffsetRecord, Record, TransactionEnd
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.shard import GroupShard
 from kavka.core.group.step import GroupDecision
-from kavka.core.group.stored import from_bytes, to_bytes
+from kavka.core.group.stored import CONFIRMATION, from_bytes, to_bytes
 from kavka.core.machine import Answer, Decision
 from kavka.doors import Clock, Disk
 from kavka.errors import ErrorCode
-from kavka.values import replace
 from kavka.wire.records.batch import BatchBuilder, decode_records
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, decode_end_marker
@@ -37,12 +36,6 @@ class GroupShell(ShardShell[Event, Record, Answer[Reply]]):
         super().__init__(replica, self.machine, compression, commit_timeout_ms, clock, disk)
         self._ends_while_loading: list[tuple[TransactionEnd, int]] = []
         self._is_lost = False  # could not be loaded, and never will be
-
-    def tell(self, event: Event) -> None:
-        """Tell the machine an event; what exactly-once consumers start from waits for the replicas (decision 013)."""
-        if isinstance(event, FetchOffsets) and event.require_stable:
-            event = replace(event, must_confirm=self._replica.partition.may_be_deposed)
-        super().tell(event)
 
     def marker_appended(self, producer_id: int, *, committed: bool, end_offset: int) -> None:
         """Learn that the partition has the marker of a transaction: it decides about offsets when it is committed."""
@@ -112,6 +105,9 @@ class GroupShell(ShardShell[Event, Record, Answer[Reply]]):
 
     def _to_bytes(self, record: Record) -> tuple[bytes, bytes | None]:
         return to_bytes(record)
+
+    def _confirmation(self) -> bytes:
+        return CONFIRMATION
 
     def _overdue(self, decision: GroupDecision) -> None:
         """Refuse as the log would have: who waits is told so at once, whatever waits before it."""

@@ -1,6 +1,7 @@
 """One shard of a coordinator: drives a machine over its partition of an internal topic.
 
     event -> machine.handle -> records appended -> committed -> machine.apply -> effects leave
+                           '-> must_confirm: a tombstone appended -> committed -'
 
 Groups and transactions are coordinated in the same way: a shard is loaded by replaying its partition, in slices of the
 loop's time; what it decides is appended, and answered when the high watermark has passed it. What is not committed in
@@ -13,7 +14,7 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from kavka.broker.replica import Replica
@@ -51,7 +52,7 @@ class Shard(Machine[E_contra, R, F], Protocol[E_contra, R, F]):
 
 
 class Undecided(Generic[R, F]):
-    """A decision whose records are in the log and not committed yet."""
+    """A decision whose records, or whose confirmation, are in the log and not committed yet."""
 
     __slots__ = ("deadline_ms", "decision", "end_offset")
 
@@ -92,6 +93,8 @@ class ShardShell(Generic[E, R, F]):
         # Invariant: end offsets ascend through both, those of `_late` first; records are applied in that order.
         self._late: deque[Undecided[R, F]] = deque()
         self._undecided: deque[Undecided[R, F]] = deque()
+        # Answers without records that wait for a confirmation; nothing waits for them. End offsets ascend.
+        self._confirming: deque[Undecided[R, F]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
         self._loading: asyncio.Task[None] | None = None
@@ -109,8 +112,12 @@ class ShardShell(Generic[E, R, F]):
         """Return key and value as they go into the log."""
 
     @abstractmethod
+    def _confirmation(self) -> bytes:
+        """Return a key that no record has: its tombstone says nothing, but that it is committed says who leads."""
+
+    @abstractmethod
     def _overdue(self, decision: Decision[R, F]) -> None:
-        """Answer who waits for records that were not committed in time; they are applied when they are."""
+        """Answer who waits for what was not committed in time; records are applied when they are."""
 
     def _carry_out(self, effect: F) -> None:
         """Do what a committed decision says besides answering."""
@@ -127,10 +134,12 @@ class ShardShell(Generic[E, R, F]):
 
     def _encode(self, decision: Decision[R, F]) -> bytearray:
         """Return the batch of a decision's records."""
+        return self._batch([self._to_bytes(record) for record in decision.records])
+
+    def _batch(self, records: Iterable[tuple[bytes, bytes | None]]) -> bytearray:
         builder = BatchBuilder()
         now_ms = self._now_ms()
-        for record in decision.records:
-            key, value = self._to_bytes(record)
+        for key, value in records:
             builder.append(key, value, now_ms)
         return builder.build(self._compression)
 
@@ -164,6 +173,7 @@ class ShardShell(Generic[E, R, F]):
         self._tokens.clear()
         self._undecided.clear()
         self._late.clear()
+        self._confirming.clear()
 
     async def _load(self) -> None:
         """Bring the machine up to the end of the partition, then serve.
@@ -260,23 +270,35 @@ class ShardShell(Generic[E, R, F]):
     def _run(self, decision: Decision[R, F]) -> None:
         if not decision:
             return
-        end_offset = 0
         if decision.records:
-            outcome = self._replica.append_internal(self._encode(decision))
-            if outcome.error is not ErrorCode.NONE:
-                where, code = self._replica.where, outcome.error
-                log.warning("decision not stored partition=%s error=%s", where, code.name)
-                self._run(self._shard.failed(decision, code, self._now_ms()))
-                return
-            end_offset = outcome.end_offset
+            self._append(decision, self._encode(decision), self._undecided)
+        elif decision.must_confirm and self._replica.partition.may_be_deposed:
+            self._append(decision, self._batch([(self._confirmation(), None)]), self._confirming)
+        else:
+            self._await(decision, 0, self._undecided)
+
+    def _append(
+        self, decision: Decision[R, F], batch: bytearray, waiting: deque[Undecided[R, F]]
+    ) -> None:
+        outcome = self._replica.append_internal(batch)
+        if outcome.error is ErrorCode.NONE:
+            self._await(decision, outcome.end_offset, waiting)
+            return
+        where, code = self._replica.where, outcome.error
+        log.warning("decision not stored partition=%s error=%s", where, code.name)
+        self._run(self._shard.failed(decision, code, self._now_ms()))
+
+    def _await(
+        self, decision: Decision[R, F], end_offset: int, waiting: deque[Undecided[R, F]]
+    ) -> None:
         deadline_ms = self._now_ms() + self._append_timeout_ms
-        self._undecided.append(Undecided(decision, end_offset, deadline_ms))
+        waiting.append(Undecided(decision, end_offset, deadline_ms))
         self.commit_ready()
 
     def commit_ready(self) -> None:
         """Apply and answer, in order, the decisions whose records the high watermark has passed."""
         high_watermark = self._replica.partition.high_watermark
-        for waiting in (self._late, self._undecided):
+        for waiting in (self._late, self._undecided, self._confirming):
             while waiting and waiting[0].end_offset <= high_watermark:
                 decision = waiting.popleft().decision
                 for record in decision.records:
@@ -302,10 +324,11 @@ class ShardShell(Generic[E, R, F]):
     def _deadline_ms(self) -> int | None:
         """Return when there is next something to do: for the machine, or for an answer that waits too long."""
         machine_ms = self._shard.deadline_ms()
-        if not self._undecided:
-            return machine_ms
-        append_ms = self._undecided[0].deadline_ms
-        return append_ms if machine_ms is None else min(machine_ms, append_ms)
+        times = [] if machine_ms is None else [machine_ms]
+        times += [
+            waiting[0].deadline_ms for waiting in (self._undecided, self._confirming) if waiting
+        ]
+        return min(times, default=None)
 
     def _set_timer(self) -> None:
         if self._stopped:
@@ -346,3 +369,8 @@ class ShardShell(Generic[E, R, F]):
             self._late.append(overdue)
             self._overdue(decision)
             self.commit_ready()
+        while self._confirming and self._confirming[0].deadline_ms <= now_ms:
+            overdue = self._confirming.popleft()
+            where, end_offset = self._replica.where, overdue.end_offset
+            log.warning("leadership not confirmed in time partition=%s end=%d", where, end_offset)
+            self._overdue(overdue.decision)

@@ -22,7 +22,7 @@ from kavka.core.transaction.events import (
 from kavka.core.transaction.records import TransactionRecord
 from kavka.core.transaction.settings import TransactionSettings
 from kavka.core.transaction.shard import TransactionShard
-from kavka.core.transaction.stored import from_bytes, to_bytes
+from kavka.core.transaction.stored import CONFIRMATION, from_bytes, to_bytes
 from kavka.errors import ErrorCode
 from kavka.registry.interface import RegistryRefused
 from kavka.wire.records.compression import Compression
@@ -99,6 +99,9 @@ class TransactionShell(ShardShell[Event, TransactionRecord, Effect]):
 
     def _to_bytes(self, record: TransactionRecord) -> tuple[bytes, bytes | None]:
         return to_bytes(record)
+
+    def _confirmation(self) -> bytes:
+        return CONFIRMATION
 
     def _overdue(self, decision: TransactionDecision) -> None:
         """Let clients ask again. The decision stands until the log has the last word, so they are told to wait.

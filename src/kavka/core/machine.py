@@ -5,9 +5,14 @@ The shell that drives it works like this:
 
     decision = machine.handle(event, now_ms)          or machine.tick(now_ms)
     append decision.records, all or none, in order    (nothing to append: at once committed)
+                                                      (decision.must_confirm: only if nobody else can lead the log)
     committed:  machine.apply(record) for each, in log order; then let decision.effects leave
     refused:    machine.failed(decision, error, now_ms) in place of both; let its effects leave
     always:     ask machine.deadline_ms() again; applying, too, can make something due
+
+What a machine remembers is of the past when another has its place and it has not heard. Its records are refused then,
+for the log is another's; an answer without records would leave. One that matters is marked `must_confirm`: the shell
+appends a record that says nothing, and the answer leaves when that is committed (decision 013).
 
 Decisions may overlap: a second may be made while the records of the first are on their way. They are applied, and
 their effects leave, in the order in which they were made. So hard state is always a prefix of the log, and replaying
@@ -48,6 +53,8 @@ class Decision(Generic[Record, Effect]):
 
     records: tuple[Record, ...] = ()
     effects: tuple[Effect, ...] = ()
+    must_confirm: bool = False
+    """The effects rest on no record, and must not leave from a machine of the past."""
 
     def __bool__(self) -> bool:
         """Tell whether anything is to be done at all."""

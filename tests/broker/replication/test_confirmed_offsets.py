@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kavka.core.group.records import CommittedOffset, PendingOffsetRecord
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.peer import Peer
@@ -17,6 +18,7 @@ from kavka.wire.messages.fetch import (
     FetchRequestReplicaState,
     FetchRequestTopic,
 )
+from kavka.wire.messages.heartbeat import HeartbeatRequest
 from kavka.wire.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrRequestPartition,
@@ -147,7 +149,7 @@ def test_an_answer_waits_until_the_other_replicas_have_shown_that_they_still_fol
 
 
 @pytest.mark.parametrize("others", [1, 3])
-def test_a_coordinator_that_nobody_follows_any_more_sends_the_group_away(
+def test_a_coordinator_that_nobody_follows_any_more_tells_no_offsets(
     play: Play, others: int
 ) -> None:
     """It may be one of the past, and what it knows older than what the group was told."""
@@ -155,7 +157,9 @@ def test_a_coordinator_that_nobody_follows_any_more_sends_the_group_away(
     async def story(cluster: Any) -> None:
         peer = await coordinated(cluster, in_sync=[1, 2])
         answers = await asyncio.gather(*(peer.send(asked(stable=True)) for _ in range(others)))
-        assert [told(answer) for answer in answers] == [(ErrorCode.NOT_COORDINATOR, [])] * others
+        assert [told(answer) for answer in answers] == [
+            (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+        ] * others
 
     play(story, **SETTINGS)
 
@@ -166,3 +170,57 @@ def test_who_does_not_ask_for_stable_offsets_gets_what_is_known(play: Play) -> N
         assert told(await peer.send(asked(stable=False))) == (ErrorCode.NONE, [7])
 
     play(story, **SETTINGS)
+
+
+def test_many_groups_wait_side_by_side(play: Play) -> None:
+    """One request asks for five groups; nobody follows: it takes one time-out, not five."""
+
+    async def story(cluster: Any) -> None:
+        peer = await coordinated(cluster, in_sync=[1, 2])
+        names = [f"g{n}" for n in range(5)]
+        topics = [OffsetFetchRequestGroupTopic(name="t", partition_indexes=[0])]
+        groups = [OffsetFetchRequestGroup(group_id=name, topics=topics) for name in names]
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        answer = await peer.send(OffsetFetchRequest(groups=groups, require_stable=True))
+        assert [g.error_code for g in answer.groups] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 5
+        assert loop.time() - began < 1.5
+
+    play(story, **SETTINGS)
+
+
+def test_version_7_has_the_error_of_the_group(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await coordinated(cluster, in_sync=[1, 2])
+        answer = await peer.send(
+            OffsetFetchRequest(group_id="g", topics=None, require_stable=True), 7
+        )
+        assert (answer.error_code, answer.topics) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+
+    play(story, **SETTINGS)
+
+
+def test_offsets_that_are_unstable_are_told_so_without_a_record(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await coordinated(cluster, in_sync=[1, 2])
+        shard = cluster.brokers[1].groups.shard_of("g")
+        shard.machine.apply(PendingOffsetRecord("g", "t", 0, CommittedOffset(9), 5, 0))
+        before = end_offset(cluster)
+        await peer.send(asked(stable=True))
+        assert end_offset(cluster) == before
+
+    play(story, **SETTINGS)
+
+
+def test_a_heartbeat_does_not_wait_for_the_confirmation_of_another_group(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await coordinated(cluster, in_sync=[1, 2])
+        other = await cluster.peer(1)
+        before = end_offset(cluster)
+        answer = asyncio.ensure_future(peer.send(asked(stable=True)))
+        await cluster.until(lambda: end_offset(cluster) == before + 1)
+        async with asyncio.timeout(1):
+            await other.send(HeartbeatRequest(group_id="h", generation_id=1, member_id="m"))
+        answer.cancel()
+
+    play(story, **SETTINGS | {"offsets__commit__timeout__ms": "5000"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -41,18 +42,13 @@ async def handle(
     """Answer each group."""
     stable = request.require_stable
     if context.version >= _FIRST_BATCHED:
-        groups = []
-        for group in request.groups:
-            reply = await _fetch(broker, group.group_id, _wanted(group.topics), stable)
-            topics = _topics(
-                reply, OffsetFetchResponseGroupTopic, OffsetFetchResponseGroupPartition
-            )
-            groups.append(
-                OffsetFetchResponseGroup(
-                    group_id=group.group_id, error_code=reply.error_code, topics=topics
-                )
-            )
-        return OffsetFetchResponse(groups=groups)
+        asked = [(group.group_id, _wanted(group.topics)) for group in request.groups]
+        replies = await asyncio.gather(*(_fetch(broker, *one, stable) for one in asked))
+        return OffsetFetchResponse(
+            groups=[
+                _group(group_id, reply) for (group_id, _), reply in zip(asked, replies, strict=True)
+            ]
+        )
     wanted = _wanted(request.topics)
     reply = await _fetch(broker, request.group_id, wanted, stable)
     if reply.error_code and context.version < _FIRST_WITH_GROUP_ERROR:
@@ -61,6 +57,11 @@ async def handle(
         error_code=reply.error_code,
         topics=_topics(reply, OffsetFetchResponseTopic, OffsetFetchResponsePartition),
     )
+
+
+def _group(group_id: str, reply: FetchOffsetsReply) -> OffsetFetchResponseGroup:
+    topics = _topics(reply, OffsetFetchResponseGroupTopic, OffsetFetchResponseGroupPartition)
+    return OffsetFetchResponseGroup(group_id=group_id, error_code=reply.error_code, topics=topics)
 
 
 def _wanted(topics: Sequence[_Topic] | None) -> Partitions | None:

@@ -152,7 +152,8 @@ class CommittedOffsets:
                 )
                 return fetched_offsets(answer, version)
             except KafkaError as error:
-                if error.code in _COORDINATOR_GONE:
+                if error.code in (*_COORDINATOR_GONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
+                    # One that goes on "loading" may be cut off, with another in its place (our decision 013).
                     self._member.forget_coordinator()
                 if not error.retriable:
                     raise

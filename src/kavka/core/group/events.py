@@ -178,14 +178,12 @@ class FetchOffsets:
     """OffsetFetch of one group. `partitions` None asks for all that the group has.
 
     `require_stable`: a partition with a commit that is not decided yet is UNSTABLE_OFFSET_COMMIT (KIP-447).
-    `must_confirm`: the answer waits until the log has shown that this shard is still the group's (decision 013).
     """
 
     token: Token
     group_id: str
     partitions: tuple[tuple[str, int], ...] | None
     require_stable: bool = False
-    must_confirm: bool = False
 
 
 @frozen

@@ -85,14 +85,4 @@ class TransactionEnd:
     committed: bool
 
 
-@frozen
-class Confirmation:
-    """Says nothing: that it is committed shows that its writer led the partition when it was written.
-
-    In the log it is the tombstone of an offset that no group can have.
-    """
-
-    group_id: str
-
-
-Record = GroupRecord | OffsetRecord | PendingOffsetRecord | TransactionEnd | Confirmation
+Record = GroupRecord | OffsetRecord | PendingOffsetRecord | TransactionEnd

@@ -52,7 +52,6 @@ from kavka.core.group.group import Group, GroupState
 from kavka.core.group.join import join, refuse, take_back_replacement
 from kavka.core.group.records import (
     CommittedOffset,
-    Confirmation,
     GroupRecord,
     OffsetRecord,
     PendingOffsetRecord,
@@ -133,9 +132,7 @@ class GroupShard:
             case CommitOffsetsInTransaction():
                 self._commit_in_transaction(event, step)
             case FetchOffsets():
-                if event.must_confirm:
-                    step.records.append(Confirmation(event.group_id))
-                step.answer(event.token, offsets.fetch(self._groups.get(event.group_id), event))
+                self._fetch_offsets(event, step)
             case DeleteOffsets():
                 self._delete_offsets(event, step)
             case DeleteGroup():
@@ -153,26 +150,20 @@ class GroupShard:
                 self._apply_pending_offset(record)
             case TransactionEnd():
                 self._end_transaction(record)
-            case Confirmation():
-                pass
 
     def failed(self, decision: GroupDecision, error: ErrorCode, now_ms: int) -> GroupDecision:
         """Take back what was waiting for the refused records, and tell those who wait."""
         step = Step(now_ms, self.settings)
         touched: dict[str, Group] = {}
         for record in decision.records:
-            if isinstance(record, TransactionEnd | Confirmation):
-                continue  # the one is in the log, and is applied when it is committed; the other says nothing
+            if isinstance(record, TransactionEnd):
+                continue  # it is in the log, and is applied when it is committed
             group = self._groups.get(record.group_id)
             if group is not None:
                 touched[record.group_id] = group
                 _take_back(group, record, error, step)
         for effect in decision.effects:
-            reply = effect.reply
-            if isinstance(reply, FetchOffsetsReply) and decision.records:
-                step.answer(effect.token, FetchOffsetsReply(ErrorCode.NOT_COORDINATOR))
-            else:
-                step.answer(effect.token, _refused_reply(reply, error))
+            step.answer(effect.token, _refused_reply(effect.reply, error))
         for group in touched.values():
             rebalance.complete_if_all_joined(group, step)
             self._settle(group, step)
@@ -319,6 +310,13 @@ class GroupShard:
             return
         sync(group, event, step)
         self._settle(group, step)
+
+    def _fetch_offsets(self, event: FetchOffsets, step: Step) -> None:
+        reply = offsets.fetch(self._groups.get(event.group_id), event)
+        is_stable = all(code is ErrorCode.NONE for *_, code in reply.partitions)
+        # Who is told of unstable offsets asks again, and goes on from none of these.
+        step.must_confirm = event.require_stable and is_stable
+        step.answer(event.token, reply)
 
     def _heartbeat(self, event: Heartbeat, step: Step) -> None:
         group, error = self._find(event.group_id)
@@ -544,6 +542,16 @@ def _commit_error(error: ErrorCode) -> ErrorCode:
     return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else error
 
 
+def _fetch_error(error: ErrorCode) -> ErrorCode:
+    """Return what one is told whose offsets were not confirmed: to ask again, here unless others lead for sure.
+
+    librdkafka asks never again after NOT_COORDINATOR and COORDINATOR_NOT_AVAILABLE (its issue 5586).
+    """
+    if error in (*_UNAVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return ErrorCode.NOT_COORDINATOR if error in _MOVED else error
+
+
 def _refused_reply(reply: Reply, error: ErrorCode) -> Reply:
     """Return what the asker gets when the records that its answer waited for were refused."""
     match reply:
@@ -559,7 +567,9 @@ def _refused_reply(reply: Reply, error: ErrorCode) -> Reply:
             )
         case DeleteGroupReply():
             return DeleteGroupReply(_commit_error(error))
-        case HeartbeatReply() | LeaveReply() | FetchOffsetsReply():
+        case FetchOffsetsReply():
+            return FetchOffsetsReply(_fetch_error(error))
+        case HeartbeatReply() | LeaveReply():
             return reply  # it did not depend on the records
 
 

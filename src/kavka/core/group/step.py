@@ -21,6 +21,8 @@ class Step:
     records: list[Record] = field(factory=list)
     effects: list[Answer[Reply]] = field(factory=list)
     wake_ms: int | None = None
+    must_confirm: bool = False
+    """Whether what is answered without records must be known to be of the present."""
 
     def answer(self, token: Token, reply: Reply) -> None:
         """Answer a request, once the records of the step are committed."""
@@ -45,4 +47,4 @@ class Step:
 
     def decision(self) -> GroupDecision:
         """Return all that was collected."""
-        return Decision(tuple(self.records), tuple(self.effects))
+        return Decision(tuple(self.records), tuple(self.effects), self.must_confirm)

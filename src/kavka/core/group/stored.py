@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kavka.core.group.records import (
     CommittedOffset,
-    Confirmation,
     GroupRecord,
     OffsetRecord,
     PendingOffsetRecord,
@@ -26,6 +25,9 @@ from kavka.wire.stored.offsets import (
     encode_value,
 )
 
+CONFIRMATION = encode_key(OffsetCommitKey(group="", topic="", partition=-1))
+"""A key that no group has: its tombstone says nothing (decision 013)."""
+
 
 def to_bytes(record: Record) -> tuple[bytes, bytes | None]:
     """Return key and value as they go into the log; None is a tombstone. The end of a transaction has neither."""
@@ -40,8 +42,6 @@ def to_bytes(record: Record) -> tuple[bytes, bytes | None]:
         case GroupRecord():
             key = encode_key(GroupMetadataKey(group=record.group_id))
             return key, None if record.value is None else encode_value(_group_value(record.value))
-        case Confirmation():
-            return encode_key(OffsetCommitKey(group=record.group_id, topic="", partition=-1)), None
         case TransactionEnd():
             raise AssertionError("the end of a transaction is written as a control batch")
 

@@ -11,6 +11,7 @@ from kavka.core.transaction.events import (
     Reply,
     SendMarkers,
     TransactionDecision,
+    VerifyReply,
 )
 from kavka.core.transaction.records import StoredTransaction, TransactionRecord, TransactionState
 from kavka.core.transaction.settings import TransactionSettings
@@ -68,5 +69,21 @@ class Step:
             )
 
     def decision(self) -> TransactionDecision:
-        """Return all that was collected."""
-        return Decision(tuple(self.records), tuple(self.effects))
+        """Return all that was collected.
+
+        An answer that its client takes for the last word, and that rests on no record, must not come from a shard of
+        the past: there a commit may be "done already" that is of the transaction before, or a producer seem fenced.
+        """
+        replies = [effect.reply for effect in self.effects if isinstance(effect, Answer)]
+        must_confirm = not self.records and any(map(_is_the_last_word, replies))
+        return Decision(tuple(self.records), tuple(self.effects), must_confirm)
+
+
+def _is_the_last_word(reply: Reply) -> bool:
+    match reply:
+        case VerifyReply():
+            # Asked before the first batch in each partition, and often right: a record each would cost too much.
+            # The partition's leader fences older producers by itself.
+            return False
+        case _:
+            return not reply.error_code.retriable

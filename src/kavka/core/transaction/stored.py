@@ -22,6 +22,9 @@ from kavka.wire.stored.transactions import (
 )
 from kavka.wire.versioned import version_of
 
+CONFIRMATION = encode_transaction_key(TransactionLogKey(transactional_id=""))
+"""A key that no transaction has: its tombstone says nothing (decision 013)."""
+
 
 def to_bytes(record: TransactionRecord) -> tuple[bytes, bytes | None]:
     """Return key and value as they go into the log; None is a tombstone."""

@@ -1,0 +1,166 @@
+"""What a transaction coordinator says of an end without writing it must not be of the past (as decision 013)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.net.peer import Peer
+from kavka.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTopic,
+)
+from kavka.wire.messages.end_txn import EndTxnRequest
+from kavka.wire.messages.init_producer_id import InitProducerIdRequest
+from kavka.wire.messages.leader_and_isr import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrRequestPartition,
+    LeaderAndIsrRequestTopic,
+)
+from kavka.wire.messages.update_metadata import (
+    UpdateMetadataRequestPartition,
+    UpdateMetadataRequestTopic,
+)
+
+Play = Callable[..., None]
+STATE_ID = b"fedcba9876543210"
+STATE = TopicPartition("__transaction_state", 0)
+SETTINGS = {
+    "transaction__state__log__num__partitions": "1",
+    "request__timeout__ms": "500",
+}
+
+
+async def coordinate(
+    cluster: Any, *, in_sync: list[int], epoch: int, leader: int = 1, to: tuple[int, ...] = (1,)
+) -> None:
+    """Tell the brokers in `to` who leads."""
+    facts: dict[str, Any] = {
+        "partition_index": 0,
+        "controller_epoch": 1000,
+        "leader": leader,
+        "leader_epoch": epoch,
+        "isr": in_sync,
+        "replicas": [1, 2],
+    }
+    state = LeaderAndIsrRequestPartition(**facts, partition_epoch=epoch, is_new=epoch == 0)
+    topic = LeaderAndIsrRequestTopic(
+        topic_name=STATE.topic, topic_id=STATE_ID, partition_states=[state]
+    )
+    request = LeaderAndIsrRequest(controller_id=1, controller_epoch=1000, topic_states=[topic])
+    update = cluster.update(list(cluster.brokers))
+    row = UpdateMetadataRequestPartition(**facts, zk_version=epoch)
+    update.topic_states.append(
+        UpdateMetadataRequestTopic(
+            topic_name=STATE.topic, topic_id=STATE_ID, partition_states=[row]
+        )
+    )
+    for number in to:
+        orders = cluster.brokers[number].orders
+        await orders.update_metadata(update)
+        await orders.leader_and_isr(request)
+
+
+async def ended_once(cluster: Any) -> tuple[Peer, int, int]:
+    """Commit a transaction at broker 1 while it is alone; then broker 2 is in sync, and never follows: it may lead."""
+    await cluster.start(1)
+    cluster.endpoints[2] = cluster.endpoints[1]
+    await cluster.order(1, isr=[1], replicas=[1, 2])
+    await coordinate(cluster, in_sync=[1], epoch=0)
+    peer: Peer = await cluster.peer(1)
+
+    def shard() -> Any:
+        return cluster.brokers[1].transactions.shard_of("x")
+
+    await cluster.until(lambda: not shard().machine.is_loading)
+    init = await peer.send(
+        InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4
+    )
+    assert init.error_code == ErrorCode.NONE, init
+    who = init.producer_id, init.producer_epoch
+    await open_one(peer, *who)
+    assert await end(peer, *who) is ErrorCode.NONE
+    await cluster.until(lambda: shard().machine.describe("x").state == "CompleteCommit")
+    # The in-sync set grows without a new epoch of the leader, as by AlterPartition: the shard stays loaded.
+    partition = cluster.replica(1, STATE).partition
+    partition.in_sync_replicas = (1, 2)
+    assert partition.may_be_deposed
+    return peer, *who
+
+
+async def open_one(peer: Peer, producer_id: int, producer_epoch: int) -> None:
+    added = await peer.send(
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x",
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnRequestTopic(name="t", partitions=[0])],
+        ),
+        3,
+    )
+    (topic,) = added.results_by_topic_v3_and_below
+    assert topic.results_by_partition[0].partition_error_code == ErrorCode.NONE, added
+
+
+async def end(peer: Peer, producer_id: int, producer_epoch: int, version: int = 4) -> ErrorCode:
+    request = EndTxnRequest(
+        transactional_id="x", producer_id=producer_id, producer_epoch=producer_epoch, committed=True
+    )
+    return ErrorCode.of((await peer.send(request, version)).error_code)
+
+
+def test_a_commit_is_not_acknowledged_from_the_memory_of_a_deposed_coordinator(play: Play) -> None:
+    """The producer's next transaction is open at broker 2: this commit is of that one, and nobody stores it."""
+
+    async def story(cluster: Any) -> None:
+        peer, *who = await ended_once(cluster)
+        assert await end(peer, *who) is not ErrorCode.NONE
+
+    play(story, **SETTINGS)
+
+
+def test_nobody_is_called_fenced_from_the_memory_of_a_deposed_coordinator(play: Play) -> None:
+    """The id was taken over at broker 2; the Spark sink notes a part that is open as aborted."""
+
+    async def story(cluster: Any) -> None:
+        peer, producer_id, producer_epoch = await ended_once(cluster)
+        code = await end(peer, producer_id, producer_epoch + 1)
+        assert code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    play(story, **SETTINGS)
+
+
+def test_a_commit_that_is_acknowledged_is_stored_at_the_coordinator_that_counts(play: Play) -> None:
+    """Two brokers; broker 2 is made the leader, which broker 1 has not heard. The producer asks broker 1 to commit."""
+
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1], replicas=[1, 2])
+        await coordinate(cluster, in_sync=[1, 2], epoch=0, to=(1, 2))
+
+        def state(number: int) -> str:
+            shard = cluster.brokers[number].transactions.shard_of("x")
+            return "" if isinstance(shard, ErrorCode) else str(shard.machine.describe("x").state)
+
+        old, new = await cluster.peer(1), await cluster.peer(2)
+        init = await old.send(
+            InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4
+        )
+        assert init.error_code == ErrorCode.NONE, init
+        who = init.producer_id, init.producer_epoch
+        await open_one(old, *who)
+        assert await end(old, *who) is ErrorCode.NONE
+        await cluster.until(lambda: state(1) == "CompleteCommit")
+        ended = cluster.replica(1, STATE).log.log_end_offset
+        await cluster.until(lambda: cluster.replica(2, STATE).partition.high_watermark == ended)
+
+        await coordinate(cluster, in_sync=[2], epoch=1, leader=2, to=(2,))
+        await cluster.until(lambda: state(2) == "CompleteCommit")
+        await open_one(new, *who)  # the second transaction
+        assert (state(1), state(2)) == ("CompleteCommit", "Ongoing")
+        code = await end(old, *who)  # the producer lost its connection, and was sent to broker 1
+        assert code is not ErrorCode.NONE, f"acknowledged, and at the coordinator it is {state(2)}"
+
+    play(story, **SETTINGS | {"request__timeout__ms": "10000"})
