@@ -62,6 +62,21 @@ def test_failures_come_to_the_calling_thread(broker, settings):
         blocking.Admin(settings, network=broker)
 
 
+def test_records_outside_of_a_transaction_are_refused_at_once(broker, settings):
+    with blocking.Producer(settings | {"transactional.id": "x"}, network=broker) as producer:
+        with pytest.raises(RuntimeError, match="init_transactions"):
+            producer.append("t", b"before")
+        producer.init_transactions()
+        with pytest.raises(RuntimeError, match="begin_transaction"):
+            producer.append("t", b"between")
+        with producer.transaction():
+            producer.append("t", b"inside")
+        with pytest.raises(RuntimeError, match="begin_transaction"):
+            producer.append("t", b"after", want_future=True)
+        producer.flush()
+        assert [value for _, _, value in broker.records("t") if value] == [b"inside"]
+
+
 def test_a_record_that_was_handed_over_cannot_be_taken_back(broker, settings):
     with blocking.Producer(settings, network=broker) as producer:
         future = producer.append("t", b"a", want_future=True)

@@ -145,7 +145,7 @@ def _blocking_method(name: str, method: Callable[..., Any]) -> Callable[..., Any
 _LIFE = frozenset({"start", "close"})
 
 
-@_forward(AsyncProducer, _LIFE | {"append", "fail", "raise_failure", "room"})
+@_forward(AsyncProducer, _LIFE | {"append", "fail", "raise_failure", "require_begun", "room"})
 class Producer(_Blocking):
     """`kavka.client.Producer` for threads: `send`, `append`, `send_many`, `send_table`, `flush`, transactions."""
 
@@ -154,6 +154,7 @@ class Producer(_Blocking):
     def __init__(self, config: Mapping[str, Any], **doors: Any) -> None:
         """Connect."""
         super().__init__(config, **doors)
+        self._is_transactional = bool(config.get("transactional.id"))
         self._handed_over: deque[tuple[Any, ...]] = deque()
         self._is_draining = False
         self._turn = asyncio.Lock()  # for one drain at a time, whoever started it
@@ -166,9 +167,12 @@ class Producer(_Blocking):
         """Hand a record over without waiting for its delivery; with `want_future`, return a future.
 
         The thread takes records in bunches. Wait only when it is behind or `buffer.memory` is used up. What is
-        wrong with a record is found in the thread and raised by its future, else by `flush`.
+        wrong with a record is found in the thread and raised by its future, else by `flush`; in a transaction by its
+        commit, too. Raise RuntimeError outside of a transaction, where a transactional producer sends nothing.
         """
         thread = self._require_thread()
+        if self._is_transactional:
+            self._async.require_begun()
         future: concurrent.futures.Future[RecordMetadata] | None = None
         if options.pop("want_future", False):
             future = concurrent.futures.Future()

@@ -287,6 +287,11 @@ class Producer(Client):
         """Whether there is a transaction that `abort_transaction` would end."""
         return self._transaction is not None and self._transaction.can_abort
 
+    def require_begun(self) -> None:
+        """Raise RuntimeError where a transactional producer is in no transaction: it sends nothing there."""
+        if self._transaction is not None:
+            self._transaction.require_begun()
+
     def _require_transactional(self) -> Transacting:
         self._require_open()
         if self._transacting is None:
@@ -451,7 +456,7 @@ class Producer(Client):
 
     def fail(self, error: Exception) -> None:
         """Have the next `flush` raise the failure of a record that never came this far."""
-        if self._transacting is None:
+        if self._transacting is None or (self._transaction and self._transaction.takes_none):
             self._flushes.fail(error)
         else:
             self._transacting.spoil(error)

@@ -193,6 +193,21 @@ class Transaction:
                 raise aborted()
             raise RuntimeError(f"the producer {self.state.value}")
 
+    @property
+    def takes_none(self) -> bool:
+        """Whether there is no transaction that a record could belong to: who sends one has made a mistake."""
+        return self.state in (
+            State.UNINITIALIZED,
+            State.INITIALIZING,
+            State.READY,
+            State.PREPARED,
+        )
+
+    def require_begun(self) -> None:
+        """Raise RuntimeError where `takes_none`."""
+        if self.takes_none:
+            raise RuntimeError(f"the producer {self.state.value}")
+
     def require_accepting(self) -> None:
         """As `require_open`, for records that were taken before the commit and get their batch now."""
         if self.state not in _CLOSING or self._is_ending:
