@@ -183,7 +183,9 @@ def test_a_transaction_goes_on_with_the_broker_after_a_restart(run: Run) -> None
     run(after, **SETTINGS)
 
 
-def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(run: Run) -> None:
+def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story(served: Any) -> None:
         await ready(served)
         given = await init(served, timeout_ms=1)
@@ -193,6 +195,7 @@ def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(ru
         assert described.producer_epoch == 1
         assert markers(served) == ["ABORT"]
         assert await end(served, who) == ErrorCode.PRODUCER_FENCED
+        assert f"transaction timed out id={ID} producer_id={who.producer_id}" in caplog.text
 
     setting = "transaction__abort__timed__out__transaction__cleanup__interval__ms"
     run(story, **SETTINGS, **{setting: "1"})

@@ -160,6 +160,12 @@ def test_a_producer_with_two_phases_needs_a_broker_that_knows_them(broker, setti
         run(broker, settings, transact, **{"transaction.two.phase.commit.enable": True})
 
 
+def test_a_producer_whose_broker_does_not_offer_two_phases_says_how_it_would(broker, settings):
+    broker.faults[ApiKey.INIT_PRODUCER_ID].append(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    with pytest.raises(FatalError, match=r"need transaction\.two\.phase\.commit\.enable=true"):
+        run(broker, settings, transact, **{"transaction.two.phase.commit.enable": True})
+
+
 def test_two_phases_and_a_time_out_exclude_each_other(settings):
     both = {"transaction.two.phase.commit.enable": True, "transaction.timeout.ms": 1000}
     with pytest.raises(ValueError, match=r"transaction\.timeout\.ms"):

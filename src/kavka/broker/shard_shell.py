@@ -119,6 +119,9 @@ class ShardShell(Generic[E, R, F]):
     def _overdue(self, decision: Decision[R, F]) -> None:
         """Answer who waits for what was not committed in time; records are applied when they are."""
 
+    def _tell_story(self, decision: Decision[R, F]) -> None:
+        """Log what the machine decides without being asked, as far as operators look for it."""
+
     def _carry_out(self, effect: F) -> None:
         """Do what a committed decision says besides answering."""
         raise AssertionError(f"nobody carries out {effect}")
@@ -354,7 +357,9 @@ class ShardShell(Generic[E, R, F]):
             deadline_ms = self._shard.deadline_ms()
             if deadline_ms is None or deadline_ms > now_ms:
                 break
-            self._run(self._shard.tick(now_ms))
+            decision = self._shard.tick(now_ms)
+            self._tell_story(decision)
+            self._run(decision)
         self._set_timer()
 
     def _time_out(self, now_ms: int) -> None:

@@ -19,7 +19,7 @@ from kavka.core.transaction.events import (
     SendMarkers,
     TransactionDecision,
 )
-from kavka.core.transaction.records import TransactionRecord
+from kavka.core.transaction.records import TransactionRecord, TransactionState
 from kavka.core.transaction.settings import TransactionSettings
 from kavka.core.transaction.shard import TransactionShard
 from kavka.core.transaction.stored import CONFIRMATION, from_bytes, to_bytes
@@ -111,6 +111,18 @@ class TransactionShell(ShardShell[Event, TransactionRecord, Effect]):
         for effect in decision.effects:
             if isinstance(effect, Answer):
                 self._settle(effect.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _tell_story(self, decision: TransactionDecision) -> None:
+        for record in decision.records:
+            value = record.value
+            if value is not None and value.state is TransactionState.PREPARE_ABORT:
+                log.warning(
+                    "transaction timed out id=%s producer_id=%d open_ms=%d timeout_ms=%d",
+                    record.transactional_id,
+                    value.producer_id,
+                    self._now_ms() - value.start_ms,
+                    value.timeout_ms,
+                )
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:

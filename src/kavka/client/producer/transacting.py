@@ -62,6 +62,10 @@ _BUMP_VERSION = 3
 """InitProducerId before it cannot raise an epoch that it is told (KIP-360)."""
 _TWO_PHASE_VERSION = 6
 """InitProducerId before it knows nothing of two-phase commit (KIP-939)."""
+_TWO_PHASE_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+_TWO_PHASE_HINT = (
+    "two-phase commit is not offered: brokers need transaction.two.phase.commit.enable=true"
+)
 
 
 class TransactionSettings(NamedTuple):
@@ -292,9 +296,14 @@ class Transacting:
                 )
             return request, version
 
-        answer: InitProducerIdResponse = await self._asking.answer(
-            Ask(Stage.INIT, self._coordinator, build, code_of_answer)
-        )
+        try:
+            answer: InitProducerIdResponse = await self._asking.answer(
+                Ask(Stage.INIT, self._coordinator, build, code_of_answer)
+            )
+        except FatalError as error:
+            if request.enable_2pc and error.code is _TWO_PHASE_REFUSED:
+                raise FatalError(error.code, _TWO_PHASE_HINT) from error
+            raise
         producer_id, epoch = ProducerId(answer.producer_id), ProducerEpoch(answer.producer_epoch)
         self._sequences.start_over(producer_id, epoch)
         log.info(
