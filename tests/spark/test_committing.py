@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kavka.client.admin import TransactionDescription
 from kavka.client.producer.prepared import PreparedTxnState
 from kavka.errors import ErrorCode
+from kavka.ids import BrokerId
 from kavka.spark.committing import (
     Course,
     Done,
@@ -24,9 +26,11 @@ from kavka.spark.committing import (
     decision_of,
     left_over,
     outcome_of,
+    was_aborted,
     with_outcomes,
 )
 from kavka.spark.decisions import (
+    BARRIER,
     Batch,
     CorruptDecision,
     Decision,
@@ -120,6 +124,11 @@ def test_a_record_is_read_as_it_was_written(write: str, number: int, parts: list
 def test_what_is_not_a_decision_is_said_to_be_corrupt(value: bytes) -> None:
     with pytest.raises(CorruptDecision):
         decode(value)
+
+
+def test_a_release_without_barriers_says_that_one_is_of_a_later_release() -> None:
+    with pytest.raises(CorruptDecision, match="of a later release"):
+        decode(BARRIER)
 
 
 # What a task does
@@ -224,14 +233,45 @@ def test_a_repair_adds_the_missing_part_to_those_there_are() -> None:
 # How it goes on
 
 
-def test_answers_say_what_became_of_a_part() -> None:
+def test_answers_say_that_a_part_is_committed_and_not_that_it_was_aborted() -> None:
     assert outcome_of(ErrorCode.NONE, part(0)) is Outcome.COMMITTED
     for code in (
         ErrorCode.PRODUCER_FENCED,
         ErrorCode.INVALID_PRODUCER_EPOCH,
         ErrorCode.INVALID_TXN_STATE,
     ):
-        assert outcome_of(code, part(0)) is Outcome.ABORTED
+        assert outcome_of(code, part(0)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "producer_id", "epoch", "is_proof"),
+    [
+        ("CompleteAbort", 100, 5, True),  # by EndTxn
+        ("CompleteAbort", 100, 6, True),  # by a time-out
+        ("PrepareAbort", 100, 6, True),
+        ("Empty", 100, 7, True),  # an operator has forced it
+        ("Ongoing", 100, 5, False),
+        (
+            "Ongoing",
+            100,
+            6,
+            False,
+        ),  # Kafka raises the epoch in memory before the abort is in the log
+        ("Empty", 100, 5, False),  # it has not heard of the partitions
+        ("CompleteAbort", 100, 4, False),  # nor of the last InitProducerId
+        ("CompleteCommit", 100, 4, False),
+        ("CompleteCommit", 100, 5, False),
+        ("PrepareCommit", 100, 5, False),
+        ("CompleteCommit", 100, 6, False),  # transaction version 2
+        ("CompleteAbort", 99, 9, False),
+    ],
+)
+def test_only_who_knows_of_the_abort_is_believed(
+    name: str, producer_id: int, epoch: int, is_proof: bool
+) -> None:
+    one = replace(part(0), state=state(100, 5))
+    found = TransactionDescription(BrokerId(1), name, producer_id, epoch, 60_000, None, [])
+    assert was_aborted(found, one) is is_proof
 
 
 def test_a_forgotten_part_was_committed_unless_it_had_a_time_out() -> None:

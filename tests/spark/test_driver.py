@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -213,6 +213,21 @@ def test_a_batch_is_not_decided_when_a_part_has_timed_out(
     query.run_batch()
     found = committed(kavka_broker.bootstrap, fresh_name, PARTITIONS)
     assert_each_once(found, [str(number) for number in range(ROWS)])
+
+
+def test_a_part_is_not_taken_for_aborted_by_a_coordinator_that_is_behind(
+    kavka_broker: Broker, fresh_name: str
+) -> None:
+    make_topic(kavka_broker, fresh_name, PARTITIONS)
+    query = Query(kavka_broker.bootstrap, fresh_name, random.Random(0))
+    decision = decision_of(query.tasks(query.drive("plan", False), 0))
+    assert decision is not None
+    part = decision.parts[0]
+    later = replace(part, state=part.state._replace(epoch=part.state.epoch + 1))
+    query.more = {"kafka.max.block.ms": "1500"}
+    with pytest.raises(ConnectorError, match="knows of no abort"):
+        query.drive("_end", later)
+    assert part.transactional_id in open_transactions(kavka_broker, fresh_name)
 
 
 def torn(broker: Broker, topic: str) -> tuple[Query, list[list[str]]]:

@@ -3,7 +3,7 @@
 Tasks write their rows in transactions of their own and leave them prepared; the driver decides about all of them by
 one record, written in a transaction of its own, and then commits them one by one. A restart finds the record:
 
-    plan     list the open transactions of the sink -> InitProducerId(driver) -> read the decision
+    plan     list the open transactions of the sink -> InitProducerId(driver) -> write a barrier, read the decision
              -> EndTxn(commit) what is decided, EndTxn(abort) what was listed and is not -> note the outcomes
     task     skip a batch that is decided; else InitProducerId(an id of this process's own), write, leave it prepared
     commit   list; every part is still open -> decision, in a transaction with the epoch of the plan   <- the moment
@@ -11,14 +11,16 @@ one record, written in a transaction of its own, and then commits them one by on
 
 Why this is safe, whatever dies or comes late:
  1. Only the last driver that planned can decide: InitProducerId fences the decision of those before, and when it
-    returns, every decision that was made before is in the log.
+    returns, every decision that was made before is in the log. A deposed leader does not show the log up to the
+    barrier; so the driver sees them all (`decision_log`).
  2. Nobody can fence a prepared transaction: ids of tasks belong to one process, which uses each once in a plan. So a
     late task, a repeated or a speculative one, writes a transaction that nobody decides about.
  3. Who aborts knows that he may: what was listed *before* the driver's own InitProducerId (or before its own decision)
     is not of a later plan; what is not decided by then never will be. EndTxn names the epoch, so that nothing else
     can be hit.
  4. An id is used again only after the outcome of the last decision is noted. So EndTxn(commit) of an open part has one
-    meaning: NONE, it is committed, now or before; an old epoch, it was aborted in spite of the decision.
+    meaning: NONE, it is committed, now or before; an old epoch, it was aborted in spite of the decision. A coordinator
+    that is deposed may say the latter, too, so it is believed only of one that knows of the abort (`was_aborted`).
 
 What remains is number 4's last case: brokers without two-phase commit abort a prepared transaction that gets too old
 while no driver is there. Then Spark runs the batch again, and the parts that are missing are written again if, and only
@@ -30,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kavka.client.admin import TransactionDescription
 from kavka.client.producer.prepared import PreparedTxnState
 from kavka.errors import ErrorCode
 from kavka.spark.decisions import Batch, Decision, Outcome, Part
@@ -168,10 +171,11 @@ def decision_of(messages: Sequence[Done]) -> Decision | None:
     return Decision(batch, len(messages), tuple(parts[task] for task in sorted(parts)))
 
 
-def outcome_of(code: ErrorCode, part: Part) -> Outcome:
+def outcome_of(code: ErrorCode, part: Part) -> Outcome | None:
     """Return what an answer to EndTxn(commit) says of a part. Raise ConnectorError when it says neither.
 
-    A forgotten id is not open: only ended transactions are forgotten, `transactional.id.expiration.ms` after the end.
+    None: it was aborted, unless who answers is behind; `was_aborted` tells. A forgotten id is not open: only ended
+    transactions are forgotten, `transactional.id.expiration.ms` after the end.
     """
     match code:
         case ErrorCode.NONE:
@@ -181,7 +185,7 @@ def outcome_of(code: ErrorCode, part: Part) -> Outcome:
             | ErrorCode.INVALID_PRODUCER_EPOCH
             | ErrorCode.INVALID_TXN_STATE
         ):
-            return Outcome.ABORTED
+            return None
         case ErrorCode.INVALID_PRODUCER_ID_MAPPING | ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             if not part.digest:  # without a time-out there is one way to end
                 return Outcome.COMMITTED
@@ -191,6 +195,20 @@ def outcome_of(code: ErrorCode, part: Part) -> Outcome:
             )
         case _:
             raise ConnectorError(f"{part.transactional_id} cannot be committed: {code.message}")
+
+
+def was_aborted(found: TransactionDescription, part: Part) -> bool:
+    """Tell whether what a coordinator says of a part's id proves that the part was aborted.
+
+    A coordinator that is deposed and has not heard answers from what it has: a refusal may come of an epoch that it
+    does not know yet, or of one that it could not write down. But a state is in its memory only when it is in the log,
+    so an end that it tells of has been; and who began anew with a later epoch has passed that end (number 4).
+    """
+    if found.producer_id != part.state.producer_id:
+        return False
+    if found.state in ("PrepareAbort", "CompleteAbort"):
+        return found.producer_epoch >= part.state.epoch
+    return found.state == "Empty" and found.producer_epoch > part.state.epoch
 
 
 def with_outcomes(decision: Decision, outcomes: Mapping[int, Outcome]) -> Decision:

@@ -1,57 +1,133 @@
-"""Reads the last committed decision of a sink from the end of its topic."""
+"""Reads the last committed decision of a sink from the end of its topic, behind a barrier.
+
+A leader that is deposed and has not heard says of the end what was true in the past: fetches and offsets are answered
+from what it has. So the reader writes a record first, the *barrier*, and takes for the end where that came to be:
+
+    ... barrier | decision | note | barrier | decision | note | barrier
+                  of drivers that are fenced now                of this one: all before it is read
+
+ - The barrier is acknowledged by all replicas in sync, and none of them follows a deposed leader. So it is behind
+   everything that was decided before it was written.
+ - Whoever shows the log up to there shows all of it: a leader, deposed or not, shows what is below its high watermark,
+   and that is the same on every replica.
+ - It says nothing, and nobody asks for it but who wrote it. Written twice, late, or by a driver that was fenced
+   meanwhile, it does no harm; so it is in no transaction, and uses up no sequence number of the driver's epoch.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
+from kavka.client.admin import Admin
 from kavka.client.consumer import Consumer
+from kavka.client.producer import Producer
 from kavka.ids import TopicPartition
-from kavka.spark.decisions import CorruptDecision, Decision, decode
+from kavka.spark.decisions import BARRIER, BARRIER_KEY, CorruptDecision, Decision, decode
 from kavka.spark.errors import ConnectorError
 from kavka.spark.patience import reached
 
+log = logging.getLogger(__name__)
+
 _FIRST_WINDOW = 16
-"""Offsets from the end: a batch takes four, two records and two markers."""
+"""Offsets before the barrier: a batch takes five, a barrier, two records and two markers."""
 _GROWTH = 16
+_MOST_ATTEMPTS = 6
+_ATTEMPT_MS = 2_000
+"""The least, unless the patience is less."""
+_WRITING = {"acks": "all", "enable.idempotence": "false"}
+_READING = {
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "earliest",  # where a replica has less than the window: it is read from its beginning
+}
 
 
 async def read_last(connection: Mapping[str, str], topic: str, patience_ms: int) -> Decision | None:
     """Return the last decision, None when there is none; brokers that are away are waited for, `patience_ms`.
 
-    To be called by whoever has fenced all drivers but itself: then no transaction is open, and the end stands still.
+    To be called by whoever has fenced all drivers but itself: no decision of theirs can come behind the barrier then.
+    A deposed leader takes no barrier and refuses none, so another broker is asked who leads.
     Raise KafkaError, OSError, ConnectorError for a record that is none.
     """
     at = TopicPartition(topic, 0)
-    settings = {"isolation.level": "read_committed", "auto.offset.reset": "none"}
+    attempts = max(min(patience_ms // _ATTEMPT_MS, _MOST_ATTEMPTS), 1)
+    for attempt in range(attempts):
+        try:
+            async with asyncio.timeout(patience_ms / attempts / 1000):
+                by = await _by_way_of(connection, attempt, patience_ms)
+                barrier = await _write_barrier(by, at, patience_ms)
+                return await _read_up_to(barrier, by, at, patience_ms)
+        except TimeoutError as error:
+            log.warning("decision not read yet at=%s attempt=%d", at, attempt)
+            reason = error
+    raise TimeoutError(
+        f"The last decision in {at} was not read in {patience_ms} ms: its leader is away or deposed, or replicas in "
+        "sync do not follow it."
+    ) from reason
+
+
+async def _by_way_of(
+    connection: Mapping[str, str], attempt: int, patience_ms: int
+) -> dict[str, str]:
+    """Return settings of a client that asks one broker after the other who leads, after a first attempt."""
+    if attempt == 0:
+        return dict(connection)
+    async with AsyncExitStack() as stack:
+        admin = await reached(lambda: stack.enter_async_context(Admin(connection)), patience_ms)
+        brokers = (await admin.describe_cluster()).brokers
+    broker = brokers[attempt % len(brokers)]
+    return dict(connection) | {"bootstrap.servers": f"{broker.host}:{broker.port}"}
+
+
+async def _write_barrier(client: Mapping[str, str], at: TopicPartition, patience_ms: int) -> int:
+    """Return the offset of a record that all replicas in sync have."""
+    async with AsyncExitStack() as stack:
+        producer = await reached(
+            lambda: stack.enter_async_context(Producer(dict(client) | _WRITING)), patience_ms
+        )
+        stack.push_async_callback(
+            producer.close, timeout_ms=0
+        )  # one that is given up is not waited for
+        written = await producer.send(at.topic, BARRIER, BARRIER_KEY, partition=at.partition)
+        return written.offset
+
+
+async def _read_up_to(
+    barrier: int, client: Mapping[str, str], at: TopicPartition, patience_ms: int
+) -> Decision | None:
+    """Return the last decision before an offset, once that is passed."""
     async with AsyncExitStack() as stack:
         consumer = await reached(
-            lambda: stack.enter_async_context(Consumer(dict(connection) | settings)), patience_ms
+            lambda: stack.enter_async_context(Consumer(dict(client) | _READING)), patience_ms
         )
         consumer.assign([at])
         first = (await consumer.beginning_offsets([at]))[at]
-        end = (await consumer.end_offsets([at]))[at]
         window = _FIRST_WINDOW
         while True:
-            start = max(end - window, first)
-            value = await _last_value(consumer, at, start, end)
+            start = max(barrier - window, first)
+            value = await _last_value(consumer, at, start, barrier)
             if value is not None:
                 try:
                     return decode(value)
                 except CorruptDecision as error:
                     raise ConnectorError(
-                        f"The topic {topic} is not of this sink: {error}"
+                        f"The topic {at.topic} is not of this sink: {error}"
                     ) from error
-            if start == first:
+            if start <= first:
                 return None
             window *= _GROWTH
 
 
-async def _last_value(consumer: Consumer, at: TopicPartition, start: int, end: int) -> bytes | None:
+async def _last_value(
+    consumer: Consumer, at: TopicPartition, start: int, barrier: int
+) -> bytes | None:
     last: bytes | None = None
     consumer.seek(at, start)
-    while await consumer.position(at) < end:
+    while await consumer.position(at) <= barrier:
         for batches in await consumer.poll(1000):
             for record in batches.records():
-                last = record.value
+                if record.key != BARRIER_KEY:
+                    last = record.value or b""
     return last

@@ -22,6 +22,9 @@ from typing import Any
 from kavka.client.producer.prepared import PreparedTxnState
 
 _FORM = 1
+BARRIER_KEY = b"barrier"
+BARRIER = b'{"form":2}'
+"""Not a decision: see `decision_log`. A release that knows no barriers refuses it, as of a later one."""
 _LONGEST_NAME = 200
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
@@ -17,7 +18,7 @@ from kavka.client.config import PRODUCER, Config
 from kavka.client.producer import FatalError, Producer
 from kavka.client.producer.prepared import PreparedTxnState
 from kavka.errors import ErrorCode, KafkaError
-from kavka.spark.committing import Plan, left_over, outcome_of, with_outcomes
+from kavka.spark.committing import Plan, left_over, outcome_of, was_aborted, with_outcomes
 from kavka.spark.decision_log import read_last
 from kavka.spark.decisions import Decision, Outcome, Part, SinkNames, encode
 from kavka.spark.errors import ConnectorError
@@ -33,6 +34,8 @@ _DRIVER_TIMEOUT_MS = 60_000
 _LIST_MS = 5_000
 _AT_ONCE = 32
 """How many transactions are asked about or ended at the same time."""
+_BEHIND_S = 0.5
+"""How long a broker that is behind is given to hear, before it is asked again."""
 _TOPIC_SETTINGS = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.1",
@@ -148,7 +151,8 @@ class Driver:
     async def _require_topic(self) -> None:
         """Create the decision topic where there is none. Raise ConnectorError, KafkaError."""
         topic = self._names.topic
-        for _ in range(2):
+        deadline = time.monotonic() + self._patience_ms / 1000
+        while True:
             known = (await self._admin.describe_topics([topic]))[topic]
             if not isinstance(known, Exception):
                 if len(known.partitions) != 1:
@@ -165,7 +169,10 @@ class Driver:
             ]
             if isinstance(made, KafkaError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise made
-        raise ConnectorError(f"The topic {topic} was created, and is not there.")
+            if time.monotonic() >= deadline:
+                raise ConnectorError(f"The topic {topic} was created, and is not there.")
+            if isinstance(made, Exception):
+                await asyncio.sleep(_BEHIND_S)  # until the broker that is asked has heard of it
 
     async def _listed(self) -> dict[str, int]:
         """Return the open transactions of this sink's tasks, with their producer ids.
@@ -228,15 +235,37 @@ class Driver:
     async def _end(self, part: Part) -> Outcome:
         async with self._limit:
             await self._reach(f"ending-{part.task}")
-            code = ErrorCode.NONE
-            try:
-                await self._admin.end_transaction(part.transactional_id, part.state, committed=True)
-            except KafkaError as error:
-                if error.retriable:
-                    raise
-                code = error.code
+            outcome = await self._ended(part)
             await self._reach(f"ended-{part.task}")
-            return outcome_of(code, part)
+            return outcome
+
+    async def _ended(self, part: Part) -> Outcome:
+        """Commit a part. Raise ConnectorError when nobody knows within `max.block.ms` what has become of it."""
+        deadline = time.monotonic() + self._patience_ms / 1000
+        while True:
+            outcome = outcome_of(await self._answer_to_commit(part), part)
+            if outcome is not None:
+                return outcome
+            name = part.transactional_id
+            found = (await self._admin.describe_transactions([name]))[name]
+            if not isinstance(found, Exception) and was_aborted(found, part):
+                return Outcome.ABORTED
+            if time.monotonic() >= deadline:
+                raise ConnectorError(
+                    f"The transaction {name} {part.state} is refused, and its coordinator knows of no abort: it is "
+                    "behind, or another run of this query has taken over; start the query again."
+                )
+            log.warning("refusal not believed id=%s found=%s", name, found)
+            await asyncio.sleep(_BEHIND_S)
+
+    async def _answer_to_commit(self, part: Part) -> ErrorCode:
+        try:
+            await self._admin.end_transaction(part.transactional_id, part.state, committed=True)
+        except KafkaError as error:
+            if error.retriable:
+                raise
+            return error.code
+        return ErrorCode.NONE
 
     async def _abort(self, transactions: Mapping[str, PreparedTxnState]) -> None:
         """Abort what nobody will decide about. One that cannot be is only in the way of readers, until it can."""
