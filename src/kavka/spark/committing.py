@@ -107,13 +107,15 @@ def course_of(plan: Plan, batch: Batch, task: int) -> Course:
         if plan.accepts_other_writes:
             raise _not_whole(decided, batch)
         raise ConnectorError(
-            f"This sink has {decided.batch}, and now comes {batch}: the checkpoint is another one, so records may come "
-            "twice; set onNewCheckpoint to reset to write them all the same, or give the query a sinkId of its own."
+            f"This sink has {decided.batch}, and now comes {batch}: the checkpoint is another one, or something else "
+            "writes with this sinkId, so records may come twice; give the query a sinkId of its own, or set "
+            "onNewCheckpoint to reset to write them all the same."
         )
     if batch.number < decided.batch.number:
         raise ConnectorError(
-            f"This sink has {decided.batch} already, and now comes {batch}: the checkpoint is older than the sink, or "
-            "another run of the query is ahead."
+            f"This sink has {decided.batch} already, and now comes {batch}: another run of the query is ahead, or the "
+            "checkpoint is older than the sink (a restored one); go on with the newest checkpoint, or take another "
+            "sinkId, with which what came after this checkpoint is written a second time."
         )
     if batch.number > decided.batch.number:
         if decided.is_whole:
