@@ -44,6 +44,7 @@ from kavka.wire.messages.update_metadata import (
 from kavka.wire.records.batch import BatchBuilder
 
 TOPIC_ID = b"0123456789abcdef"
+INTERNAL_ID = b"fedcba9876543210"
 WHERE = TopicPartition("t", 0)
 
 
@@ -166,6 +167,40 @@ class Cluster:
                 for number in live
             ],
         )
+
+    async def coordinate(
+        self,
+        where: TopicPartition,
+        *,
+        in_sync: list[int],
+        epoch: int,
+        leader: int = 1,
+        to: Iterable[int] = (1,),
+    ) -> None:
+        """Tell the brokers in `to` who leads a partition of an internal topic, with brokers 1 and 2 as its replicas."""
+        facts: dict[str, Any] = {
+            "partition_index": where.partition,
+            "controller_epoch": 1000,
+            "leader": leader,
+            "leader_epoch": epoch,
+            "isr": in_sync,
+            "replicas": [1, 2],
+        }
+        state = LeaderAndIsrRequestPartition(**facts, partition_epoch=epoch, is_new=epoch == 0)
+        topic = LeaderAndIsrRequestTopic(
+            topic_name=where.topic, topic_id=INTERNAL_ID, partition_states=[state]
+        )
+        update = self.update(list(self.brokers))
+        row = UpdateMetadataRequestPartition(**facts, zk_version=epoch)
+        update.topic_states.append(
+            UpdateMetadataRequestTopic(
+                topic_name=where.topic, topic_id=INTERNAL_ID, partition_states=[row]
+            )
+        )
+        request = LeaderAndIsrRequest(controller_id=1, controller_epoch=1000, topic_states=[topic])
+        for number in to:
+            await self.brokers[number].orders.update_metadata(update)
+            await self.brokers[number].orders.leader_and_isr(request)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Carry out what a leader proposes, unless its epochs are old or the test refuses."""

@@ -14,18 +14,8 @@ from kavka.wire.messages.add_partitions_to_txn import (
 )
 from kavka.wire.messages.end_txn import EndTxnRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
-from kavka.wire.messages.leader_and_isr import (
-    LeaderAndIsrRequest,
-    LeaderAndIsrRequestPartition,
-    LeaderAndIsrRequestTopic,
-)
-from kavka.wire.messages.update_metadata import (
-    UpdateMetadataRequestPartition,
-    UpdateMetadataRequestTopic,
-)
 
 Play = Callable[..., None]
-STATE_ID = b"fedcba9876543210"
 STATE = TopicPartition("__transaction_state", 0)
 SETTINGS = {
     "transaction__state__log__num__partitions": "1",
@@ -33,48 +23,29 @@ SETTINGS = {
 }
 
 
-async def coordinate(
-    cluster: Any, *, in_sync: list[int], epoch: int, leader: int = 1, to: tuple[int, ...] = (1,)
-) -> None:
-    """Tell the brokers in `to` who leads."""
-    facts: dict[str, Any] = {
-        "partition_index": 0,
-        "controller_epoch": 1000,
-        "leader": leader,
-        "leader_epoch": epoch,
-        "isr": in_sync,
-        "replicas": [1, 2],
-    }
-    state = LeaderAndIsrRequestPartition(**facts, partition_epoch=epoch, is_new=epoch == 0)
-    topic = LeaderAndIsrRequestTopic(
-        topic_name=STATE.topic, topic_id=STATE_ID, partition_states=[state]
-    )
-    request = LeaderAndIsrRequest(controller_id=1, controller_epoch=1000, topic_states=[topic])
-    update = cluster.update(list(cluster.brokers))
-    row = UpdateMetadataRequestPartition(**facts, zk_version=epoch)
-    update.topic_states.append(
-        UpdateMetadataRequestTopic(
-            topic_name=STATE.topic, topic_id=STATE_ID, partition_states=[row]
-        )
-    )
-    for number in to:
-        orders = cluster.brokers[number].orders
-        await orders.update_metadata(update)
-        await orders.leader_and_isr(request)
-
-
 async def ended_once(cluster: Any) -> tuple[Peer, int, int]:
     """Commit a transaction at broker 1 while it is alone; then broker 2 is in sync, and never follows: it may lead."""
     await cluster.start(1)
     cluster.endpoints[2] = cluster.endpoints[1]
     await cluster.order(1, isr=[1], replicas=[1, 2])
-    await coordinate(cluster, in_sync=[1], epoch=0)
+    await cluster.coordinate(STATE, in_sync=[1], epoch=0)
     peer: Peer = await cluster.peer(1)
 
     def shard() -> Any:
         return cluster.brokers[1].transactions.shard_of("x")
 
     await cluster.until(lambda: not shard().machine.is_loading)
+    who = await transact(peer)
+    await cluster.until(lambda: shard().machine.describe("x").state == "CompleteCommit")
+    # The in-sync set grows without a new epoch of the leader, as by AlterPartition: the shard stays loaded.
+    partition = cluster.replica(1, STATE).partition
+    partition.in_sync_replicas = (1, 2)
+    assert partition.may_be_deposed
+    return peer, *who
+
+
+async def transact(peer: Peer) -> tuple[int, int]:
+    """Commit the first transaction of a producer; return its id and epoch."""
     init = await peer.send(
         InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4
     )
@@ -82,12 +53,7 @@ async def ended_once(cluster: Any) -> tuple[Peer, int, int]:
     who = init.producer_id, init.producer_epoch
     await open_one(peer, *who)
     assert await end(peer, *who) is ErrorCode.NONE
-    await cluster.until(lambda: shard().machine.describe("x").state == "CompleteCommit")
-    # The in-sync set grows without a new epoch of the leader, as by AlterPartition: the shard stays loaded.
-    partition = cluster.replica(1, STATE).partition
-    partition.in_sync_replicas = (1, 2)
-    assert partition.may_be_deposed
-    return peer, *who
+    return who
 
 
 async def open_one(peer: Peer, producer_id: int, producer_epoch: int) -> None:
@@ -138,25 +104,19 @@ def test_a_commit_that_is_acknowledged_is_stored_at_the_coordinator_that_counts(
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1], replicas=[1, 2])
-        await coordinate(cluster, in_sync=[1, 2], epoch=0, to=(1, 2))
+        await cluster.coordinate(STATE, in_sync=[1, 2], epoch=0, to=(1, 2))
 
         def state(number: int) -> str:
             shard = cluster.brokers[number].transactions.shard_of("x")
             return "" if isinstance(shard, ErrorCode) else str(shard.machine.describe("x").state)
 
         old, new = await cluster.peer(1), await cluster.peer(2)
-        init = await old.send(
-            InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4
-        )
-        assert init.error_code == ErrorCode.NONE, init
-        who = init.producer_id, init.producer_epoch
-        await open_one(old, *who)
-        assert await end(old, *who) is ErrorCode.NONE
+        who = await transact(old)
         await cluster.until(lambda: state(1) == "CompleteCommit")
         ended = cluster.replica(1, STATE).log.log_end_offset
         await cluster.until(lambda: cluster.replica(2, STATE).partition.high_watermark == ended)
 
-        await coordinate(cluster, in_sync=[2], epoch=1, leader=2, to=(2,))
+        await cluster.coordinate(STATE, in_sync=[2], epoch=1, leader=2, to=(2,))
         await cluster.until(lambda: state(2) == "CompleteCommit")
         await open_one(new, *who)  # the second transaction
         assert (state(1), state(2)) == ("CompleteCommit", "Ongoing")

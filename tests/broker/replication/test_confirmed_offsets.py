@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.broker.replication.conftest import INTERNAL_ID
 
 from kavka.core.group.records import CommittedOffset, PendingOffsetRecord
 from kavka.errors import ErrorCode
@@ -19,11 +20,6 @@ from kavka.wire.messages.fetch import (
     FetchRequestTopic,
 )
 from kavka.wire.messages.heartbeat import HeartbeatRequest
-from kavka.wire.messages.leader_and_isr import (
-    LeaderAndIsrRequest,
-    LeaderAndIsrRequestPartition,
-    LeaderAndIsrRequestTopic,
-)
 from kavka.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -34,42 +30,10 @@ from kavka.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
 )
-from kavka.wire.messages.update_metadata import (
-    UpdateMetadataRequestPartition,
-    UpdateMetadataRequestTopic,
-)
 
 Play = Callable[..., None]
-OFFSETS_ID = b"fedcba9876543210"
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 SETTINGS = {"offsets__topic__num__partitions": "1", "offsets__commit__timeout__ms": "500"}
-
-
-async def coordinate(cluster: Any, *, in_sync: list[int], epoch: int) -> None:
-    """Let broker 1 lead the offsets of all groups, with broker 2, which the test plays, as the other replica."""
-    facts: dict[str, Any] = {
-        "partition_index": 0,
-        "controller_epoch": 1000,
-        "leader": 1,
-        "leader_epoch": epoch,
-        "isr": in_sync,
-        "replicas": [1, 2],
-    }
-    state = LeaderAndIsrRequestPartition(**facts, partition_epoch=epoch, is_new=epoch == 0)
-    topic = LeaderAndIsrRequestTopic(
-        topic_name=OFFSETS.topic, topic_id=OFFSETS_ID, partition_states=[state]
-    )
-    request = LeaderAndIsrRequest(controller_id=1, controller_epoch=1000, topic_states=[topic])
-    update = cluster.update([1])
-    row = UpdateMetadataRequestPartition(**facts, zk_version=epoch)
-    update.topic_states.append(
-        UpdateMetadataRequestTopic(
-            topic_name=OFFSETS.topic, topic_id=OFFSETS_ID, partition_states=[row]
-        )
-    )
-    orders = cluster.brokers[1].orders
-    await orders.update_metadata(update)
-    await orders.leader_and_isr(request)
 
 
 async def coordinated(cluster: Any, *, in_sync: list[int]) -> Peer:
@@ -77,7 +41,7 @@ async def coordinated(cluster: Any, *, in_sync: list[int]) -> Peer:
     await cluster.start(1)
     cluster.endpoints[2] = cluster.endpoints[1]
     await cluster.order(1, isr=[1], replicas=[1, 2])
-    await coordinate(cluster, in_sync=[1], epoch=0)
+    await cluster.coordinate(OFFSETS, in_sync=[1], epoch=0)
     peer: Peer = await cluster.peer(1)
     row = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
     commit = OffsetCommitRequest(
@@ -85,7 +49,7 @@ async def coordinated(cluster: Any, *, in_sync: list[int]) -> Peer:
     )
     answer = await peer.send(commit, 8)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
-    await coordinate(cluster, in_sync=in_sync, epoch=1)
+    await cluster.coordinate(OFFSETS, in_sync=in_sync, epoch=1)
     await cluster.until(lambda: not cluster.brokers[1].groups.shard_of("g").machine.is_loading)
     return peer
 
@@ -114,7 +78,7 @@ def follow(offset: int) -> FetchRequest:
         min_bytes=1,
         max_bytes=1 << 20,
         session_epoch=-1,
-        topics=[FetchRequestTopic(topic_id=OFFSETS_ID, partitions=[part])],
+        topics=[FetchRequestTopic(topic_id=INTERNAL_ID, partitions=[part])],
     )
 
 
