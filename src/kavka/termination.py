@@ -9,13 +9,18 @@ from contextlib import contextmanager
 
 @contextmanager
 def termination_as_interrupt() -> Iterator[None]:
-    """Raise KeyboardInterrupt in the main thread, which must be the caller, for SIGTERM and SIGHUP meanwhile."""
+    """Raise KeyboardInterrupt in the main thread, which must be the caller, for SIGTERM and SIGHUP meanwhile.
+
+    What is ignored (SIGHUP under nohup) stays ignored.
+    """
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
     before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+        number: signal.signal(number, interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) not in (signal.SIG_IGN, None)
     }
     try:
         yield

@@ -479,3 +479,17 @@ def test_what_a_client_takes_for_the_last_word_and_no_record_bears_is_to_be_conf
     assert not must_confirm(Verify(4, "b", 2, 0, tuple(PARTITIONS[:1])))
     assert not must_confirm(End(5, "b", 2, 0, True)), "it has a record"
     assert not must_confirm(End(6, "b", 2, 0, True)), "busy: asked again later"
+
+
+def test_what_is_wrong_everywhere_or_was_refused_by_the_log_needs_no_confirmation() -> None:
+    shard = TransactionShard(SETTINGS)
+    ended = StoredTransaction(1, 0, 5_000, TransactionState.COMPLETE_COMMIT, frozenset(), 0)
+    shard.apply(TransactionRecord("a", ended))
+    too_long = InitProducer(1, "a", 10**9)
+    assert not shard.handle(too_long, 0).must_confirm, "while it is loading"
+    shard.loaded(0)
+    assert not shard.handle(too_long, 0).must_confirm
+    asked = shard.handle(End(2, "a", 1, 0, True), 0)
+    assert asked.must_confirm
+    refused = shard.failed(asked, ErrorCode.RECORD_LIST_TOO_LARGE, 0)
+    assert (len(refused.effects), refused.must_confirm) == (1, False)

@@ -33,6 +33,7 @@ from kavka.core.transaction.events import (
     ProducerIdRefused,
     Reply,
     SendMarkers,
+    TimedOut,
     Verify,
     VerifyReply,
 )
@@ -61,7 +62,7 @@ class Story(shard_story.ShardStory):  # type: ignore[misc, name-defined]
     def fresh_shard(self) -> TransactionShard:
         return TransactionShard(self.settings)
 
-    def left(self, effect: NeedProducerId | SendMarkers) -> None:
+    def left(self, effect: NeedProducerId | SendMarkers | TimedOut) -> None:
         match effect:
             case NeedProducerId():
                 if self.gives_ids:
@@ -75,6 +76,8 @@ class Story(shard_story.ShardStory):  # type: ignore[misc, name-defined]
                 self.out.append(
                     f"send {kind} {effect.producer_id}/{effect.producer_epoch} to {names}"
                 )
+            case TimedOut():
+                pass  # it is for the log
 
     # Commands
 

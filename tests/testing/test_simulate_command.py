@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -85,6 +86,21 @@ def test_a_terminated_run_leaves_no_process_behind(tmp_path: Path) -> None:
     assert run.returncode == 130
     assert "stopped after" in told
     assert _becomes(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+
+
+def test_a_run_under_nohup_survives_its_terminal(tmp_path: Path) -> None:
+    command = ["nohup", sys.executable, "-m", "kavka", "simulate", "--storage", "--seeds=0-99999"]
+    ledger = tmp_path / "seeds"
+    with subprocess.Popen(
+        [*command, f"--ledger={ledger}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as run:
+        assert _becomes(lambda: ledger.exists() and ledger.stat().st_size > 200)
+        run.send_signal(signal.SIGHUP)
+        size = ledger.stat().st_size
+        assert _becomes(lambda: ledger.stat().st_size > size)
+        run.terminate()
+        run.communicate(timeout=60)
+    assert run.returncode == 130
 
 
 def _children_of(pid: int) -> list[int]:

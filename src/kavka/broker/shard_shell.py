@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 _LOAD_BYTES = 64 * 1024
 _SLICE_MS = 2
+_CONFIRM_MS = 5000
+"""How long a confirmation is waited for at the most: requests behind the one that waits are held up, too."""
 
 E = TypeVar("E")
 E_contra = TypeVar("E_contra", contravariant=True)
@@ -118,9 +120,6 @@ class ShardShell(Generic[E, R, F]):
     @abstractmethod
     def _overdue(self, decision: Decision[R, F]) -> None:
         """Answer who waits for what was not committed in time; records are applied when they are."""
-
-    def _tell_story(self, decision: Decision[R, F]) -> None:
-        """Log what the machine decides without being asked, as far as operators look for it."""
 
     def _carry_out(self, effect: F) -> None:
         """Do what a committed decision says besides answering."""
@@ -288,14 +287,17 @@ class ShardShell(Generic[E, R, F]):
             self._await(decision, outcome.end_offset, waiting)
             return
         where, code = self._replica.where, outcome.error
-        log.warning("decision not stored partition=%s error=%s", where, code.name)
+        what = "decision not stored" if decision.records else "leadership not confirmed"
+        log.warning("%s partition=%s error=%s", what, where, code.name)
         self._run(self._shard.failed(decision, code, self._now_ms()))
 
     def _await(
         self, decision: Decision[R, F], end_offset: int, waiting: deque[Undecided[R, F]]
     ) -> None:
-        deadline_ms = self._now_ms() + self._append_timeout_ms
-        waiting.append(Undecided(decision, end_offset, deadline_ms))
+        timeout_ms = self._append_timeout_ms
+        if waiting is self._confirming:
+            timeout_ms = min(timeout_ms, _CONFIRM_MS)
+        waiting.append(Undecided(decision, end_offset, self._now_ms() + timeout_ms))
         self.commit_ready()
 
     def commit_ready(self) -> None:
@@ -357,9 +359,7 @@ class ShardShell(Generic[E, R, F]):
             deadline_ms = self._shard.deadline_ms()
             if deadline_ms is None or deadline_ms > now_ms:
                 break
-            decision = self._shard.tick(now_ms)
-            self._tell_story(decision)
-            self._run(decision)
+            self._run(self._shard.tick(now_ms))
         self._set_timer()
 
     def _time_out(self, now_ms: int) -> None:

@@ -17,9 +17,10 @@ from kavka.core.transaction.events import (
     ProducerIdGiven,
     ProducerIdRefused,
     SendMarkers,
+    TimedOut,
     TransactionDecision,
 )
-from kavka.core.transaction.records import TransactionRecord, TransactionState
+from kavka.core.transaction.records import TransactionRecord
 from kavka.core.transaction.settings import TransactionSettings
 from kavka.core.transaction.shard import TransactionShard
 from kavka.core.transaction.stored import CONFIRMATION, from_bytes, to_bytes
@@ -112,18 +113,6 @@ class TransactionShell(ShardShell[Event, TransactionRecord, Effect]):
             if isinstance(effect, Answer):
                 self._settle(effect.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def _tell_story(self, decision: TransactionDecision) -> None:
-        for record in decision.records:
-            value = record.value
-            if value is not None and value.state is TransactionState.PREPARE_ABORT:
-                log.warning(
-                    "transaction timed out id=%s producer_id=%d open_ms=%d timeout_ms=%d",
-                    record.transactional_id,
-                    value.producer_id,
-                    self._now_ms() - value.start_ms,
-                    value.timeout_ms,
-                )
-
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case SendMarkers():
@@ -133,6 +122,14 @@ class TransactionShell(ShardShell[Event, TransactionRecord, Effect]):
                 task = asyncio.get_running_loop().create_task(work)
                 self._asking[task] = None
                 task.add_done_callback(self._asking.pop)
+            case TimedOut():
+                log.warning(
+                    "transaction timed out id=%s producer_id=%d open_ms=%d timeout_ms=%d",
+                    effect.transactional_id,
+                    effect.producer_id,
+                    effect.open_ms,
+                    effect.timeout_ms,
+                )
             case Answer():
                 raise AssertionError("answers are settled before")
 

@@ -4,8 +4,8 @@ A machine holds hard state, which its log carries, and soft state (sessions, tim
 The shell that drives it works like this:
 
     decision = machine.handle(event, now_ms)          or machine.tick(now_ms)
-    append decision.records, all or none, in order    (nothing to append: at once committed)
-                                                      (decision.must_confirm: only if nobody else can lead the log)
+    append decision.records, all or none, in order    (nothing to append: at once committed; with must_confirm only
+                                                       where nobody else can lead the log, see below)
     committed:  machine.apply(record) for each, in log order; then let decision.effects leave
     refused:    machine.failed(decision, error, now_ms) in place of both; let its effects leave
     always:     ask machine.deadline_ms() again; applying, too, can make something due
@@ -15,8 +15,9 @@ for the log is another's; an answer without records would leave. One that matter
 appends a record that says nothing, and the answer leaves when that is committed (decision 013).
 
 Decisions may overlap: a second may be made while the records of the first are on their way. They are applied, and
-their effects leave, in the order in which they were made. So hard state is always a prefix of the log, and replaying
-the log of any run into a fresh machine, with `apply` alone, reproduces it.
+their effects leave, in the order in which they were made; only one that waits for its confirmation holds nobody up. So
+hard state is always a prefix of the log, and replaying the log of any run into a fresh machine, with `apply` alone,
+reproduces it.
 
 An answer belongs to a token that the shell gave with an event. The first answer of a token counts: one that was
 decided with records and overtaken by a later event (a rebalance begins while an assignment is being written) is

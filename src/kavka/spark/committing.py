@@ -204,7 +204,8 @@ def was_aborted(found: TransactionDescription, part: Part) -> bool:
 
     A coordinator that is deposed and has not heard answers from what it has: a refusal may come of an epoch that it
     does not know yet, or of one that it could not write down. But a state is in its memory only when it is in the log,
-    so an end that it tells of has been; and who began anew with a later epoch has passed that end (number 4).
+    so an end that it tells of has been; and who began anew with a later epoch has passed that end (number 4), which
+    an operator should force on open transactions only.
     """
     if found.producer_id != part.state.producer_id:
         return False

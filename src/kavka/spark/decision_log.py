@@ -77,6 +77,8 @@ async def _by_way_of(
     async with AsyncExitStack() as stack:
         admin = await reached(lambda: stack.enter_async_context(Admin(connection)), patience_ms)
         brokers = (await admin.describe_cluster()).brokers
+    if not brokers:
+        return dict(connection)  # who was asked knows of nobody yet
     broker = brokers[attempt % len(brokers)]
     return dict(connection) | {"bootstrap.servers": f"{broker.host}:{broker.port}"}
 

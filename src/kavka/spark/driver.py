@@ -243,11 +243,13 @@ class Driver:
         """Commit a part. Raise ConnectorError when nobody knows within `max.block.ms` what has become of it."""
         deadline = time.monotonic() + self._patience_ms / 1000
         while True:
-            outcome = outcome_of(await self._answer_to_commit(part), part)
+            left_ms = max(1, round((deadline - time.monotonic()) * 1000))
+            outcome = outcome_of(await self._answer_to_commit(part, left_ms), part)
             if outcome is not None:
                 return outcome
             name = part.transactional_id
-            found = (await self._admin.describe_transactions([name]))[name]
+            left_ms = max(1, round((deadline - time.monotonic()) * 1000))
+            found = (await self._admin.describe_transactions([name], timeout_ms=left_ms))[name]
             if not isinstance(found, Exception) and was_aborted(found, part):
                 return Outcome.ABORTED
             if time.monotonic() >= deadline:
@@ -258,13 +260,19 @@ class Driver:
             log.warning("refusal not believed id=%s found=%s", name, found)
             await asyncio.sleep(_BEHIND_S)
 
-    async def _answer_to_commit(self, part: Part) -> ErrorCode:
+    async def _answer_to_commit(self, part: Part, timeout_ms: int) -> ErrorCode:
+        name = part.transactional_id
         try:
-            await self._admin.end_transaction(part.transactional_id, part.state, committed=True)
-        except KafkaError as error:
-            if error.retriable:
-                raise
-            return error.code
+            await self._admin.end_transaction(
+                name, part.state, committed=True, timeout_ms=timeout_ms
+            )
+        except (KafkaError, TimeoutError) as error:
+            if isinstance(error, KafkaError) and not error.retriable:
+                return error.code
+            raise ConnectorError(
+                f"No coordinator says what has become of the transaction {name} {part.state}: it cannot be reached, or "
+                "is behind; start the query again."
+            ) from error
         return ErrorCode.NONE
 
     async def _abort(self, transactions: Mapping[str, PreparedTxnState]) -> None:

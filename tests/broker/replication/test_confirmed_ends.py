@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -82,7 +83,7 @@ def test_a_commit_is_not_acknowledged_from_the_memory_of_a_deposed_coordinator(p
 
     async def story(cluster: Any) -> None:
         peer, *who = await ended_once(cluster)
-        assert await end(peer, *who) is not ErrorCode.NONE
+        assert await end(peer, *who) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     play(story, **SETTINGS)
 
@@ -93,9 +94,35 @@ def test_nobody_is_called_fenced_from_the_memory_of_a_deposed_coordinator(play: 
     async def story(cluster: Any) -> None:
         peer, producer_id, producer_epoch = await ended_once(cluster)
         code = await end(peer, producer_id, producer_epoch + 1)
-        assert code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        assert code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     play(story, **SETTINGS)
+
+
+def test_a_wrong_request_is_refused_at_once_and_writes_nothing(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer, *_ = await ended_once(cluster)
+        before = cluster.replica(1, STATE).log.log_end_offset
+        request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=10**9)
+        refused = await peer.send(request, 4)
+        assert refused.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        assert cluster.replica(1, STATE).log.log_end_offset == before
+
+    play(story, **SETTINGS)
+
+
+def test_who_waits_for_a_confirmation_is_sent_away_when_the_coordinator_resigns(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer, *who = await ended_once(cluster)
+        before = cluster.replica(1, STATE).log.log_end_offset
+        shell = cluster.brokers[1].transactions.shard_of("x")
+        asked = asyncio.ensure_future(end(peer, *who))
+        await cluster.until(lambda: cluster.replica(1, STATE).log.log_end_offset == before + 1)
+        await cluster.coordinate(STATE, in_sync=[2], epoch=1, leader=2)
+        assert await asked is ErrorCode.NOT_COORDINATOR
+        assert not shell._confirming
+
+    play(story, **SETTINGS | {"request__timeout__ms": "10000"})
 
 
 def test_a_commit_that_is_acknowledged_is_stored_at_the_coordinator_that_counts(play: Play) -> None:
@@ -121,6 +148,6 @@ def test_a_commit_that_is_acknowledged_is_stored_at_the_coordinator_that_counts(
         await open_one(new, *who)  # the second transaction
         assert (state(1), state(2)) == ("CompleteCommit", "Ongoing")
         code = await end(old, *who)  # the producer lost its connection, and was sent to broker 1
-        assert code is not ErrorCode.NONE, f"acknowledged, and at the coordinator it is {state(2)}"
+        assert code is ErrorCode.COORDINATOR_NOT_AVAILABLE, f"at the coordinator it is {state(2)}"
 
     play(story, **SETTINGS | {"request__timeout__ms": "10000"})

@@ -161,6 +161,16 @@ class SendMarkers:
     """2 where the epoch is above that of all records of the transaction, else 0."""
 
 
+@frozen
+class TimedOut:
+    """A transaction that lasted too long is aborted, and that is stored: somebody may look for the reason."""
+
+    transactional_id: str
+    producer_id: int
+    open_ms: int
+    timeout_ms: int
+
+
 # Questions that need no decision
 
 
@@ -191,5 +201,5 @@ class ListedTransaction:
 Request = InitProducer | AddPartitions | Verify | End
 Event = Request | ProducerIdGiven | ProducerIdRefused | MarkersWritten
 Reply = InitProducerReply | AddPartitionsReply | VerifyReply | EndReply
-Effect = Answer[Reply] | NeedProducerId | SendMarkers
+Effect = Answer[Reply] | NeedProducerId | SendMarkers | TimedOut
 TransactionDecision = Decision[TransactionRecord, Effect]

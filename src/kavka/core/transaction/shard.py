@@ -29,6 +29,7 @@ from kavka.core.transaction.events import (
     ProducerIdRefused,
     Reply,
     Request,
+    TimedOut,
     TransactionDecision,
     Verify,
     VerifyReply,
@@ -80,11 +81,13 @@ class TransactionShard:
             case _ if self.is_loading:
                 step.answer(event.token, _refused(event, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             case AddPartitions():
+                step.recalls = True
                 add_partitions(self._transactions.get(event.transactional_id), event, step)
             case Verify():
                 found = self._transactions.get(event.transactional_id)
                 step.answer(event.token, verify(found, event))
             case End():
+                step.recalls = True
                 end(self._transactions.get(event.transactional_id), event, step)
         return step.decision()
 
@@ -134,6 +137,7 @@ class TransactionShard:
         if timed_out is not None:
             assert timed_out.value is not None
             abort_with_next_epoch(timed_out, timed_out.value, step)
+            step.effects.append(_timed_out(timed_out.transactional_id, timed_out.value, now_ms))
             return step.decision()
         for expired in self._timers.expired(self._transactions, now_ms, self.settings):
             step.bury(expired)
@@ -218,10 +222,12 @@ class TransactionShard:
         if error is not ErrorCode.NONE:
             step.answer(event.token, InitProducerReply(error))
             return
+        step.recalls = True
         init_producer(self._find_or_make(event.transactional_id), event, step)
 
     def _go_on(self, event: ProducerIdGiven, step: Step) -> None:
         transaction, waiting = self._take_waiting(event.transactional_id)
+        step.recalls = True
         match waiting:
             case InitProducer():
                 assert transaction is not None
@@ -272,6 +278,11 @@ class TransactionShard:
             self._timers.time_out(transaction.transactional_id, value)
         elif transaction.is_complete:  # no partition took part
             self._timers.complete_at(transaction, AT_ONCE_MS)
+
+
+def _timed_out(transactional_id: str, value: StoredTransaction, now_ms: int) -> TimedOut:
+    open_ms = now_ms - value.start_ms
+    return TimedOut(transactional_id, value.producer_id, open_ms, value.timeout_ms)
 
 
 def _client_error(error: ErrorCode) -> ErrorCode:

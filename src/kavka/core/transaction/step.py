@@ -27,6 +27,8 @@ class Step:
     settings: TransactionSettings
     records: list[TransactionRecord] = field(factory=list)
     effects: list[Effect] = field(factory=list)
+    recalls: bool = False
+    """Whether what is remembered of a transaction decides; a wrong request is wrong everywhere."""
 
     def answer(self, token: Token, reply: Reply) -> None:
         """Answer a request, once the records of the step are committed."""
@@ -75,15 +77,16 @@ class Step:
         the past: there a commit may be "done already" that is of the transaction before, or a producer seem fenced.
         """
         replies = [effect.reply for effect in self.effects if isinstance(effect, Answer)]
-        must_confirm = not self.records and any(map(_is_the_last_word, replies))
+        is_bare = self.recalls and not self.records
+        must_confirm = is_bare and any(map(_is_the_last_word, replies))
         return Decision(tuple(self.records), tuple(self.effects), must_confirm)
 
 
 def _is_the_last_word(reply: Reply) -> bool:
     match reply:
         case VerifyReply():
-            # Asked before the first batch in each partition, and often right: a record each would cost too much.
-            # The partition's leader fences older producers by itself.
+            # Asked before the first batch in each partition, and nearly always right: a record each would cost too
+            # much. The partition's leader fences older epochs by itself.
             return False
         case _:
             return not reply.error_code.retriable

@@ -154,7 +154,7 @@ def _transactions(
 
 def _time_of_transactions(source: random.Random, weather: Weather) -> str:
     chosen = source.choice(["3000", "10000"])
-    # where each way takes a tenth of a second, the work of one takes three: hardly any would be done in time
+    # where each way takes up to a tenth of a second, the work of one takes three: hardly any would be done in time
     return "10000" if weather.latency_s >= 0.05 else chosen
 
 
