@@ -34,6 +34,8 @@ _DRIVER_TIMEOUT_MS = 60_000
 _LIST_MS = 5_000
 _AT_ONCE = 32
 """How many transactions are asked about or ended at the same time."""
+_ASK_MS = 1000
+"""How long a coordinator has for an answer at the least, however little patience is left."""
 _BEHIND_S = 0.5
 """How long a broker that is behind is given to hear, before it is asked again."""
 _TOPIC_SETTINGS = {
@@ -243,12 +245,11 @@ class Driver:
         """Commit a part. Raise ConnectorError when nobody knows within `max.block.ms` what has become of it."""
         deadline = time.monotonic() + self._patience_ms / 1000
         while True:
-            left_ms = max(1, round((deadline - time.monotonic()) * 1000))
+            left_ms = max(_ASK_MS, round((deadline - time.monotonic()) * 1000))
             outcome = outcome_of(await self._answer_to_commit(part, left_ms), part)
             if outcome is not None:
                 return outcome
             name = part.transactional_id
-            left_ms = max(1, round((deadline - time.monotonic()) * 1000))
             found = (await self._admin.describe_transactions([name], timeout_ms=left_ms))[name]
             if not isinstance(found, Exception) and was_aborted(found, part):
                 return Outcome.ABORTED
