@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kavka.broker.replica import Replica
-from kavka.broker.shard_shell import ShardShell, Undecided
+from kavka.broker.shard_shell import ShardShell
 from kavka.core.group.events import Event, Reply
 from kavka.core.group.records import OffsetRecord, PendingOffsetRecord, Record, TransactionEnd
 from kavka.core.group.settings import GroupSettings
@@ -21,6 +23,8 @@ from kavka.wire.records.header import BatchHeader
 
 class GroupShell(ShardShell[Event, Record, Answer[Reply]]):
     """The shell of one `GroupShard`."""
+
+    _confirmation: ClassVar[bytes] = CONFIRMATION
 
     def __init__(
         self,
@@ -45,13 +49,8 @@ class GroupShell(ShardShell[Event, Record, Answer[Reply]]):
         if self.machine.is_loading:
             self._ends_while_loading.append((end, end_offset))
         else:
-            self._await_end(end, end_offset)
+            self._await(Decision((end,)), end_offset, self._undecided)
             self.commit_ready()
-
-    def _await_end(self, end: TransactionEnd, end_offset: int) -> None:
-        """Put the end of a transaction in line behind what was appended before it."""
-        deadline_ms = self._now_ms() + self._append_timeout_ms
-        self._undecided.append(Undecided(Decision((end,)), end_offset, deadline_ms))
 
     async def _load(self) -> None:
         """Load; without success nothing is kept that only loading would have used up."""
@@ -64,7 +63,7 @@ class GroupShell(ShardShell[Event, Record, Answer[Reply]]):
         """Serve. A marker that came meanwhile may have been loaded, too, which changes nothing."""
         ends, self._ends_while_loading = self._ends_while_loading, []
         for end, end_offset in ends:
-            self._await_end(end, end_offset)
+            self._await(Decision((end,)), end_offset, self._undecided)
         super()._loaded()
         self.commit_ready()
 
@@ -105,9 +104,6 @@ class GroupShell(ShardShell[Event, Record, Answer[Reply]]):
 
     def _to_bytes(self, record: Record) -> tuple[bytes, bytes | None]:
         return to_bytes(record)
-
-    def _confirmation(self) -> bytes:
-        return CONFIRMATION
 
     def _overdue(self, decision: GroupDecision) -> None:
         """Refuse as the log would have: who waits is told so at once, whatever waits before it."""

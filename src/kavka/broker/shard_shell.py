@@ -71,6 +71,9 @@ class ShardShell(Generic[E, R, F]):
     """Whether what was read before damage to the partition is served, as Kafka does. It may be older than what clients
     were told; a kind of shards to which that does harm serves nothing, and its clients wait for another leader."""
 
+    _confirmation: ClassVar[bytes]
+    """A key that no record has: its tombstone says nothing, but that it is committed says who leads."""
+
     def __init__(
         self,
         replica: Replica,
@@ -112,10 +115,6 @@ class ShardShell(Generic[E, R, F]):
     @abstractmethod
     def _to_bytes(self, record: R) -> tuple[bytes, bytes | None]:
         """Return key and value as they go into the log."""
-
-    @abstractmethod
-    def _confirmation(self) -> bytes:
-        """Return a key that no record has: its tombstone says nothing, but that it is committed says who leads."""
 
     @abstractmethod
     def _overdue(self, decision: Decision[R, F]) -> None:
@@ -275,9 +274,10 @@ class ShardShell(Generic[E, R, F]):
         if decision.records:
             self._append(decision, self._encode(decision), self._undecided)
         elif decision.must_confirm and self._replica.partition.may_be_deposed:
-            self._append(decision, self._batch([(self._confirmation(), None)]), self._confirming)
+            self._append(decision, self._batch([(self._confirmation, None)]), self._confirming)
         else:
             self._await(decision, 0, self._undecided)
+        self.commit_ready()
 
     def _append(
         self, decision: Decision[R, F], batch: bytearray, waiting: deque[Undecided[R, F]]
@@ -294,11 +294,11 @@ class ShardShell(Generic[E, R, F]):
     def _await(
         self, decision: Decision[R, F], end_offset: int, waiting: deque[Undecided[R, F]]
     ) -> None:
+        """Put a decision in line; `commit_ready` is to follow."""
         timeout_ms = self._append_timeout_ms
         if waiting is self._confirming:
             timeout_ms = min(timeout_ms, _CONFIRM_MS)
         waiting.append(Undecided(decision, end_offset, self._now_ms() + timeout_ms))
-        self.commit_ready()
 
     def commit_ready(self) -> None:
         """Apply and answer, in order, the decisions whose records the high watermark has passed."""
@@ -328,12 +328,11 @@ class ShardShell(Generic[E, R, F]):
 
     def _deadline_ms(self) -> int | None:
         """Return when there is next something to do: for the machine, or for an answer that waits too long."""
-        machine_ms = self._shard.deadline_ms()
-        times = [] if machine_ms is None else [machine_ms]
-        times += [
-            waiting[0].deadline_ms for waiting in (self._undecided, self._confirming) if waiting
-        ]
-        return min(times, default=None)
+        first_ms = self._shard.deadline_ms()
+        for waiting in (self._undecided, self._confirming):
+            if waiting and (first_ms is None or waiting[0].deadline_ms < first_ms):
+                first_ms = waiting[0].deadline_ms
+        return first_ms
 
     def _set_timer(self) -> None:
         if self._stopped:

@@ -40,6 +40,7 @@ class TransactionShell(ShardShell[Event, TransactionRecord, Effect]):
     # Before damage there may be a Prepare... whose end, and whose id's next transaction, lie behind it. Its markers,
     # sent again, would end that transaction early, and perhaps otherwise than its producer is told.
     _serves_damaged: ClassVar[bool] = False
+    _confirmation: ClassVar[bytes] = CONFIRMATION
 
     def __init__(
         self, broker: Broker, replica: Replica, settings: TransactionSettings, markers: Markers
@@ -100,9 +101,6 @@ class TransactionShell(ShardShell[Event, TransactionRecord, Effect]):
 
     def _to_bytes(self, record: TransactionRecord) -> tuple[bytes, bytes | None]:
         return to_bytes(record)
-
-    def _confirmation(self) -> bytes:
-        return CONFIRMATION
 
     def _overdue(self, decision: TransactionDecision) -> None:
         """Let clients ask again. The decision stands until the log has the last word, so they are told to wait.

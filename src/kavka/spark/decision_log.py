@@ -89,9 +89,8 @@ async def _write_barrier(client: Mapping[str, str], at: TopicPartition, patience
         producer = await reached(
             lambda: stack.enter_async_context(Producer(dict(client) | _WRITING)), patience_ms
         )
-        stack.push_async_callback(
-            producer.close, timeout_ms=0
-        )  # one that is given up is not waited for
+        # one that is given up is not waited for
+        stack.push_async_callback(producer.close, timeout_ms=0)
         written = await producer.send(at.topic, BARRIER, BARRIER_KEY, partition=at.partition)
         return written.offset
 

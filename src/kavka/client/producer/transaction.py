@@ -206,7 +206,7 @@ class Transaction:
     def require_begun(self) -> None:
         """Raise RuntimeError where `takes_none`."""
         if self.takes_none:
-            raise RuntimeError(f"the producer {self.state.value}")
+            self.require_open()
 
     def require_accepting(self) -> None:
         """As `require_open`, for records that were taken before the commit and get their batch now."""

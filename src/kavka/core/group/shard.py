@@ -26,7 +26,6 @@ from kavka.core.group import (
 from kavka.core.group.events import (
     CommitOffsets,
     CommitOffsetsInTransaction,
-    CommitReply,
     DeleteGroup,
     DeleteGroupReply,
     DeleteOffsets,
@@ -43,7 +42,6 @@ from kavka.core.group.events import (
     Leave,
     LeaveReply,
     ListedGroup,
-    Reply,
     Request,
     Sync,
     SyncReply,
@@ -59,6 +57,7 @@ from kavka.core.group.records import (
     StoredGroup,
     TransactionEnd,
 )
+from kavka.core.group.refused_records import refused_reply, store_error
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.step import GroupDecision, Step
 from kavka.core.group.sync import answer_late_syncs, assignment_refused, assignment_stored, sync
@@ -75,18 +74,6 @@ Durable = dict[
 
 _AT_ONCE_MS = -(2**62)
 _GROUPS_PER_CHECK = 200  # one tick of the retention check looks at no more than these
-# What a refused append means to a client (Kafka's GroupMetadataManager).
-_UNAVAILABLE = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-)
-_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR)
-_TOO_LARGE = (
-    ErrorCode.MESSAGE_TOO_LARGE,
-    ErrorCode.RECORD_LIST_TOO_LARGE,
-    ErrorCode.INVALID_FETCH_SIZE,
-)
 
 
 class GroupShard:
@@ -163,7 +150,7 @@ class GroupShard:
                 touched[record.group_id] = group
                 _take_back(group, record, error, step)
         for effect in decision.effects:
-            step.answer(effect.token, _refused_reply(effect.reply, error))
+            step.answer(effect.token, refused_reply(effect.reply, error))
         for group in touched.values():
             rebalance.complete_if_all_joined(group, step)
             self._settle(group, step)
@@ -521,62 +508,7 @@ def _take_back(
             for member in stored.members:
                 if member.member_id in group.replaced:
                     take_back_replacement(group, member.member_id, step)
-            assignment_refused(group, stored, _store_error(error), step)
-
-
-def _store_error(error: ErrorCode) -> ErrorCode:
-    if error in _UNAVAILABLE:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error in _MOVED:
-        return ErrorCode.NOT_COORDINATOR
-    if error is ErrorCode.REQUEST_TIMED_OUT:
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else error
-
-
-def _commit_error(error: ErrorCode) -> ErrorCode:
-    if error in (*_UNAVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error in _MOVED:
-        return ErrorCode.NOT_COORDINATOR
-    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else error
-
-
-def _fetch_error(error: ErrorCode) -> ErrorCode:
-    """Return what one is told whose offsets were not confirmed: to ask again, here unless others lead for sure.
-
-    librdkafka asks never again after NOT_COORDINATOR and COORDINATOR_NOT_AVAILABLE (its issue 5586).
-    """
-    if error in (*_UNAVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return ErrorCode.NOT_COORDINATOR if error in _MOVED else error
-
-
-def _refused_reply(reply: Reply, error: ErrorCode) -> Reply:
-    """Return what the asker gets when the records that its answer waited for were refused."""
-    match reply:
-        case JoinReply():
-            return JoinReply(_store_error(error))
-        case SyncReply():
-            return SyncReply(_store_error(error))
-        case CommitReply():
-            return CommitReply(_refused_rows(reply.partitions, _commit_error(error)))
-        case DeleteOffsetsReply():
-            return DeleteOffsetsReply(
-                reply.error_code, _refused_rows(reply.partitions, _commit_error(error))
-            )
-        case DeleteGroupReply():
-            return DeleteGroupReply(_commit_error(error))
-        case FetchOffsetsReply():
-            return FetchOffsetsReply(_fetch_error(error))
-        case HeartbeatReply() | LeaveReply():
-            return reply  # it did not depend on the records
-
-
-def _refused_rows(
-    rows: tuple[tuple[str, int, ErrorCode], ...], error: ErrorCode
-) -> tuple[tuple[str, int, ErrorCode], ...]:
-    return tuple((t, p, error if own is ErrorCode.NONE else own) for t, p, own in rows)
+            assignment_refused(group, stored, store_error(error), step)
 
 
 def _answer_while_loading(event: Request, step: Step) -> None:

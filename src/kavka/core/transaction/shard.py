@@ -84,6 +84,8 @@ class TransactionShard:
                 step.recalls = True
                 add_partitions(self._transactions.get(event.transactional_id), event, step)
             case Verify():
+                # Not confirmed: it is asked before the first batch in each partition, and nearly always right, so a
+                # record each would cost too much. The partition's leader fences older epochs by itself.
                 found = self._transactions.get(event.transactional_id)
                 step.answer(event.token, verify(found, event))
             case End():

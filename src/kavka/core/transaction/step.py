@@ -76,17 +76,12 @@ class Step:
         An answer that its client takes for the last word, and that rests on no record, must not come from a shard of
         the past: there a commit may be "done already" that is of the transaction before, or a producer seem fenced.
         """
-        replies = [effect.reply for effect in self.effects if isinstance(effect, Answer)]
         is_bare = self.recalls and not self.records
-        must_confirm = is_bare and any(map(_is_the_last_word, replies))
+        must_confirm = is_bare and any(map(_is_the_last_word, self.effects))
         return Decision(tuple(self.records), tuple(self.effects), must_confirm)
 
 
-def _is_the_last_word(reply: Reply) -> bool:
-    match reply:
-        case VerifyReply():
-            # Asked before the first batch in each partition, and nearly always right: a record each would cost too
-            # much. The partition's leader fences older epochs by itself.
-            return False
-        case _:
-            return not reply.error_code.retriable
+def _is_the_last_word(effect: Effect) -> bool:
+    if not isinstance(effect, Answer) or isinstance(effect.reply, VerifyReply):
+        return False
+    return not effect.reply.error_code.retriable

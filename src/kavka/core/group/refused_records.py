@@ -1,0 +1,85 @@
+"""What those are told who waited for records that the log refused, or that were not committed in time."""
+
+from __future__ import annotations
+
+from kavka.core.group.events import (
+    CommitReply,
+    DeleteGroupReply,
+    DeleteOffsetsReply,
+    FetchOffsetsReply,
+    HeartbeatReply,
+    JoinReply,
+    LeaveReply,
+    Reply,
+    SyncReply,
+)
+from kavka.errors import ErrorCode
+
+# What a refused append means to a client (Kafka's GroupMetadataManager).
+_UNAVAILABLE = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR)
+_TOO_LARGE = (
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.INVALID_FETCH_SIZE,
+)
+
+
+def refused_reply(reply: Reply, error: ErrorCode) -> Reply:
+    """Return what the asker gets when the records that its answer waited for were refused."""
+    match reply:
+        case JoinReply():
+            return JoinReply(store_error(error))
+        case SyncReply():
+            return SyncReply(store_error(error))
+        case CommitReply():
+            return CommitReply(_refused_rows(reply.partitions, commit_error(error)))
+        case DeleteOffsetsReply():
+            return DeleteOffsetsReply(
+                reply.error_code, _refused_rows(reply.partitions, commit_error(error))
+            )
+        case DeleteGroupReply():
+            return DeleteGroupReply(commit_error(error))
+        case FetchOffsetsReply():
+            return FetchOffsetsReply(_fetch_error(error))
+        case HeartbeatReply() | LeaveReply():
+            return reply  # it did not depend on the records
+
+
+def store_error(error: ErrorCode) -> ErrorCode:
+    """Return what members are told whose generation was not stored."""
+    if error in _UNAVAILABLE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error in _MOVED:
+        return ErrorCode.NOT_COORDINATOR
+    if error is ErrorCode.REQUEST_TIMED_OUT:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else error
+
+
+def commit_error(error: ErrorCode) -> ErrorCode:
+    if error in (*_UNAVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error in _MOVED:
+        return ErrorCode.NOT_COORDINATOR
+    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else error
+
+
+def _fetch_error(error: ErrorCode) -> ErrorCode:
+    """Return what one is told whose offsets were not confirmed: to ask again, here unless others lead for sure.
+
+    librdkafka asks never again after NOT_COORDINATOR and COORDINATOR_NOT_AVAILABLE (its issue 5586).
+    """
+    if error in (*_UNAVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return ErrorCode.NOT_COORDINATOR if error in _MOVED else error
+
+
+def _refused_rows(
+    rows: tuple[tuple[str, int, ErrorCode], ...], error: ErrorCode
+) -> tuple[tuple[str, int, ErrorCode], ...]:
+    return tuple((t, p, error if own is ErrorCode.NONE else own) for t, p, own in rows)
