@@ -351,7 +351,8 @@ class World:
         if read is None or sorted(read[0].in_sync_replicas) == sorted(following):
             return False
         self.propose(where, broker_id, following)
-        return True
+        # One that is slow to hear that it was deposed, or its topic deleted, is refused for ever.
+        return self.read_state(where) != read
 
     def settle(self) -> None:
         """Let time pass until nothing moves any more."""

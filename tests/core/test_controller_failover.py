@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import controller_world
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kavka.core.controller.events import (
@@ -297,6 +297,13 @@ def test_a_controller_that_dies_after_any_write_is_replaced_without_a_trace(
 
 @settings(max_examples=200, deadline=None)
 @given(script=st.lists(_harm, max_size=12), dies_after=st.one_of(st.none(), st.integers(0, 40)))
+@example(
+    script=[("create", "s", [(1, 2)]), ("slow", 1), ("delete", "s"), ("settle",)], dies_after=None
+)
+@example(
+    script=[("create", "s", [(1, 2)]), ("slow", 1), ("suspect", 1), ("clear", 1), ("settle",)],
+    dies_after=None,
+)
 def test_everything_comes_to_rest_whatever_was_suspected_slow_or_broken(
     script: list[tuple[Any, ...]], dies_after: int | None
 ) -> None:
