@@ -3,7 +3,7 @@
 #   KILLS=100 make chaos          how often the broker is killed
 #   MINUTES=5 SEED=1 make chaos-cluster   for how long, and which faults
 #   QUICK=1 ROUNDS=3 ONLY=consume make bench   a shorter benchmark (and bench-cluster, bench-transactions)
-#   PYTHON=/usr/bin/python3 make  which Python makes .venv
+#   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster librdkafka-tests bench bench-cluster bench-transactions passed clean

@@ -6,16 +6,18 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly need="${1:?demo, dev or test}"
-readonly python="${PYTHON:-python3}"
+python="${PYTHON:-python3}"
 readonly state=.setup
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 
+has_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+
 # install WHY PACKAGE...: with apt when that is possible
 install() {
     local why="$1"; shift
-    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    if ! has_apt; then
         fail "$why; install it, on Debian as root with: apt-get install $*"
     fi
     say "$why; installing $* with apt"
@@ -29,18 +31,36 @@ install() {
 
 python_says() { "$python" -c "$1" >/dev/null 2>&1; }
 
+readonly new_enough='import sys; assert sys.version_info >= (3, 11)'
+readonly makes_environments='import ensurepip, venv'
+readonly has_headers='import os, sysconfig; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")'
+readonly is_plain='import sys, sysconfig
+assert sys.base_prefix != "/usr" and "--enable-optimizations" not in sysconfig.get_config_var("CONFIG_ARGS")'
+
+# A Python that somebody built without optimisation, as pyenv does, takes a quarter more CPU than a distribution's.
+choose_python() {
+    local found="$python"
+    if [ -n "${PYTHON:-}" ] || ! python_says "$is_plain"; then return; fi
+    python=/usr/bin/python3
+    if python_says "$new_enough" && { has_apt || python_says "$makes_environments; $has_headers"; }; then
+        say "$found was built without optimisation; taking $python (PYTHON=$found keeps it)"
+    else
+        python="$found"
+    fi
+}
+
 need_python() {
+    choose_python
     command -v "$python" >/dev/null || fail "kavka needs Python 3.11 or newer; install python3"
-    python_says 'import sys; assert sys.version_info >= (3, 11)' ||
+    python_says "$new_enough" ||
         fail "kavka needs Python 3.11 or newer, and $python is $("$python" --version); name another with PYTHON="
-    python_says 'import ensurepip, venv' || install "$python cannot make virtual environments" python3-venv
+    python_says "$makes_environments" || install "$python cannot make virtual environments" python3-venv
 }
 
 # The compiled kernel is an optional part: without a compiler its twin in Python serves.
 want_compiler() {
-    local headers='import os, sysconfig; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")'
-    if command -v cc >/dev/null && python_says "$headers"; then return; fi
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    if command -v cc >/dev/null && python_says "$has_headers"; then return; fi
+    if has_apt; then
         install "no C compiler with Python's headers" gcc libc6-dev python3-dev
     elif [ "$need" = demo ]; then
         say "no C compiler with Python's headers: the twin of the kernel in Python will serve (slower)"
@@ -61,7 +81,7 @@ need_java() {
     if java_works; then return; fi
     local package=openjdk-17-jre-headless
     # Debian 13 has 21 in place of 17
-    if [ "$(id -u)" = 0 ] && command -v apt-cache >/dev/null; then
+    if has_apt; then
         apt-get update >"$state/apt.log" 2>&1 && touch "$state/apt-updated"
         apt-cache show "$package" >/dev/null 2>&1 || package=openjdk-21-jre-headless
     fi
