@@ -340,6 +340,28 @@ def test_offsets_open_no_transaction_in_a_log_that_moved_while_they_were_verifie
     with_coordinator(run, story, log__dirs=",".join(map(str, directories)))
 
 
+@pytest.mark.parametrize(
+    ("marker_epoch", "expected"),
+    [(0, ErrorCode.INVALID_TXN_STATE), (1, ErrorCode.INVALID_PRODUCER_EPOCH)],
+)
+def test_offsets_are_refused_when_a_marker_came_while_they_were_verified(
+    run: Run, marker_epoch: int, expected: ErrorCode
+) -> None:
+    offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
+
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        coordinator.where = offsets
+        answer = asyncio.ensure_future(commit_offset(served))
+        await coordinator.is_asked.wait()
+        marker = EndMarker(ControlType.ABORT, 0)
+        found = served.broker.replicas.find(offsets)
+        assert found.append_marker(PRODUCER_ID, marker_epoch, marker, 0).error is NONE
+        coordinator.answers.put_nowait(NONE)
+        assert await answer == expected
+
+    with_coordinator(run, story)
+
+
 def test_a_batch_may_be_sent_again_after_its_log_moved_while_it_was_verified(
     run: Run, tmp_path: Path
 ) -> None:

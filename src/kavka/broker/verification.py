@@ -213,7 +213,11 @@ class Verifier:
             return ErrorCode.NONE
         if producers.is_valid(producer_id, verification):
             return ErrorCode.NONE
-        return ErrorCode.CONCURRENT_TRANSACTIONS if adds else ErrorCode.INVALID_TXN_STATE
+        if adds:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        # A marker came in between. That of a producer that took over has a newer epoch, and the old one is told so.
+        fenced = producers.check_coordinator(producer_id, producer_epoch)
+        return ErrorCode.INVALID_TXN_STATE if fenced is None else fenced
 
     # -- coordinators
 
