@@ -4,12 +4,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kavka.broker.identity import IdentityError
+from kavka.broker.own_sessions import FILE, OwnSessions
 from kavka.broker.registration import Registration
 from kavka.ids import BrokerId
 from kavka.net.clock import SystemChance, SystemClock
 from kavka.net.network import TcpNetwork
 from kavka.registry.interface import ensure_path
 from kavka.registry.keeper import Keeper
+from kavka.storage.disk import OsDisk
+from kavka.storage.log_directory import LogDirectory
 from kavka.wire.stored.znodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, BrokerNode
 
 PATH = f"{BROKER_IDS}/7"
@@ -20,8 +23,14 @@ def node_at(port: int) -> Callable[[], BrokerNode]:
     return lambda: BrokerNode([endpoint], {"PLAINTEXT": "PLAINTEXT"}, None, 0, "127.0.0.1", port)
 
 
-def registration(session, port: int, patience_ms: int = 50) -> Registration:
-    return Registration(session, TcpNetwork(), BrokerId(7), node_at(port), patience_ms=patience_ms)
+def registration(
+    session, port: int, patience_ms: int = 50, own: OwnSessions | None = None
+) -> Registration:
+    """Return one of a process on directories of its own, or on those of `own`."""
+    own = OwnSessions([]) if own is None else own
+    return Registration(
+        session, TcpNetwork(), BrokerId(7), node_at(port), own, patience_ms=patience_ms
+    )
 
 
 async def opened() -> Keeper:
@@ -70,12 +79,15 @@ def test_an_id_whose_broker_answers_is_refused_with_its_address():
     asyncio.run(run())
 
 
-def test_the_node_of_a_process_that_is_gone_is_taken_over():
+@pytest.mark.parametrize("moves", [False, True])
+def test_the_node_of_this_brokers_last_life_is_taken_over(moves: bool):
     async def run():
         keeper = await opened()
-        first = await registration(keeper.open_session(1000), await closed_port()).register()
-        session = keeper.open_session(1000)
-        second = await registration(session, 1).register()
+        own = OwnSessions([])
+        port = await closed_port()
+        first = await registration(keeper.open_session(60_000), port, own=own).register()
+        session = keeper.open_session(60_000)
+        second = await registration(session, 1 if moves else port, own=own).register()
         assert second > first
         assert (await session.stat(PATH)).ephemeral_owner == session.session_id
 
@@ -85,9 +97,41 @@ def test_the_node_of_a_process_that_is_gone_is_taken_over():
 def test_a_broker_that_is_back_at_its_own_port_takes_its_node_over():
     async def run():
         keeper = await opened()
+        own = OwnSessions([])
         async with Listening() as port:
-            first = await registration(keeper.open_session(1000), port).register()
-            assert await registration(keeper.open_session(1000), port).register() > first
+            first = await registration(keeper.open_session(60_000), port, own=own).register()
+            assert await registration(keeper.open_session(60_000), port, own=own).register() > first
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("port", [9092, 1])
+def test_an_address_alone_does_not_prove_that_an_older_process_is_dead(port: int):
+    """Two machines may both call themselves localhost: whoever is there may live, and nobody answers here."""
+
+    async def run():
+        keeper = await opened()
+        session = keeper.open_session(60_000)
+        epoch = await registration(session, 9092).register()
+        with pytest.raises(IdentityError, match=r"broker\.id=7 is running at .*:9092"):
+            await registration(keeper.open_session(60_000), port).register()
+        assert (await session.stat(PATH)).czxid == epoch
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("port", [9092, 1])
+def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(port: int):
+    async def run():
+        keeper = await opened()
+        session = keeper.open_session(60_000)
+        first = await registration(session, 9092).register()
+        late = registration(keeper.open_session(60_000), port, patience_ms=60_000)
+        registering = asyncio.ensure_future(late.register())
+        await asyncio.sleep(0.05)
+        assert not registering.done()
+        keeper.expire(session)
+        assert await asyncio.wait_for(registering, 60) > first
 
     asyncio.run(run())
 
@@ -96,18 +140,51 @@ def test_the_office_of_a_process_that_is_gone_goes_with_its_node():
     async def run():
         keeper = await opened()
         dead, other = keeper.open_session(60_000), keeper.open_session(60_000)
-        port = await closed_port()
-        await registration(dead, port).register()
+        port, own = await closed_port(), OwnSessions([])
+        await registration(dead, port, own=own).register()
         await dead.create(CONTROLLER_EPOCH, b"1")
         await dead.create(CONTROLLER, b"{}", ephemeral=True)
         session = keeper.open_session(60_000)
-        await registration(session, port).register()
+        await registration(session, port, own=own).register()
         assert await session.stat(CONTROLLER) is None
         # An office that is another's stays.
         await other.create(CONTROLLER, b"{}", ephemeral=True)
-        await registration(keeper.open_session(60_000), port).register()
+        await registration(keeper.open_session(60_000), port, own=own).register()
         assert await session.stat(CONTROLLER) is not None
 
+    asyncio.run(run())
+
+
+def test_sessions_are_remembered_in_every_directory_that_works(tmp_path, caplog):
+    def directories() -> list[LogDirectory]:
+        chance, clock = SystemChance(), SystemClock()
+        return [LogDirectory(disk, clock, chance, str(tmp_path / name)) for name in ("a", "b", "c")]
+
+    async def run():
+        for name in ("a", "b", "c"):
+            (tmp_path / name).mkdir()
+        first = OwnSessions(directories())
+        await first.load()
+        for session_id in (0x100, 0xABC, 0x100):
+            await first.add(session_id)
+        assert (tmp_path / "b" / FILE).read_text() == "100\nabc\n"
+        (tmp_path / "a" / FILE).unlink()
+        (tmp_path / "b" / FILE).write_bytes(b"\x00\xff")
+        later = OwnSessions(directories())
+        await later.load()
+        assert [one in later for one in (0x100, 0xABC, 0x101)] == [True, True, False]
+        assert "sessions not read" in caplog.text
+        broken = directories()
+        broken[0].fail(OSError("gone"))
+        (tmp_path / "b" / FILE).unlink()
+        (tmp_path / "b" / FILE).mkdir()  # cannot be replaced
+        last = OwnSessions(broken)
+        for session_id in range(20):
+            await last.add(session_id)
+        assert (tmp_path / "c" / FILE).read_text().split() == [f"{n:x}" for n in range(12, 20)]
+        assert not (tmp_path / "a" / FILE).exists()
+
+    disk = OsDisk(2)
     asyncio.run(run())
 
 
@@ -201,7 +278,9 @@ def test_a_broker_whose_number_and_address_another_took_stops():
             pytest.fail("registered anew")
 
         kept.keep(refuse, failed.set_result)
-        await registration(keeper.open_session(1000), 1).register()
+        other = keeper.open_session(1000)
+        await other.delete(PATH)
+        await registration(other, 1).register()
         assert "another process has registered as broker.id=7" in await asyncio.wait_for(failed, 60)
         await kept.stop()
 
@@ -229,15 +308,16 @@ def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead()
     async def run():
         keeper = await opened()
         dead, faster = keeper.open_session(60_000), keeper.open_session(60_000)
-        await registration(dead, 1).register()
+        own = OwnSessions([])
+        await registration(dead, 1, own=own).register()
 
         async def another_is_faster() -> None:
             await dead.delete(PATH)
-            await registration(faster, 2).register()
+            await registration(faster, 2, own=own).register()
 
         slower = keeper.open_session(60_000)
         network = Meanwhile(another_is_faster)
-        late = Registration(slower, network, BrokerId(7), node_at(3), patience_ms=50)
+        late = Registration(slower, network, BrokerId(7), node_at(3), own, patience_ms=50)
         await late.register()
         assert network.attempts == 2  # the other one was asked, too
 

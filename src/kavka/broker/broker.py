@@ -27,6 +27,7 @@ from kavka.broker.identity import establish_identity
 from kavka.broker.known_topics import KnownTopics
 from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LiveBroker, MetadataCache
 from kavka.broker.orders import Orders
+from kavka.broker.own_sessions import OwnSessions
 from kavka.broker.purgatory import Purgatory
 from kavka.broker.registration import Registration
 from kavka.broker.registries import open_registry
@@ -56,6 +57,8 @@ log = logging.getLogger(__name__)
 _MOST_WAITING = 100_000
 _RECEIVE_BYTES = 256 * 1024
 _CLEANER_DELAY_S = 1.0
+_SESSIONS_OF_PATIENCE = 2
+"""For how many session time-outs an older registration is waited for: a registry that starts anew begins each again."""
 """The first second of a broker's life is not for compaction, nor for importing it."""
 
 
@@ -238,12 +241,15 @@ class Broker:
             plain[0].port if plain else -1,
             features.SUPPORTED,
         )
+        own_sessions = OwnSessions(self.replicas.store.directories)
+        await own_sessions.load()
         self.registration = Registration(
             self.registry,
             self.host.network,
             self.broker_id,
             lambda: node,
-            patience_ms=self.config.integer("zookeeper.session.timeout.ms"),
+            own_sessions,
+            patience_ms=_SESSIONS_OF_PATIENCE * self.config.integer("zookeeper.session.timeout.ms"),
         )
         epoch = await self.registration.register()
         self.orders.broker_epoch = epoch

@@ -1,6 +1,6 @@
 """This broker's place among the live ones: the ephemeral `/brokers/ids/<id>`, whose czxid is the broker epoch.
 
-register() -> epoch          another process has the id and answers: refused; it is gone: its node is removed
+register() -> epoch          this broker's last life has the node: it is removed; another process has it: refused
 session lost -> new session -> register() again -> a new epoch: whoever acts on the old one is fenced
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kavka.broker.identity import IdentityError
+from kavka.broker.own_sessions import OwnSessions
 from kavka.core.znodes import Check, Delete, Event, EventType, Operation, Stat, ZnodeError
 from kavka.doors import Network
 from kavka.ids import BrokerId
@@ -34,14 +35,16 @@ class Registration:
         network: Network,
         broker_id: BrokerId,
         node: Callable[[], BrokerNode],
+        own_sessions: OwnSessions,
         *,
         patience_ms: int,
     ) -> None:
-        """`node` is what is registered; `patience_ms` bounds the wait for an older node whose owner is silent."""
+        """`node` is what is registered; `patience_ms` bounds the wait for an older node whose owner may live."""
         self._registry = registry
         self._network = network
         self._broker_id = broker_id
         self._node = node
+        self._own_sessions = own_sessions
         self._patience_s = patience_ms / 1000
         self._is_lost = False
         self._renewing: asyncio.Task[None] | None = None
@@ -59,6 +62,7 @@ class Registration:
         """Register and return the broker epoch. Raise IdentityError when another broker has the id."""
         while True:
             node = self._node()
+            await self._own_sessions.add(self._registry.session_id)
             try:
                 await self._registry.create(self._path, node.encode(), ephemeral=True)
             except RegistryRefused as refused:
@@ -76,19 +80,27 @@ class Registration:
             await self._settle_with(BrokerNode.decode(data), stat, node)
 
     async def _settle_with(self, theirs: BrokerNode, stat: Stat, ours: BrokerNode) -> None:
-        """Return when this registration has gone: it was stale, or its session ended. Raise IdentityError."""
-        if not set(theirs.endpoints) <= set(ours.endpoints):  # else this process holds their ports
+        """Return when this registration has gone: it was of this broker's last life, or its session ended.
+
+        Raise IdentityError when it may live.
+        """
+        is_own = stat.ephemeral_owner in self._own_sessions
+        answers: bool | None = None
+        if not set(theirs.endpoints) <= set(ours.endpoints):  # else it would hear itself
             answers = await self._answers(theirs)
-            if answers is None:
-                log.warning("waiting for an older session to end broker=%d", self._broker_id)
-                answers = not await self._gone()
-            if answers:
-                raise IdentityError(
-                    f"Error while creating ephemeral at {self._path}, node already exists and owner "
-                    f"'0x{stat.ephemeral_owner:x}' does not match current session '0x{self._registry.session_id:x}': "
-                    f"a broker with broker.id={self._broker_id} is running at {', '.join(theirs.endpoints)}. "
-                    "Give this one another broker.id, or stop the other."
-                )
+        elif is_own:
+            answers = False
+        if answers is None or not (answers or is_own):
+            # It may live where this one cannot see it: the same address is another machine's, too.
+            log.warning("waiting for an older session to end broker=%d", self._broker_id)
+            answers = not await self._gone()
+        if answers:
+            raise IdentityError(
+                f"Error while creating ephemeral at {self._path}, node already exists and owner "
+                f"'0x{stat.ephemeral_owner:x}' does not match current session '0x{self._registry.session_id:x}': "
+                f"a broker with broker.id={self._broker_id} is running at {', '.join(theirs.endpoints)}. "
+                "Give this one another broker.id, or stop the other."
+            )
         try:
             office = await self._office_of(stat.ephemeral_owner)
             present = await self._registry.stat(self._path)

@@ -287,8 +287,10 @@ class ShardShell(Generic[E, R, F]):
             self._await(decision, outcome.end_offset, waiting)
             return
         where, code = self._replica.where, outcome.error
-        what = "decision not stored" if decision.records else "leadership not confirmed"
-        log.warning("%s partition=%s error=%s", what, where, code.name)
+        if decision.records:
+            log.warning("decision not stored partition=%s error=%s", where, code.name)
+        else:
+            log.warning("leadership not confirmed partition=%s error=%s", where, code.name)
         self._run(self._shard.failed(decision, code, self._now_ms()))
 
     def _await(

@@ -369,7 +369,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "offsets.topic.replication.factor",
         _T.SHORT,
         3,
-        "Replicas of __consumer_offsets; fewer where there are fewer brokers.",
+        "Replicas of __consumer_offsets, which is not made while fewer brokers live.",
         minimum=1,
     ),
     Setting(

@@ -47,7 +47,7 @@ TRANSACTION_SETTINGS: list[Setting] = [
         "transaction.state.log.replication.factor",
         _T.SHORT,
         3,
-        "Replicas of __transaction_state; fewer where there are fewer brokers.",
+        "Replicas of __transaction_state, which is not made while fewer brokers live.",
         minimum=1,
     ),
     Setting(
