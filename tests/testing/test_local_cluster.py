@@ -119,13 +119,14 @@ def test_leader_that_stood_still_gives_up_what_it_did_not_replicate(cluster: Loc
     check(cluster, writer)
 
 
-def test_cut_between_a_leader_and_a_follower_heals(cluster: LocalCluster) -> None:
+@pytest.mark.parametrize("one_way", [False, True])
+def test_cut_between_a_leader_and_a_follower_heals(cluster: LocalCluster, one_way: bool) -> None:
     writer = Writer(cluster)
     leader = cluster.leader("t")
     # Not the controller: a leader that cannot reach it cannot change the in-sync set.
     others = (leader, cluster.controller())
     follower = next(number for number in cluster.running if number not in others)
-    cluster.cut(leader, follower)
+    cluster.cut(leader, follower, one_way=one_way)
     writer.write(200)
     cluster.until(lambda: follower not in cluster.in_sync("t"), 30)
     writer.finish()
