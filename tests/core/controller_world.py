@@ -36,7 +36,7 @@ from kavka.core.controller.step import ControllerDecision
 from kavka.core.machine import Answer
 from kavka.core.znodes import Create, Delete, Operation, Refusal, SetData, ZnodeTree
 from kavka.errors import ErrorCode
-from kavka.ids import TopicPartition
+from kavka.ids import TopicId, TopicPartition
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import StateNode, TopicNode
 
@@ -65,11 +65,12 @@ class ModelBroker:
         self.broken: set[TopicPartition] = set()
         self.refuses_deletion = False
         self.shown: set[TopicPartition] = set()
+        self._topic_ids: dict[str, TopicId] = {}
 
     def obey(self, order: Order, machine: ControllerMachine) -> OrderAnswered:
         self.shown -= set(order.deleted)
         obeyed = {w: self._lead_or_follow(w, machine) for w in order.leader_and_isr}
-        self.shown |= {w for w in order.metadata if machine.state.assignment(w) is not None}
+        self._show(order, machine)
         deleted: dict[TopicPartition, ErrorCode] = {}
         for where, stop in order.stops.items():
             replica = self.replicas.get(where)
@@ -82,6 +83,17 @@ class ModelBroker:
             if stop.deletes:
                 deleted[where] = ErrorCode.NONE
         return OrderAnswered(self.broker_id, self.epoch, obeyed, deleted)
+
+    def _show(self, order: Order, machine: ControllerMachine) -> None:
+        """Of another topic of the same name nothing is shown any more."""
+        for where in order.metadata:
+            if machine.state.assignment(where) is None:
+                continue
+            topic_id = machine.state.topics[where.topic].topic_id
+            if self._topic_ids.get(where.topic) != topic_id:
+                self.shown = {one for one in self.shown if one.topic != where.topic}
+                self._topic_ids[where.topic] = topic_id
+            self.shown.add(where)
 
     def _lead_or_follow(self, where: TopicPartition, machine: ControllerMachine) -> ErrorCode:
         if where in self.broken:
@@ -118,6 +130,9 @@ class World:
         self.lives: int | None = None
         """How many more writes the controller lives for; None is for ever."""
         self.told: list[str] = []
+        self.never_told: set[tuple[int, str]] = set()
+        """Brokers, and topics that were deleted while they were suspect, by a controller that is dead."""
+        self._not_told_yet: set[tuple[int, str]] = set()
         self.rewrites = 0
         for path in ("/cluster", *znodes.PERSISTENT_ROOTS, "/admin"):
             parts = path.split("/")[1:]
@@ -201,6 +216,7 @@ class World:
         returned: Mapping[int, frozenset[TopicPartition]] | None = None,
     ) -> None:
         """Let another controller take over."""
+        self.never_told |= self._not_told_yet
         epoch = int(self.tree.data(znodes.CONTROLLER_EPOCH) or b"0") + 1
         self.must_write(SetData(znodes.CONTROLLER_EPOCH, str(epoch).encode()))
         self.machine = ControllerMachine(epoch, self.snapshot(), self.settings)
@@ -237,6 +253,9 @@ class World:
                 self.machine.overtaken(decision, number)
                 self._reread()
                 return False
+            if isinstance(record, TopicRemoved):
+                suspects = self.machine.state.suspects
+                self._not_told_yet |= {(broker, record.topic) for broker in suspects}
             self.machine.apply(record)
             self.note(record)
         for effect in decision.effects:

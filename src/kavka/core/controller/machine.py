@@ -45,9 +45,11 @@ from kavka.core.controller.events import (
 from kavka.core.controller.leadership import elect, rebalance, settle_all
 from kavka.core.controller.orders import Effect, Outbox, Tell
 from kavka.core.controller.records import (
+    AssignmentWritten,
     DeletionMarked,
     PreferredElectionTaken,
     Record,
+    StateWritten,
 )
 from kavka.core.controller.remembering import Due, apply_record
 from kavka.core.controller.replies import (
@@ -148,6 +150,11 @@ class ControllerMachine:
         for record in decision.records[:applied]:
             for replicas in self._returns[1].values():
                 replicas.discard(getattr(record, "where", None))
+        assigned = {r.topic for r in decision.records[:applied] if isinstance(r, AssignmentWritten)}
+        for record in decision.records[applied:]:
+            if isinstance(record, StateWritten) and record.where.topic in assigned:
+                self._due.foreign[record.where] = None  # the next try may find nothing left to do
+                self._is_unsettled = True
         missing = {getattr(record, "where", None) for record in decision.records[applied:]}
         for effect in decision.effects:
             if not isinstance(effect, Answer):

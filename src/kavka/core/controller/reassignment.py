@@ -86,7 +86,9 @@ def _judge(step: Step, where: TopicPartition, target: Sequence[int] | None) -> V
     """Refuse as Kafka does, in its order."""
     assignment = step.assignment(where) or Assignment(())
     if target is None:
-        if not assignment.is_reassigning or where in step.state.finishing:
+        # What the znode still asks for was called off by the first try of this event, whose rest met another version.
+        is_under_way = assignment.is_reassigning or where in step.state.reassignment_node
+        if not is_under_way or where in step.state.finishing:
             return _NOTHING_TO_STOP
         problem = _loses_all(step, where, assignment.origin)
         if problem is not None:

@@ -36,7 +36,7 @@ class Due:
     deletions: dict[str, None] = field(factory=dict)
     reassignments: dict[TopicPartition, None] = field(factory=dict)
     foreign: dict[TopicPartition, None] = field(factory=dict)
-    """Partitions whose state somebody else wrote."""
+    """Partitions whose state somebody else wrote, or whose assignment was written without the state that tells it."""
 
     def __bool__(self) -> bool:
         """Tell whether there is anything."""
@@ -102,6 +102,7 @@ def _apply_state(state: ClusterState, outbox: Outbox, due: Due, record: StateWri
     if node.leader == NO_LEADER:
         outbox.unshown.answered(where)
     if node.leader_epoch > before.leader_epoch:
+        due.foreign.pop(where, None)
         obey(state, outbox, where, is_new=False)
     else:  # the leader knows, it proposed that
         outbox.learned(where, state.reachable)
