@@ -1,6 +1,6 @@
 """The tutorial with three brokers of Kafka's documentation, from the sample configurations of this repository.
 
-Three real processes; the registry is Apache ZooKeeper 3.8 or ours, the tools are Apache Kafka 3.9's or ours.
+Three real processes on Apache ZooKeeper 3.8, on 3.9 under a chroot, or on our registry, with Kafka 3.9's tools or ours.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
 _CONFIGURATIONS = Path(__file__).parents[2] / "config"
 _FILES = ("server.properties", "server-1.properties", "server-2.properties")
+_CHROOT = "/kafka/one"
 _PARTITION = re.compile(r"Partition: 0\s+Leader: (\S+)\s+Replicas: (\S+)\s+Isr: (\S*)")
 
 Tool = Callable[..., list[str]]
@@ -81,6 +82,7 @@ class Cluster:
 _PAIRS = [
     pytest.param(("zookeeper-3.8", "apache"), id="zookeeper-with-kafkas-tools"),
     pytest.param(("served", "kavka"), id="served-with-our-tools"),
+    pytest.param(("zookeeper-3.9", "kavka"), id="zookeeper-3.9-under-a-chroot-with-our-tools"),
     pytest.param(("zookeeper-3.8", "kavka"), id="zookeeper-with-our-tools", marks=pytest.mark.long),
     pytest.param(("served", "apache"), id="served-with-kafkas-tools", marks=pytest.mark.long),
 ]
@@ -101,8 +103,10 @@ def registry(pair: tuple[str, str], tmp_path: Path) -> Iterator[str]:
         with run_served(tmp_path / "registry") as served:
             yield served.connect
         return
-    with run_ensemble(tmp_path) as ensemble:
-        yield ensemble.connect
+    release = pair[0].removeprefix("zookeeper-")
+    chroot = _CHROOT if release == "3.9" else ""
+    with run_ensemble(tmp_path, release=release) as ensemble:
+        yield f"{ensemble.connect}{chroot}"
 
 
 @pytest.fixture
