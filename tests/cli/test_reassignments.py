@@ -157,6 +157,21 @@ def test_racks_are_known_of_all_brokers_or_of_none() -> None:
         assert sorted(replicas) == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("racks", "rack_aware"), [((None,) * 4, True), (("a", None) * 2, False), (("r",) * 4, True)]
+)
+def test_a_generated_plan_puts_replicas_on_several_machines(
+    racks: tuple[str | None, ...], rack_aware: bool
+) -> None:
+    current = {TopicPartition("t", number): [9, 8] for number in range(12)}
+    hosts = [
+        BrokerAddress(BrokerId(i), "one" if i < 2 else "two", 9092 + i, rack)
+        for i, rack in enumerate(racks)
+    ]
+    for replicas in generate(current, hosts, rack_aware, SystemChance()).values():
+        assert {hosts[broker].host for broker in replicas} == {"one", "two"}
+
+
 def test_more_replicas_than_brokers_are_refused() -> None:
     with pytest.raises(CommandFailed, match="only 1 broker"):
         generate({AT: (0, 1)}, brokers(None), True, SystemChance())

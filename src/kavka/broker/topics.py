@@ -24,7 +24,7 @@ from kavka.core.controller.events import (
     TopicToCreate,
     UncleanEnabled,
 )
-from kavka.core.controller.placement import place_replicas
+from kavka.core.controller.placement import machine_of, place_replicas
 from kavka.core.controller.records import TopicCreated, operations_of
 from kavka.core.controller.replies import (
     TopicReply,
@@ -68,6 +68,13 @@ class CreatedTopic(NamedTuple):
     replication_factor: int
 
 
+class Place(NamedTuple):
+    """What placement asks of a broker: its rack, and its machine; None where that is not known."""
+
+    rack: str | None
+    machine: str | None
+
+
 class Topics:
     """Changes topics and dynamic settings."""
 
@@ -86,7 +93,6 @@ class Topics:
         if not controller.is_active:
             return _NOT_CONTROLLER
         state = controller.state
-        racks = {b: state.brokers[b].rack for b in state.live}
         checked = self._checked(topic, state.topics, state.live)
         if isinstance(checked, TopicRefusal):
             return checked
@@ -96,7 +102,7 @@ class Topics:
         wanted = TopicToCreate(
             topic.name,
             TopicId(self._broker.chance.random_bytes(16)),
-            {p: tuple(r) for p, r in self._assignment(shape, racks).items()},
+            {p: tuple(r) for p, r in self._assignment(shape, self._live_places()).items()},
             overrides,
         )
         verdict = await self._ask(
@@ -111,14 +117,13 @@ class Topics:
         """Create a topic because somebody uses it, on any broker; who leads it is known a little later."""
         if self._broker.controller.is_active:
             return await self.create(topic, validate_only=False)
-        live = self._broker.metadata.brokers
-        racks = {int(broker): live[broker].rack for broker in sorted(live)}
-        checked = self._checked(topic, self._broker.metadata.topics, sorted(racks))
+        places = self._shown_places()
+        checked = self._checked(topic, self._broker.metadata.topics, sorted(places))
         if isinstance(checked, TopicRefusal):
             return checked
         shape, overrides = checked
         topic_id = TopicId(self._broker.chance.random_bytes(16))
-        assignment = self._assignment(shape, racks)
+        assignment = self._assignment(shape, places)
         record = TopicCreated(
             topic.name,
             topic_id,
@@ -153,13 +158,13 @@ class Topics:
             return TopicRefusal(refused.code, str(refused))
 
     def _assignment(
-        self, shape: Shape, racks: Mapping[int, str | None], *, first_partition: int = 0
+        self, shape: Shape, places: Mapping[int, Place], *, first_partition: int = 0
     ) -> Mapping[int, Sequence[int]]:
-        """Return the replicas that were given, or place them: spread over racks if every broker has one."""
+        """Return the replicas that were given, or place them: over racks if every broker has one, and over machines."""
         if shape.assignment:
             return shape.assignment
-        brokers = sorted(racks)
-        named = {broker: rack for broker, rack in racks.items() if rack is not None}
+        brokers = sorted(places)
+        racks = {b: place.rack for b, place in places.items() if place.rack is not None}
         chance = self._broker.chance
         placed = place_replicas(
             brokers,
@@ -168,9 +173,32 @@ class Topics:
             start=int(chance.random() * len(brokers)),
             shift=int(chance.random() * len(brokers)),
             first_partition=first_partition,
-            racks=named if len(named) == len(brokers) else None,
+            racks=racks if len(racks) == len(brokers) else None,
+            machines={b: place.machine for b, place in places.items() if place.machine is not None},
         )
         return {first_partition + index: replicas for index, replicas in enumerate(placed)}
+
+    def _live_places(self) -> dict[int, Place]:
+        """Return the place of each live broker, as the controller knows it."""
+        state = self._broker.controller.state
+        return {
+            b: self._place(state.brokers[b].rack, [e[:2] for e in state.brokers[b].endpoints])
+            for b in state.live
+        }
+
+    def _shown_places(self) -> dict[int, Place]:
+        """Return the place of each live broker, as the controller has told this one."""
+        return {
+            int(b): self._place(live.rack, [(e.name, e.host) for e in live.endpoints])
+            for b, live in self._broker.metadata.brokers.items()
+        }
+
+    def _place(self, rack: str | None, hosts: Sequence[tuple[str, str]]) -> Place:
+        """Return a place by the host of the listener between brokers, or else the first; `hosts` go with listeners."""
+        host = dict(hosts).get(
+            self._broker.config.inter_broker_listener, hosts[0][1] if hosts else None
+        )
+        return Place(rack, None if host is None else machine_of(host))
 
     # -- growth and deletion
 
@@ -198,8 +226,7 @@ class Topics:
         shape = check_growth(name, present, count, assignments, state.live)
         if isinstance(shape, TopicRefusal) or validate_only:
             return shape if isinstance(shape, TopicRefusal) else None
-        racks = {b: state.brokers[b].rack for b in state.live}
-        placed = self._assignment(shape, racks, first_partition=len(present))
+        placed = self._assignment(shape, self._live_places(), first_partition=len(present))
         added = {p: tuple(replicas) for p, replicas in placed.items()}
         verdict = await self._ask(
             name, lambda token: TopicGrowthAsked(token, name, added), timeout_ms

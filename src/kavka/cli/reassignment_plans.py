@@ -10,7 +10,7 @@ from kavka.cli.command_failures import ADMIN_COMMAND_FAILED, ADMIN_OPERATION, Co
 from kavka.cli.stored_json import compact
 from kavka.client.admin.replica_log_dirs import Replica
 from kavka.client.metadata import BrokerAddress
-from kavka.core.controller.placement import place_replicas
+from kavka.core.controller.placement import machine_of, place_replicas
 from kavka.doors import Chance
 from kavka.ids import TopicPartition
 
@@ -195,8 +195,12 @@ def plan_json(assignment: Assignment, log_dirs: Mapping[Replica, str] | None = N
 def generate(
     current: Assignment, brokers: Sequence[BrokerAddress], rack_aware: bool, chance: Chance
 ) -> dict[TopicPartition, list[int]]:
-    """Return a placement of all partitions on the brokers, topic by topic, as a new topic's would be."""
+    """Return a placement of all partitions on the brokers, topic by topic, as a new topic's would be.
+
+    Kafka's tool asks for racks only; here machines, by the hosts of the brokers, count too, even if racks shall not.
+    """
     racks = _racks(brokers) if rack_aware else None
+    machines = {int(broker.broker_id): machine_of(broker.host) for broker in brokers}
     ids = sorted(broker.broker_id for broker in brokers)
     proposed: dict[TopicPartition, list[int]] = {}
     for topic in dict.fromkeys(at.topic for at in current):
@@ -209,7 +213,9 @@ def generate(
                 "are registered.",
             )
         start, shift = (int(chance.random() * len(ids)) for _ in range(2))
-        placed = place_replicas(ids, len(parts), factor, start=start, shift=shift, racks=racks)
+        placed = place_replicas(
+            ids, len(parts), factor, start=start, shift=shift, racks=racks, machines=machines
+        )
         proposed.update(zip(parts, placed, strict=True))
     return proposed
 

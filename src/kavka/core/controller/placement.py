@@ -7,7 +7,7 @@ that followers are spread too. Ten partitions, three replicas, five brokers, sta
     p5: 0 2 3    p6: 1 3 4    ...
 
 With racks the brokers stand in an order that alternates between them, and a rack takes a second replica of a partition
-only when every rack has one. Brokers on one machine say so by their rack.
+only when every rack has one. Then followers that share a machine with another replica are exchanged (`spreading`).
 
 Source: Kafka's `AdminUtils.assignReplicasToBrokers`, KIP-36.
 """
@@ -15,6 +15,8 @@ Source: Kafka's `AdminUtils.assignReplicasToBrokers`, KIP-36.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+
+from kavka.core.controller.spreading import spread_over_machines
 
 
 def place_replicas(
@@ -26,11 +28,13 @@ def place_replicas(
     shift: int,
     first_partition: int = 0,
     racks: Mapping[int, str] | None = None,
+    machines: Mapping[int, str] | None = None,
 ) -> list[list[int]]:
     """Return the replicas of each new partition, preferred leader first.
 
     `brokers` is sorted; `start` and `shift` are chance's (0 up to the number of brokers); when partitions are added,
-    `first_partition` is the index of the first new one. `racks` names the rack of every broker, or is left out.
+    `first_partition` is the index of the first new one. `racks` names the rack of every broker, or is left out;
+    `machines` names the machine (see `machine_of`) of those brokers of which it is known.
     """
     count = len(brokers)
     assert 0 < replication_factor <= count
@@ -46,7 +50,16 @@ def place_replicas(
             for k in range(count - 1)
         ]
         placed.append(_choose(order[leader], rest, replication_factor, racks))
-    return placed
+    return spread_over_machines(placed, brokers, machines, racks) if machines else placed
+
+
+def machine_of(host: str) -> str:
+    """Return the machine that a host stands for: its name in lower case; whatever means this machine is one name.
+
+    Several names of one machine are not known to be one; use one name in the endpoints of its brokers.
+    """
+    name = host.lower()
+    return "localhost" if name == "::1" or name.startswith("127.") else name
 
 
 def alternate_racks(brokers: Sequence[int], racks: Mapping[int, str]) -> list[int]:
