@@ -1,6 +1,6 @@
 """How long is nobody served when a broker goes? Three brokers on ZooKeeper, a producer that notes acknowledgements.
 
-    PYTHONPATH=tests/compat python bench/failover.py [--rounds 10] [--kind kavka] [--only kill,rule,stop,pause,many]
+    PYTHONPATH=tests/compat python bench/failover.py [--rounds 10] [--kind kavka] [--only kill,rule,office,stop,...]
 
 The producer is librdkafka's with its default settings, but for idempotence (acks=all): a record a millisecond, to three
 partitions with three replicas each. Of each partition the longest time between acknowledgements is noted, and at the
@@ -8,6 +8,7 @@ end all is read: nothing may be lost, doubled or out of order. What is done to t
 
     kill    it is killed; another one is the controller
     rule    it is killed, and is the controller as well
+    office  it goes on: a fourth broker, the controller, which has none of the replicas, is killed
     stop    it stops cleanly
     pause   it is stopped by SIGSTOP, and goes on when its session is over
     many    1,000 partitions on every broker: how long until all are led again, and until there is a controller again
@@ -125,12 +126,18 @@ def prefer(cluster: MixedCluster, topic: str) -> None:
     cluster.wait_in_sync(topic)
 
 
+def brokers_of(what: str) -> int:
+    """Return how many brokers there are."""
+    return 4 if what == "office" else 3
+
+
 def one_round(cluster: MixedCluster, what: str, number: int) -> tuple[tuple[float, ...], str]:
     """Do it to broker 0 once; return the longest gaps, of `SHOWN`, and the verdict."""
     topic = f"{what}-{number}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap}, logger=_QUIET)
-    until(lambda: len(cluster.registered()) == 3, 60, "three brokers")
-    cluster.make_controller(0 if what == "rule" else 1)
+    until(lambda: len(cluster.registered()) == brokers_of(what), 60, "all brokers")
+    victim = 3 if what == "office" else 0
+    cluster.make_controller(victim if what in ("rule", "office") else 1)
     admin.list_topics(timeout=10)
     config = {"min.insync.replicas": "2"}
     admin.create_topics([NewTopic(topic, 3, replica_assignment=ASSIGNMENT, config=config)])[
@@ -147,12 +154,12 @@ def one_round(cluster: MixedCluster, what: str, number: int) -> tuple[tuple[floa
                 until(lambda: 0 not in cluster.registered(), 60, "the session is over")
                 time.sleep(2)
         else:
-            cluster.kill(0)
+            cluster.kill(victim)
         time.sleep(3)
         until(lambda: all(times[-1] > since + 1 for times in writing.acknowledged.values()), 60)
         back = time.monotonic()
         if what != "pause":
-            cluster.revive(0)
+            cluster.revive(victim)
         time.sleep(2)
     led, others = writing.gap_ms([0], since, back), writing.gap_ms([1, 2], since, back)
     returned = writing.gap_ms([0, 1, 2], back, math.inf)
@@ -166,7 +173,8 @@ def rounds(directory: Path, kind: Kind, what: str, count: int, session_ms: int) 
     """Print each round and the medians."""
     settings = {**DEFAULTS, "zookeeper.session.timeout.ms": str(session_ms)}
     gaps, verdicts = [], set()
-    with run_mixed(directory / what, dict.fromkeys(range(3), kind), settings) as cluster:
+    kinds = dict.fromkeys(range(brokers_of(what)), kind)
+    with run_mixed(directory / what, kinds, settings) as cluster:
         for number in range(count):
             gap, verdict = one_round(cluster, what, number)
             gaps.append(gap)
@@ -248,7 +256,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--kind", choices=[str(kind) for kind in Kind], default="kavka")
-    parser.add_argument("--only", default="kill,rule,stop,pause,many")
+    parser.add_argument("--only", default="kill,rule,office,stop,pause,many")
     options = parser.parse_args()
     kind = Kind(options.kind)
     with tempfile.TemporaryDirectory() as directory:
