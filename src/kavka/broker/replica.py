@@ -339,8 +339,13 @@ class Replica:
 
     @property
     def has_all_committed(self) -> bool:
-        """Whether this follower's log reaches the high watermark that its leader told last; not before it told one."""
-        return 0 <= self.leader_high_watermark <= self.log.log_end_offset
+        """Whether this follower's log reaches the high watermark that its leader told last.
+
+        Before its leader told one, the order to follow says so, which names who is in sync.
+        """
+        if self.leader_high_watermark < 0:
+            return self.partition.began_in_sync
+        return self.leader_high_watermark <= self.log.log_end_offset
 
     def truncated(self) -> None:
         """Learn that the log was cut by the leader's epochs."""

@@ -180,6 +180,8 @@ class Partition:
         # Where this leader's epoch begins: who has not reached it may hold records of another history.
         self.leader_epoch_start_offset = -1
         self.followers: dict[BrokerId, Follower] = {}
+        # While following: whether this replica was in sync when the leader's epoch began.
+        self.began_in_sync = False
         # Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
@@ -315,6 +317,11 @@ class Partition:
             ):
                 end_offset = follower.log_end_offset
         return end_offset
+
+    def waits_for(self, broker_id: BrokerId, now_ms: int) -> bool:
+        """Tell whether the high watermark waits for a replica: to keep records from it would stop producers."""
+        follower = self.followers.get(broker_id)
+        return follower is not None and self._holds_back(broker_id, follower, now_ms)
 
     def _holds_back(self, broker_id: BrokerId, follower: Follower, now_ms: int) -> bool:
         """Tell whether the high watermark waits for this replica: in the maximal set, or about to rejoin it."""
@@ -468,7 +475,7 @@ class Partition:
         if state.leader == self.broker_id:
             self._lead(state, now_ms)
         else:
-            self._follow()
+            self._follow(state)
         self._check()
         return ErrorCode.NONE
 
@@ -485,8 +492,9 @@ class Partition:
         }
         self.advance_high_watermark(now_ms)
 
-    def _follow(self) -> None:
+    def _follow(self, state: PartitionState) -> None:
         self.role = Role.FOLLOWER
+        self.began_in_sync = self.broker_id in state.in_sync_replicas
         self.in_sync_replicas = ()
         self.leader_epoch_start_offset = -1
         self.followers = {}

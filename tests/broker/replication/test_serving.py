@@ -366,3 +366,29 @@ def test_fetch_of_a_followers_former_life_says_nothing_about_this_one(play: Play
         assert cluster.replica(1).partition.followers[2].log_end_offset == 2
 
     play(story)
+
+
+def test_follower_that_the_high_watermark_waits_for_is_not_throttled(play: Play) -> None:
+    """It had everything when it asked last, and fell behind by a record since: acks=all waits for it."""
+
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        await cluster.brokers[1].orders.update_metadata(cluster.update([1, 2]))
+        configs = cluster.brokers[1].configs
+        configs.put_topic("t", {"leader.replication.throttled.replicas": "*"})
+        configs.put_broker({"leader.replication.throttled.rate": "1"}, default=False)
+        assert only(await peer.send(fetch(offset=0))).records
+        assert cluster.brokers[1].replicas.replication.leader_throttle.is_exceeded
+        await cluster.produce(1, b"one more", acks=1)
+        partition = cluster.replica(1).partition
+        assert (partition.high_watermark, partition.in_sync_replicas) == (2, (1,))
+        assert only(await peer.send(fetch(offset=1))).records
+        waiting = asyncio.ensure_future(cluster.produce(1, b"awaited"))
+        await cluster.until(lambda: partition.log_end_offset == 3)
+        assert partition.high_watermark == 2
+        await peer.send(fetch(offset=2))
+        await peer.send(fetch(offset=3))
+        assert (await waiting).error_code == ErrorCode.NONE
+        await cluster.until(lambda: cluster.isr == [1, 2])
+
+    play(story)

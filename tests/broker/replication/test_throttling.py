@@ -102,3 +102,22 @@ def test_follower_that_is_in_sync_never_holds_itself_back(play: Play) -> None:
         assert cluster.brokers[2].replicas.replication.follower_throttle.is_exceeded
 
     play(story)
+
+
+def test_follower_that_is_in_sync_does_not_hold_itself_back_in_a_new_leader_epoch(
+    play: Play,
+) -> None:
+    """Its leader has not told it a high watermark in this epoch yet: a move that ends begins one."""
+
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        configs = cluster.brokers[2].configs
+        configs.put_topic("t", {"follower.replication.throttled.replicas": "*"})
+        configs.put_broker({"follower.replication.throttled.rate": "1"}, default=False)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        assert (await cluster.produce(1, b"x" * 2000, timeout_ms=5000)).error_code == 0
+        assert cluster.brokers[2].replicas.replication.follower_throttle.is_exceeded
+        await cluster.order(1)
+        assert (await cluster.produce(1, b"x" * 2000, timeout_ms=5000)).error_code == 0
+
+    play(story)

@@ -84,7 +84,7 @@ def play(
         cluster.heal([topic, "__consumer_offsets"])
         load.wait_for(100, 120)
         verdict = load.finish()
-    outcome = _outcome(verdict, faults, _silences(load.recorder.events, began_ns))
+    outcome = _outcome(verdict, faults, silences_since(load.recorder.events, began_ns))
     outcome.others += cluster.unequal_logs(topic, _PARTITIONS) + cluster.tracebacks()
     outcome.others += _failed_sends(load.recorder.events)
     if outcome.passed:
@@ -146,7 +146,7 @@ def silence_of(
     return max(spans, default=0.0)
 
 
-def _silences(events: Sequence[Event], began_ns: int) -> list[tuple[float, float]]:
+def silences_since(events: Sequence[Event], began_ns: int) -> list[tuple[float, float]]:
     """Return the times between two acknowledgements of a partition, in seconds after the first fault could begin."""
     return [span for span in _spans(events, began_ns) if span[1] > span[0]]
 

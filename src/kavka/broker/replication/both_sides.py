@@ -68,13 +68,11 @@ class Replication:
 
     # -- throttling
 
-    def throttles_leader(self, replica: Replica, follower: BrokerId) -> bool:
-        """Tell whether a follower must not get records just now; those that are in sync always may."""
-        if not self.leader_throttle.is_exceeded:
+    def throttles_leader(self, replica: Replica, follower: BrokerId, now_ms: int) -> bool:
+        """Tell whether a follower must not get records just now; one that the high watermark waits for always may."""
+        if not self.leader_throttle.is_exceeded or replica.partition.waits_for(follower, now_ms):
             return False
-        return follower not in replica.partition.in_sync_replicas and self._leader_throttled.holds(
-            replica.where, self._broker.broker_id
-        )
+        return self._leader_throttled.holds(replica.where, self._broker.broker_id)
 
     def note_served(self, replica: Replica, follower: BrokerId, size: int) -> None:
         """Count bytes that a follower got, if they count."""

@@ -441,7 +441,7 @@ class FollowerFetches:
     ) -> _Read | None:
         asked, partition = watched.asked, replica.partition
         end_offset = partition.log_end_offset
-        is_throttled = self._replication.throttles_leader(replica, session.replica_id)
+        is_throttled = self._replication.throttles_leader(replica, session.replica_id, now_ms)
         wanted = 0 if is_throttled else min(asked.max_bytes, left)
         try:
             found = replica.log.read(
@@ -459,6 +459,10 @@ class FollowerFetches:
             watched.is_named = False
             self._note(session, watched, replica, now_ms)
         if is_throttled and asked.fetch_offset < end_offset:
+            if partition.waits_for(session.replica_id, now_ms):  # since this fetch was noted
+                return self._read_log(
+                    session, watched, replica, left, now_ms, marks, minimum_one=minimum_one
+                )
             self._replication.when_unthrottled(watched)
         may_be_cut = not minimum_one and not is_throttled and asked.fetch_offset < end_offset
         cut_at = wanted if may_be_cut else None
