@@ -90,6 +90,7 @@ class MetadataCache:
         self._is_stale = True
         self._is_unread = False
         self.brokers: dict[BrokerId, BrokerAddress] = {}
+        self._racks: dict[BrokerId, str | None] = {}  # of brokers that are down, too
         self.topics: dict[str, TopicMetadata] = {}
         self.names: dict[TopicId, str] = {}
         self.controller_id = BrokerId(-1)
@@ -105,6 +106,7 @@ class MetadataCache:
             BrokerId(b.node_id): BrokerAddress(BrokerId(b.node_id), b.host, b.port, b.rack)
             for b in response.brokers
         }
+        self._racks |= {broker.broker_id: broker.rack for broker in self.brokers.values()}
         self.controller_id = BrokerId(response.controller_id)
         self.cluster_id = response.cluster_id
         fresh = {t.name: self._topic(t) for t in response.topics if t.name is not None}
@@ -191,6 +193,20 @@ class MetadataCache:
         """Return the leader's epoch, or -1."""
         known = self.partition(at)
         return LeaderEpoch(-1) if known is None else known.leader_epoch
+
+    def racks(self, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
+        """Return the racks of the replicas of each partition of the topics, in sync or not (KIP-881).
+
+        A broker that is down has the rack that it had last, so that its restart moves nothing.
+        """
+        return {
+            TopicPartition(topic, part.partition): frozenset(
+                rack for rack in (self._racks.get(broker_id) for broker_id in part.replicas) if rack
+            )
+            for topic in topics
+            if topic in self.topics
+            for part in self.topics[topic].partitions
+        }
 
     def forget(self, topic: str) -> None:
         """Drop a topic that nobody is interested in any more."""

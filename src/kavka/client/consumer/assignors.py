@@ -2,7 +2,7 @@
 
 The leader of a group runs one of them over all members' subscriptions. Names, order and user data are the Java
 client's, so that a group may mix clients. Members are ranked by `group.instance.id` before member id, which keeps
-static members' partitions in place over restarts.
+static members' partitions in place over restarts. All but `roundrobin` look at racks (KIP-881).
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from itertools import islice
+from typing import Protocol, runtime_checkable
 
+from kavka.client.consumer.racks import NO_RACKS, PartitionRacks, racks_matter
 from kavka.client.consumer.sticky import Claim, assign_sticky
 from kavka.ids import TopicPartition
 from kavka.values import frozen
@@ -38,6 +40,11 @@ class Member:
             return (False, self.instance_id)
         return (True, self.member_id)
 
+    @property
+    def rack(self) -> str | None:
+        """Its `client.rack`; None where that is empty or the subscription is older than version 3."""
+        return self.subscription.rack_id or None
+
 
 class Assignor(Protocol):
     """One way to share partitions."""
@@ -55,8 +62,24 @@ class Assignor(Protocol):
         ...
 
 
+@runtime_checkable
+class RackAware(Protocol):
+    """An assignor that also looks at racks; one of the user's own need not."""
+
+    def assign_with_racks(
+        self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
+    ) -> Assignments:
+        """Share as `assign`, as balanced, with more partitions in the racks of those who read them."""
+        ...
+
+
 class RangeAssignor:
-    """Topic by topic, consecutive partitions to consecutive members; the first ones get one more."""
+    """Topic by topic, consecutive partitions to consecutive members; the first ones get one more.
+
+    Topics with equal counts and equal members are one: a member gets the same numbers of all of them. Where racks
+    count (KIP-881), members in their order first get what is in their rack, up to their share, then what is left. A
+    number is in a rack when that holds in all topics of its kind, so racks never part topics that are read together.
+    """
 
     name = "range"
     is_cooperative = False
@@ -65,20 +88,80 @@ class RangeAssignor:
         """Tell nothing."""
 
     def assign(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Assignments:
+        """Share without racks."""
+        return self.assign_with_racks(partitions, members, NO_RACKS)
+
+    def assign_with_racks(
+        self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
+    ) -> Assignments:
         """Share; members meet the same numbers of all topics with equal counts."""
         assigned: Assignments = {member.member_id: [] for member in members}
-        ranked = sorted(members, key=lambda member: member.rank)
-        for topic in sorted(partitions):
-            takers = [m.member_id for m in ranked if topic in m.subscription.topics]
-            if not takers:
-                continue
-            each, more = divmod(partitions[topic], len(takers))
-            first = 0
-            for index, taker in enumerate(takers):
-                count = each + (index < more)
-                assigned[taker] += (TopicPartition(topic, first + i) for i in range(count))
-                first += count
-        return assigned
+        for group in _read_together(partitions, members):
+            for taker, numbers in zip(group.takers, _ranges(group, racks), strict=True):
+                assigned[taker.member_id] += (
+                    TopicPartition(topic, number) for topic in group.topics for number in numbers
+                )
+        return {member_id: sorted(got) for member_id, got in assigned.items()}
+
+
+@frozen
+class _Together:
+    """Topics with the same number of partitions and the same takers, who stand in order of rank."""
+
+    topics: list[str]
+    count: int
+    takers: tuple[Member, ...]
+
+
+def _read_together(partitions: Mapping[str, int], members: Sequence[Member]) -> list[_Together]:
+    ranked = sorted(members, key=lambda member: member.rank)
+    subscribed = [frozenset(member.subscription.topics) for member in ranked]
+    groups: dict[tuple[int, tuple[int, ...]], list[str]] = {}
+    for topic in sorted(partitions):
+        takers = tuple(i for i, topics in enumerate(subscribed) if topic in topics)
+        if takers:
+            groups.setdefault((partitions[topic], takers), []).append(topic)
+    return [
+        _Together(topics, count, tuple(ranked[i] for i in takers))
+        for (count, takers), topics in groups.items()
+    ]
+
+
+def _ranges(group: _Together, racks: PartitionRacks) -> list[list[int]]:
+    """Return the numbers of each taker: those in its rack first, then what is left."""
+    each, more = divmod(group.count, len(group.takers))
+    shares: list[list[int]] = [[] for _ in group.takers]
+    free = dict.fromkeys(range(group.count))
+    everything = [None] * group.count
+    common = _common_racks(group, racks)
+    for places in (everything,) if common is None else (common, everything):
+        for taker, share in zip(group.takers, shares, strict=True):
+            room = max(each + (more > 0) - len(share), 0)
+            taken = list(islice((n for n in free if _suits(taker, places[n])), room))
+            share += taken
+            more -= bool(taken) and len(share) > each
+            for number in taken:
+                del free[number]
+    return shares
+
+
+def _suits(member: Member, racks: frozenset[str] | None) -> bool:
+    """Tell whether racks (None: any) hold the member's; a member without a rack is content with every one."""
+    return racks is None or member.rack is None or member.rack in racks
+
+
+def _common_racks(group: _Together, racks: PartitionRacks) -> list[frozenset[str]] | None:
+    """Return the racks that each number has in all topics, or None where racks count in none of the topics."""
+    wanted = [member.rack for member in group.takers if member.rack]
+    if not wanted or not racks:
+        return None
+    places = [
+        [racks.get(TopicPartition(topic, n), frozenset()) for n in range(group.count)]
+        for topic in group.topics
+    ]
+    if not any(racks_matter(wanted, of_topic) for of_topic in places):
+        return None
+    return [frozenset.intersection(*of_number) for of_number in zip(*places, strict=True)]
 
 
 class RoundRobinAssignor:
@@ -126,9 +209,15 @@ class StickyAssignor:
         return bytes(encode_into(data, 1, bytearray(), []))
 
     def assign(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Assignments:
+        """Share without racks."""
+        return self.assign_with_racks(partitions, members, NO_RACKS)
+
+    def assign_with_racks(
+        self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
+    ) -> Assignments:
         """Share."""
         claims = [_sticky_claim(member) for member in members]
-        return assign_sticky(partitions, claims)
+        return assign_sticky(partitions, claims, racks)
 
 
 class CooperativeStickyAssignor:
@@ -142,9 +231,15 @@ class CooperativeStickyAssignor:
         return struct.pack(">i", generation)
 
     def assign(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Assignments:
+        """Share without racks."""
+        return self.assign_with_racks(partitions, members, NO_RACKS)
+
+    def assign_with_racks(
+        self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
+    ) -> Assignments:
         """Share, but give nobody what another member still holds."""
         claims = [_cooperative_claim(member) for member in members]
-        assigned = assign_sticky(partitions, claims)
+        assigned = assign_sticky(partitions, claims, racks)
         holders = {at: claim.member_id for claim in claims for at in claim.owned}
         return {
             member_id: [at for at in got if holders.get(at, member_id) == member_id]
@@ -164,7 +259,7 @@ def _sticky_claim(member: Member) -> Claim:
                 continue
             owned, generation = flatten(told.previous_assignment), told.generation
             break
-    return Claim(member.member_id, member.subscription.topics, owned, generation)
+    return Claim(member.member_id, member.subscription.topics, owned, generation, member.rack)
 
 
 def _cooperative_claim(member: Member) -> Claim:
@@ -174,7 +269,7 @@ def _cooperative_claim(member: Member) -> Claim:
     if generation < 0 and data is not None and len(data) >= 4:
         (generation,) = struct.unpack_from(">i", data)
     owned = flatten(subscription.owned_partitions)
-    return Claim(member.member_id, subscription.topics, owned, generation)
+    return Claim(member.member_id, subscription.topics, owned, generation, member.rack)
 
 
 def by_topic(partitions: Sequence[TopicPartition]) -> list[ConsumerProtocolTopic]:

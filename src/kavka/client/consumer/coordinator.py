@@ -18,7 +18,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kavka.client.cluster import Channel, Cluster
-from kavka.client.consumer.assignors import Assignor, Member, by_topic, flatten
+from kavka.client.consumer.assignors import Assignor, Member, RackAware, by_topic, flatten
+from kavka.client.consumer.racks import NO_RACKS, PartitionRacks
 from kavka.client.consumer.subscription import Mode, OffsetAndMetadata, Subscription
 from kavka.client.group_metadata import GroupMetadata
 from kavka.errors import ErrorCode, KafkaError
@@ -91,6 +92,15 @@ class Joined:
     assigned: list[TopicPartition]
 
 
+class Layout(NamedTuple):
+    """What a leader knows of the topics of its group when it shares them: when that changes, it shares again."""
+
+    counts: dict[str, int]
+    """The number of partitions, 0 for a topic that is not there."""
+    racks: PartitionRacks
+    """Nothing unless a member told its rack."""
+
+
 class GroupMember:
     """This consumer as a member of its group. All methods belong to the loop's thread."""
 
@@ -125,7 +135,7 @@ class GroupMember:
         self._owned: list[TopicPartition] = []  # what an eager member had before it joined
         self._owned_generation = _NO_GENERATION
         self._joined_topics: list[str] = []
-        self._leader_saw: dict[str, int] | None = None  # partition counts, on the leader
+        self._leader_saw: Layout | None = None  # on the leader
         self._metadata_seen = -1
 
     @property
@@ -274,7 +284,7 @@ class GroupMember:
         )
 
     def _look_at_metadata(self) -> None:
-        """Rejoin when the topics of a pattern, or the partitions that the leader counted, have changed.
+        """Rejoin when the topics of a pattern, or the partitions or racks that the leader saw, have changed.
 
         A topic that was deleted has none: its partitions must not stay assigned.
         """
@@ -291,10 +301,12 @@ class GroupMember:
             )
             self._subscription.match(names)
         if self._leader_saw is not None and not self._needs_join:
-            known = metadata.topics
-            now = {t: len(known[t].partitions) if t in known else 0 for t in self._leader_saw}
-            if now != self._leader_saw:
+            saw = self._leader_saw
+            now = self._layout(saw.counts, with_racks=bool(saw.racks))
+            if now.counts != saw.counts:
                 self.request_rejoin("the number of partitions has changed")
+            elif now.racks != saw.racks:
+                self.request_rejoin("the racks of partitions have changed")
 
     # Joining, the part on the network
 
@@ -403,13 +415,18 @@ class GroupMember:
         self._cluster.add_topics(topics)
         if any(topic not in metadata.topics for topic in topics):
             await self._cluster.refresh()
-        counts = {
-            topic: len(metadata.topics[topic].partitions)
-            for topic in topics
-            if topic in metadata.topics and metadata.topics[topic].partitions
-        }
-        self._leader_saw = {topic: counts.get(topic, 0) for topic in topics}
+        saw = self._layout(topics, with_racks=any(member.rack for member in members))
+        self._leader_saw = saw
+        counts = {topic: count for topic, count in saw.counts.items() if count}
+        if isinstance(assignor, RackAware):
+            return assignor.assign_with_racks(counts, members, saw.racks)
         return assignor.assign(counts, members)
+
+    def _layout(self, topics: Iterable[str], *, with_racks: bool) -> Layout:
+        metadata = self._cluster.metadata
+        known = metadata.topics
+        counts = {topic: len(known[topic].partitions) if topic in known else 0 for topic in topics}
+        return Layout(counts, metadata.racks(counts) if with_racks else NO_RACKS)
 
     async def _sync(
         self, joined: JoinGroupResponse, assignments: Mapping[str, Sequence[TopicPartition]]

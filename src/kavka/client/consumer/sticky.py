@@ -6,6 +6,9 @@ to those below it. That is the Java client's fast path, with the same results.
 
 When they want different topics, partitions that few can take go first, always to the member with the least; then
 partitions move, one by one, as long as a move makes two members more equal.
+
+Racks come last (KIP-881): `racks.gather` exchanges partitions of that assignment as long as more of them come into the
+racks of their readers, without a change of balance.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from kavka.client.consumer.racks import NO_RACKS, PartitionRacks, Reader, gather, racks_matter
 from kavka.ids import TopicPartition
 from kavka.values import frozen
 
@@ -25,17 +29,52 @@ class Claim:
     topics: Sequence[str]
     owned: Sequence[TopicPartition]
     generation: int
+    rack: str | None = None
 
 
 def assign_sticky(
-    partitions: Mapping[str, int], claims: Sequence[Claim]
+    partitions: Mapping[str, int], claims: Sequence[Claim], racks: PartitionRacks = NO_RACKS
 ) -> dict[str, list[TopicPartition]]:
-    """Share topics, given with their partition counts; every member is in the answer."""
+    """Share topics, given with their partition counts; every member is in the answer.
+
+    Racks count where they differ between any of the partitions that are shared, as in Kafka 3.9.
+    """
     kept = _valid_ownership(partitions, claims)
-    if len({frozenset(claim.topics) for claim in claims}) <= 1:
+    are_alike = len({frozenset(claim.topics) for claim in claims}) <= 1
+    if are_alike:
         topics = sorted(set(claims[0].topics) & partitions.keys()) if claims else []
-        return _assign_alike(topics, partitions, kept)
-    return _assign_different(partitions, claims, kept)
+        assigned = _assign_alike(topics, partitions, kept)
+    else:
+        assigned = _assign_different(partitions, claims, kept)
+    places = [racks.get(at, frozenset()) for got in assigned.values() for at in got]
+    if not racks_matter([claim.rack for claim in claims if claim.rack], places):
+        return assigned
+    readers = _readers_alike(claims) if are_alike else _readers_different(claims, assigned)
+    owned = {at for of_member in kept.values() for at in of_member}
+    return gather(assigned, readers, racks, kept=owned, are_alike=are_alike)
+
+
+def _readers_alike(claims: Sequence[Claim]) -> list[Reader]:
+    return [Reader(claim.member_id, claim.rack, frozenset(claim.topics)) for claim in claims]
+
+
+def _readers_different(
+    claims: Sequence[Claim], assigned: Mapping[str, Sequence[TopicPartition]]
+) -> list[Reader]:
+    """Return who may hold what so that `_balance` would leave it there: nobody who could take it has two less."""
+    load = {claim.member_id: len(assigned[claim.member_id]) for claim in claims}
+    least: dict[str, int] = {}
+    for claim in claims:
+        for topic in claim.topics:
+            least[topic] = min(load[claim.member_id], least.get(topic, load[claim.member_id]))
+    return [
+        Reader(
+            claim.member_id,
+            claim.rack,
+            frozenset(t for t in claim.topics if load[claim.member_id] <= least[t] + 1),
+        )
+        for claim in claims
+    ]
 
 
 def _valid_ownership(
