@@ -8,8 +8,10 @@ import pytest
 
 import kavka
 from kavka.settings.broker import EFFECTIVE_SETTINGS
+from kavka.settings.cluster import CLUSTER_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
 from kavka.settings.topic import TOPIC_SETTINGS
+from kavka.settings.transactions import TRANSACTION_SETTINGS
 
 ROOT = Path(kavka.__file__).parent
 SERVER = [ROOT / "cli" / "server_start.py", *(ROOT / "broker").rglob("*.py")]
@@ -27,7 +29,15 @@ def test_an_effective_topic_setting_is_read(name: str) -> None:
     assert is_read(name) or name in LEVELS
 
 
-@pytest.mark.parametrize("name", [s.name for s in [*EFFECTIVE_SETTINGS, *REPLICATION_SETTINGS]])
+BROKER_SETTINGS = [
+    *EFFECTIVE_SETTINGS,
+    *REPLICATION_SETTINGS,
+    *CLUSTER_SETTINGS,
+    *TRANSACTION_SETTINGS,
+]
+
+
+@pytest.mark.parametrize("name", [setting.name for setting in BROKER_SETTINGS])
 def test_an_effective_broker_setting_is_read(name: str) -> None:
     resolved = f'values["{name}"]' in (ROOT / "settings" / "broker.py").read_text()
     gives_default = any(s.synonym == name and s.effective for s in TOPIC_SETTINGS)
