@@ -90,13 +90,18 @@ def test_replica_that_is_in_sync_is_never_held_back(play: Play) -> None:
     play(story)
 
 
+async def follow_throttled(cluster: Any) -> None:
+    """Let broker 2 follow broker 1, in sync, and fetch a byte a second of what counts."""
+    await cluster.start(1, 2)
+    configs = cluster.brokers[2].configs
+    configs.put_topic("t", {"follower.replication.throttled.replicas": "*"})
+    configs.put_broker({"follower.replication.throttled.rate": "1"}, default=False)
+    await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+
+
 def test_follower_that_is_in_sync_never_holds_itself_back(play: Play) -> None:
     async def story(cluster: Any) -> None:
-        await cluster.start(1, 2)
-        configs = cluster.brokers[2].configs
-        configs.put_topic("t", {"follower.replication.throttled.replicas": "*"})
-        configs.put_broker({"follower.replication.throttled.rate": "1"}, default=False)
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await follow_throttled(cluster)
         for _ in range(5):
             assert (await cluster.produce(1, b"x" * 2000, timeout_ms=5000)).error_code == 0
         assert cluster.brokers[2].replicas.replication.follower_throttle.is_exceeded
@@ -110,11 +115,7 @@ def test_follower_that_is_in_sync_does_not_hold_itself_back_in_a_new_leader_epoc
     """Its leader has not told it a high watermark in this epoch yet: a move that ends begins one."""
 
     async def story(cluster: Any) -> None:
-        await cluster.start(1, 2)
-        configs = cluster.brokers[2].configs
-        configs.put_topic("t", {"follower.replication.throttled.replicas": "*"})
-        configs.put_broker({"follower.replication.throttled.rate": "1"}, default=False)
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await follow_throttled(cluster)
         assert (await cluster.produce(1, b"x" * 2000, timeout_ms=5000)).error_code == 0
         assert cluster.brokers[2].replicas.replication.follower_throttle.is_exceeded
         await cluster.order(1)
