@@ -83,6 +83,22 @@ def test_no_more_batches_are_on_their_way_than_leaders_remember(sequences):
     drain(sequences, batch(1))
 
 
+def test_what_is_answered_behind_the_oldest_counts(sequences):
+    """The oldest waits at an old leader; the new one, which has it by replication, remembers five."""
+    first = batch(1)
+    drain(sequences, first)
+    sequences.on_acked(first, 0)
+    oldest, *later = [batch(1) for _ in range(5)]
+    drain(sequences, oldest, *later)
+    for offset, one in enumerate(later, 2):
+        sequences.on_acked(one, offset)
+    assert not sequences.may_drain(batch(1)), (
+        "it would push the oldest out of what leaders remember"
+    )
+    sequences.on_acked(oldest, 1)
+    drain(sequences, batch(1))
+
+
 def test_a_batch_that_is_given_up_starts_a_new_epoch_for_what_is_behind_it(sequences):
     one, two, three = batch(1), batch(2), batch(1)
     drain(sequences, one, two)

@@ -154,6 +154,8 @@ class ProducerBatch:
     producer_id: ProducerId = NO_PRODUCER_ID
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     base_sequence: int = NO_SEQUENCE
+    ordinal: int = 0
+    """Which of its partition's batches it was numbered as; repetitions keep it."""
     sequence_was_reset: bool = False
     is_closed: bool = False
     is_queued: bool = False
@@ -288,6 +290,7 @@ class ProducerBatch:
         part.sequence_was_reset = self.sequence_was_reset
         if self.base_sequence != NO_SEQUENCE:
             part.base_sequence = (self.base_sequence + start) & SEQUENCE_MASK
+            part.ordinal = self.ordinal
         for first, count, target in self.watchers:
             low, high = max(first, start), min(first + count, end)
             if low < high:

@@ -10,8 +10,9 @@ broker takes sequence n+1 only after n, so whatever is lost, batches arrive once
                           partition gets sequences from 0 in the new epoch
     fate unknown          the partition waits until its other batches are answered; then the epoch is bumped
 
-No more than five batches of a partition are on their way, to old and new leaders together: leaders remember five. What
-is sent to a new leader while the old one has not answered could otherwise push out what comes again.
+No more than five batches of a partition are sent from the oldest on that has no answer, to old and new leaders
+together, answered or not: leaders remember five. What is sent to a new leader while the old one has not answered could
+otherwise push out what comes again, which is refused for ever.
 
 The first batch of a partition in an epoch goes alone. A broker that has no state of the producer takes any sequence:
 if the first batch met a broker that was not leader yet, and the second one the same broker a moment later, the second
@@ -43,12 +44,14 @@ class _Partition:
         "last_acked",
         "last_acked_offset",
         "next",
+        "numbered",
         "producer_id",
         "unresolved",
     )
 
     def __init__(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
         self.in_flight: list[ProducerBatch] = []
+        self.numbered = 0
         self.restart(producer_id, epoch)
 
     def restart(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
@@ -69,6 +72,8 @@ class _Partition:
         batch.producer_id = self.producer_id
         batch.producer_epoch = self.epoch
         batch.base_sequence = self.next
+        self.numbered += 1
+        batch.ordinal = self.numbered
         self.next = (self.next + batch.count) & SEQUENCE_MASK
 
 
@@ -117,7 +122,8 @@ class Sequences:
             return False
         if not state.in_flight:
             return True
-        if len(state.in_flight) >= BATCHES_TO_RETAIN:
+        since_the_oldest = state.numbered - state.in_flight[0].ordinal + 1
+        if max(since_the_oldest, len(state.in_flight)) >= BATCHES_TO_RETAIN:
             return False
         return self._is_current(state) and state.last_acked != NO_SEQUENCE
 
