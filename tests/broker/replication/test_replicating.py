@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from kavka.broker.metadata import NO_LEADER
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -363,3 +365,22 @@ def test_producer_that_waits_at_a_disk_that_fails_is_told_so(play: Play) -> None
         assert (await waiting).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     play(story)
+
+
+def test_broker_that_nothing_is_fetched_from_any_more_is_not_looked_for(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        assert (await cluster.produce(1, b"from 1 to 2")).error_code == 0
+        await cluster.order(2)
+        assert (await cluster.produce(2, b"from 2 to 1")).error_code == 0
+        await cluster.stop(1)
+        caplog.clear()
+        await cluster.order(2, isr=[2], replicas=[2])
+        assert (await cluster.produce(2, b"from 2 alone")).error_code == 0
+
+    with caplog.at_level("INFO"):
+        play(story)
+    assert [line for line in caplog.messages if line.startswith("fetcher disconnected")] == []

@@ -159,7 +159,7 @@ class Fetcher:
 
     async def _run(self) -> None:
         while True:
-            if not self._followed:
+            while not self._followed:
                 self._disconnect()
                 self._wake.clear()
                 await self._wake.wait()
