@@ -121,14 +121,18 @@ def test_an_address_alone_does_not_prove_that_an_older_process_is_dead(port: int
 
 
 @pytest.mark.parametrize("port", [9092, 1])
-def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(port: int):
+def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(
+    port: int, caplog: pytest.LogCaptureFixture
+):
     async def run():
         keeper = await opened()
         session = keeper.open_session(60_000)
         first = await registration(session, 9092).register()
         late = registration(keeper.open_session(60_000), port, patience_ms=60_000)
         registering = asyncio.ensure_future(late.register())
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            while "waiting for an older session to end" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
         assert not registering.done()
         keeper.expire(session)
         assert await asyncio.wait_for(registering, 60) > first

@@ -207,6 +207,22 @@ def test_halves_of_a_split_batch_keep_their_sequences(sequences):
     assert not sequences.may_drain(halves[1])
 
 
+def test_halves_of_a_split_batch_count_as_two_of_those_that_leaders_remember(sequences):
+    one, *later = [batch(5), batch(1), batch(1), batch(1)]
+    drain(sequences, one, *later)
+    one.is_on_wire = False
+    first, second = one.split()
+    sequences.on_split(one, [first, second])
+    drain(sequences, first)
+    sequences.on_acked(first, 1)
+    drain(sequences, second)
+    for offset, one in enumerate(later, 6):
+        sequences.on_acked(one, offset)
+    assert not sequences.may_drain(batch(1)), "one more would push out the second half"
+    sequences.on_acked(second, 4)
+    drain(sequences, batch(1))
+
+
 def test_a_batch_behind_one_that_failed_is_only_sent_again(sequences):
     one, two, three = batch(1), batch(1), batch(1)
     drain(sequences, one)

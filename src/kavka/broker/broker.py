@@ -57,9 +57,9 @@ log = logging.getLogger(__name__)
 _MOST_WAITING = 100_000
 _RECEIVE_BYTES = 256 * 1024
 _CLEANER_DELAY_S = 1.0
+"""The first second of a broker's life is not for compaction, nor for importing it."""
 _SESSIONS_OF_PATIENCE = 2
 """For how many session time-outs an older registration is waited for: a registry that starts anew begins each again."""
-"""The first second of a broker's life is not for compaction, nor for importing it."""
 
 
 class BrokerState(IntEnum):
@@ -241,7 +241,8 @@ class Broker:
             plain[0].port if plain else -1,
             features.SUPPORTED,
         )
-        own_sessions = OwnSessions(self.replicas.store.directories)
+        # No session of a registry of its own outlives this process.
+        own_sessions = OwnSessions([] if self.keeps_registry else self.replicas.store.directories)
         await own_sessions.load()
         self.registration = Registration(
             self.registry,

@@ -6,6 +6,7 @@ knows that its process is dead. An address proves less: that of another machine 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 
@@ -53,7 +54,5 @@ class OwnSessions:
         content = "".join(f"{one:x}\n" for one in self._known).encode()
         for directory in self._directories:
             if directory.failure is None:
-                try:
+                with contextlib.suppress(LogDirectoryFailed):  # it is offline now, and said why
                     await directory.replace_file(f"{directory.path}/{FILE}", content)
-                except LogDirectoryFailed:
-                    continue  # it is offline now, and said why

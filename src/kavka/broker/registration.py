@@ -84,17 +84,7 @@ class Registration:
 
         Raise IdentityError when it may live.
         """
-        is_own = stat.ephemeral_owner in self._own_sessions
-        answers: bool | None = None
-        if not set(theirs.endpoints) <= set(ours.endpoints):  # else it would hear itself
-            answers = await self._answers(theirs)
-        elif is_own:
-            answers = False
-        if answers is None or not (answers or is_own):
-            # It may live where this one cannot see it: the same address is another machine's, too.
-            log.warning("waiting for an older session to end broker=%d", self._broker_id)
-            answers = not await self._gone()
-        if answers:
+        if await self._may_live(theirs, stat, ours):
             raise IdentityError(
                 f"Error while creating ephemeral at {self._path}, node already exists and owner "
                 f"'0x{stat.ephemeral_owner:x}' does not match current session '0x{self._registry.session_id:x}': "
@@ -112,6 +102,19 @@ class Registration:
                 raise
         else:
             log.warning("registration of a dead process removed broker=%d", self._broker_id)
+
+    async def _may_live(self, theirs: BrokerNode, stat: Stat, ours: BrokerNode) -> bool:
+        """Tell whether an older node's process may live; its session is given time to end if nothing else says so."""
+        is_own = stat.ephemeral_owner in self._own_sessions
+        is_here = set(theirs.endpoints) <= set(ours.endpoints)  # it would hear itself
+        answers = None if is_here else await self._answers(theirs)
+        if answers:
+            return True
+        if is_own and (is_here or answers is False):
+            return False
+        # It may live where this one cannot see it: the same address is another machine's, too.
+        log.warning("waiting for an older session to end broker=%d", self._broker_id)
+        return not await self._gone()
 
     async def _office_of(self, session_id: int) -> list[Operation]:
         """Return what takes the controller's office from a dead session: else nobody ruled until it expires."""

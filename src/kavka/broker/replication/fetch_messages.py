@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from kavka.core.fetch_session import FetchPartition, PartitionKey
@@ -77,3 +78,28 @@ def _forgotten(keys: list[PartitionKey]) -> list[FetchRequestForgottenTopic]:
             )
         topic.partitions.append(index)
     return list(topics.values())
+
+
+def named_partitions(request: FetchRequest) -> Iterator[tuple[PartitionKey, FetchPartition]]:
+    """Yield what a request asks of each partition that it names."""
+    for topic in request.topics:
+        name = topic.topic or bytes(topic.topic_id)
+        for asked in topic.partitions:
+            yield (
+                (name, asked.partition),
+                FetchPartition(
+                    asked.fetch_offset,
+                    asked.partition_max_bytes,
+                    asked.current_leader_epoch,
+                    asked.log_start_offset,
+                    asked.last_fetched_epoch,
+                ),
+            )
+
+
+def forgotten_partitions(request: FetchRequest) -> Iterator[PartitionKey]:
+    """Yield the partitions that a request takes out of the session."""
+    for topic in request.forgotten_topics_data:
+        name = topic.topic or bytes(topic.topic_id)
+        for partition in topic.partitions:
+            yield name, partition

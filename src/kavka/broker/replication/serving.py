@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from kavka.broker.dispatch import Parked, RequestContext
 from kavka.broker.replica import Replica
+from kavka.broker.replication.fetch_messages import (
+    FIRST_BY_TOPIC_ID,
+    forgotten_partitions,
+    named_partitions,
+)
 from kavka.core.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -42,7 +47,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_FIRST_BY_TOPIC_ID: Final = 13
 _LAST_EPOCH: Final = 2**31 - 1
 _MOST_SESSIONS: Final = 64
 _MARKS_WAIT_S: Final = 0.005
@@ -246,7 +250,7 @@ class FollowerFetches:
             session.waiting.supersede()
         session.pulse.last_ms = context.received_ms
         session.pulse.broker_epoch = request.replica_state.replica_epoch
-        for key, asked in _named(request):
+        for key, asked in named_partitions(request):
             session.name(key, asked)
         reads = self._read_dirty(session, request, may_wait=True)
         if reads or request.max_wait_ms <= 0:
@@ -264,7 +268,7 @@ class FollowerFetches:
     def _session(
         self, context: RequestContext, request: FetchRequest, replica_id: BrokerId
     ) -> _Session | ErrorCode:
-        by_topic_id = context.version >= _FIRST_BY_TOPIC_ID
+        by_topic_id = context.version >= FIRST_BY_TOPIC_ID
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(request.session_id, replica_id)
             session_id = NO_SESSION
@@ -282,7 +286,7 @@ class FollowerFetches:
         if known.by_topic_id != by_topic_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         known.epoch = 1 if known.epoch == _LAST_EPOCH else known.epoch + 1
-        for key in _forgotten(request):
+        for key in forgotten_partitions(request):
             known.forget(key)
         return known
 
@@ -579,26 +583,3 @@ def _tell(watched: _Watched, replica: Replica) -> FetchResponsePartition:
     answer = _facts(watched, replica)
     watched.told = (answer.high_watermark, answer.log_start_offset)
     return answer
-
-
-def _named(request: FetchRequest) -> Iterator[tuple[PartitionKey, FetchPartition]]:
-    for topic in request.topics:
-        name = topic.topic or bytes(topic.topic_id)
-        for asked in topic.partitions:
-            yield (
-                (name, asked.partition),
-                FetchPartition(
-                    asked.fetch_offset,
-                    asked.partition_max_bytes,
-                    asked.current_leader_epoch,
-                    asked.log_start_offset,
-                    asked.last_fetched_epoch,
-                ),
-            )
-
-
-def _forgotten(request: FetchRequest) -> Iterator[PartitionKey]:
-    for topic in request.forgotten_topics_data:
-        name = topic.topic or bytes(topic.topic_id)
-        for partition in topic.partitions:
-            yield name, partition

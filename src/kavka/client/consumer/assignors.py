@@ -66,6 +66,10 @@ class Assignor(Protocol):
 class RackAware(Protocol):
     """An assignor that also looks at racks; one of the user's own need not."""
 
+    def assign(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Assignments:
+        """Share without racks."""
+        return self.assign_with_racks(partitions, members, NO_RACKS)
+
     def assign_with_racks(
         self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
     ) -> Assignments:
@@ -73,7 +77,7 @@ class RackAware(Protocol):
         ...
 
 
-class RangeAssignor:
+class RangeAssignor(RackAware):
     """Topic by topic, consecutive partitions to consecutive members; the first ones get one more.
 
     Topics with equal counts and equal members are one: a member gets the same numbers of all of them. Where racks
@@ -86,10 +90,6 @@ class RangeAssignor:
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> None:
         """Tell nothing."""
-
-    def assign(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Assignments:
-        """Share without racks."""
-        return self.assign_with_racks(partitions, members, NO_RACKS)
 
     def assign_with_racks(
         self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
@@ -195,7 +195,7 @@ class StickyUserData:
     generation: i32 = field("1+", default=-1, ignorable=True)
 
 
-class StickyAssignor:
+class StickyAssignor(RackAware):
     """As balanced as possible, then as close to the former assignment as possible (KIP-54)."""
 
     name = "sticky"
@@ -208,10 +208,6 @@ class StickyAssignor:
         data = StickyUserData(previous_assignment=by_topic(owned), generation=generation)
         return bytes(encode_into(data, 1, bytearray(), []))
 
-    def assign(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Assignments:
-        """Share without racks."""
-        return self.assign_with_racks(partitions, members, NO_RACKS)
-
     def assign_with_racks(
         self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
     ) -> Assignments:
@@ -220,7 +216,7 @@ class StickyAssignor:
         return assign_sticky(partitions, claims, racks)
 
 
-class CooperativeStickyAssignor:
+class CooperativeStickyAssignor(RackAware):
     """Shares as `sticky`, in two steps: a partition that moves is first only taken away (KIP-429)."""
 
     name = "cooperative-sticky"
@@ -229,10 +225,6 @@ class CooperativeStickyAssignor:
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
         """Tell the generation, for leaders that do not know newer subscriptions."""
         return struct.pack(">i", generation)
-
-    def assign(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Assignments:
-        """Share without racks."""
-        return self.assign_with_racks(partitions, members, NO_RACKS)
 
     def assign_with_racks(
         self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks

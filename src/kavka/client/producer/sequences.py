@@ -123,7 +123,7 @@ class Sequences:
         if not state.in_flight:
             return True
         since_the_oldest = state.numbered - state.in_flight[0].ordinal + 1
-        if max(since_the_oldest, len(state.in_flight)) >= BATCHES_TO_RETAIN:
+        if since_the_oldest >= BATCHES_TO_RETAIN:
             return False
         return self._is_current(state) and state.last_acked != NO_SEQUENCE
 
@@ -172,9 +172,10 @@ class Sequences:
 
     def on_split(self, batch: ProducerBatch, halves: list[ProducerBatch]) -> None:
         """Put the halves in the place of the batch."""
-        in_flight = self._partitions[batch.at].in_flight
-        index = in_flight.index(batch)
-        in_flight[index : index + 1] = halves
+        state = self._partitions[batch.at]
+        index = state.in_flight.index(batch)
+        state.in_flight[index : index + 1] = halves
+        state.numbered += len(halves) - 1  # leaders remember each
 
     def may_repeat(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool:
         """Tell whether to send a refused batch again; this may ask for a new epoch."""

@@ -37,13 +37,13 @@ def refused_reply(reply: Reply, error: ErrorCode) -> Reply:
         case SyncReply():
             return SyncReply(store_error(error))
         case CommitReply():
-            return CommitReply(_refused_rows(reply.partitions, commit_error(error)))
+            return CommitReply(_refused_rows(reply.partitions, _commit_error(error)))
         case DeleteOffsetsReply():
             return DeleteOffsetsReply(
-                reply.error_code, _refused_rows(reply.partitions, commit_error(error))
+                reply.error_code, _refused_rows(reply.partitions, _commit_error(error))
             )
         case DeleteGroupReply():
-            return DeleteGroupReply(commit_error(error))
+            return DeleteGroupReply(_commit_error(error))
         case FetchOffsetsReply():
             return FetchOffsetsReply(_fetch_error(error))
         case HeartbeatReply() | LeaveReply():
@@ -61,7 +61,8 @@ def store_error(error: ErrorCode) -> ErrorCode:
     return ErrorCode.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else error
 
 
-def commit_error(error: ErrorCode) -> ErrorCode:
+def _commit_error(error: ErrorCode) -> ErrorCode:
+    """Return what one is told whose offsets, or whose deletion, were not stored."""
     if error in (*_UNAVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in _MOVED:
