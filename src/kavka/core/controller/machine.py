@@ -139,6 +139,9 @@ class ControllerMachine:
                 verdict = TopicReply(Verdict(error, error.message))
                 tokens = self.state.waiting_deletions.pop(record.topic, [])
                 answers += [Answer(token, verdict) for token in tokens]
+        for record in decision.records:
+            if isinstance(record, StateWritten):
+                self.state.forget_unwritten_finish(record.where)
         self._is_unsettled = True
         return Decision((), tuple(answers))
 
@@ -147,6 +150,9 @@ class ControllerMachine:
 
         Its event is handled again, which decides anew what was not written, and answers.
         """
+        for record in decision.records[applied:]:
+            if isinstance(record, StateWritten):
+                self.state.forget_unwritten_finish(record.where)
         for record in decision.records[:applied]:
             for replicas in self._returns[1].values():
                 replicas.discard(getattr(record, "where", None))
@@ -279,6 +285,7 @@ class ControllerMachine:
             topic.partition_nodes.add(where.partition)
             if known is None or known.partition_epoch != read[1]:
                 self._due.foreign[where] = None
+                self.state.finishing.pop(where, None)
         self._is_unsettled = True
 
     def _unclean_enabled(self, step: Step, event: UncleanEnabled) -> None:
