@@ -334,7 +334,7 @@ async def alter(served: Any, *resources: Resource) -> Any:
         ([(LOGGER, "0", [("root", SET, "INFO")])], "Unsupported resource type: 8"),
         (
             [(BROKER, "", [("advertised.listeners", SET, "PLAINTEXT://h:1")])],
-            "Cannot update these configs dynamically: Set(advertised.listeners)",
+            "Cannot update these configs at default cluster level: Set(advertised.listeners)",
         ),
     ],
 )

@@ -53,9 +53,7 @@ def test_bad_values_are_refused_with_the_reason(name: str, text: str, message: s
         ("message.format.version", "3.0.", "Version 3.0. is not a valid version"),
     ],
 )
-def test_what_kafka_would_not_start_with_is_not_stored(
-    name: str, text: str, message: str
-) -> None:
+def test_what_kafka_would_not_start_with_is_not_stored(name: str, text: str, message: str) -> None:
     with pytest.raises(InvalidSetting) as refused:
         TOPIC_SETTINGS[name].parse_new(text)
     assert message in str(refused.value)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from kavka.broker.configs import ConfigRefused, check_broker_overrides, check_topic_overrides
+from kavka.broker.overrides import ConfigRefused, check_broker_overrides, check_topic_overrides
 from kavka.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -87,10 +87,11 @@ async def alter(broker: Broker, kind: int, name: str, edit: Edit, *, validate_on
     """
 
     def make() -> dict[str, str]:
-        after = edit(present_overrides(broker, kind, name))
+        present = present_overrides(broker, kind, name)
+        after = edit(present)
         if kind == ResourceType.TOPIC:
-            return check_topic_overrides(after)
-        return check_broker_overrides(after, default=name == "")
+            return check_topic_overrides(broker.configs, name, after, present)
+        return check_broker_overrides(broker.configs, after, present, default=name == "")
 
     if validate_only:
         make()

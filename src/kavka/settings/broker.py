@@ -525,6 +525,20 @@ _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
 
 
+_SAME_MEANING = (
+    ["log.retention.ms", "log.retention.minutes", "log.retention.hours"],
+    ["log.roll.ms", "log.roll.hours"],
+    ["log.roll.jitter.ms", "log.roll.jitter.hours"],
+)
+
+
+def same_meaning(name: str) -> list[str]:
+    """Return the names that stand for the same as `name`, the strongest first."""
+    if name == "log.flush.interval.ms":  # the scheduler's has a meaning of its own
+        return [name, "log.flush.scheduler.interval.ms"]
+    return next((names for names in _SAME_MEANING if name in names), [name])
+
+
 def resolve_defaults(values: dict[str, Value]) -> None:
     """Fill in, in place, the settings whose default is another setting, as Kafka does."""
     minutes, hours = values["log.retention.minutes"], values["log.retention.hours"]

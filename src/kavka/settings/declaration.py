@@ -54,7 +54,9 @@ class InvalidSetting(ValueError):
 
 
 # What Java reads as a double, without its hexadecimal notation and its NaN, which no setting means.
-_DOUBLE: Final = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?)", re.ASCII)
+_DOUBLE: Final = re.compile(
+    r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?)", re.ASCII
+)
 _WIDTH: Final = {ValueType.SHORT: 15, ValueType.INT: 31, ValueType.LONG: 63}
 
 

@@ -74,7 +74,9 @@ def change_fault(name: str, text: str, *, default: bool) -> str | None:
     if name in _ONLY_OF_A_LISTENER:
         return f"These security configs can only be updated for one listener, by its prefix: Set({name})"
     if name.endswith(_SECRETS):
-        return f"Passwords cannot be kept encrypted in this release, so they are not kept: Set({name})"
+        return (
+            f"Passwords cannot be kept encrypted in this release, so they are not kept: Set({name})"
+        )
     of_listener = _OF_ONE_LISTENER.fullmatch(name)
     behind = of_listener[1] if of_listener else name
     of_one_broker = of_listener is not None and behind not in _OF_ALL_BROKERS

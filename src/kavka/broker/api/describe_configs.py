@@ -127,7 +127,7 @@ def _config(
         is_default=version == 0 and row.source is Source.DEFAULT,
         config_source=row.source if version > 0 else -1,
         is_sensitive=hidden,
-        config_type=row.setting.type,
+        config_type=row.setting.told_as,
     )
     if request.include_synonyms:
         config.synonyms = [
@@ -137,5 +137,5 @@ def _config(
             for synonym in row.synonyms
         ]
     if request.include_documentation:
-        config.documentation = row.setting.doc
+        config.documentation = row.setting.doc or None
     return config
