@@ -46,6 +46,13 @@ def broker_resource_error(name: str, broker_id: int) -> str | None:
     return None
 
 
+def check_logger_resource(name: str, broker_id: int) -> None:
+    """Raise ConfigRefused when the loggers are not of this broker: each has its own."""
+    message = broker_resource_error(name, broker_id)
+    if name == "" or message is not None:
+        raise ConfigRefused(ErrorCode.INVALID_REQUEST, message or "Broker id must not be empty")
+
+
 def named_twice(resources: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
     """Return the resources of a request, by type and name, that stand in it more than once: none of them is changed."""
     return {resource for resource, count in Counter(resources).items() if count > 1}
