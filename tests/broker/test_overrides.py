@@ -197,6 +197,20 @@ def test_undeclared_overrides_are_told_without_their_values(run: Run) -> None:
     run(story)
 
 
+def test_an_undeclared_setting_of_a_topic_is_told_and_stays(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.create("t")
+        await store(served, "topics", "t", {"their.setting": "tell-nobody"})
+        row = (await rows(served, TOPIC, "t"))["their.setting"]
+        assert (row.value, row.is_sensitive, row.config_source) == (None, True, 1)
+        assert await alter(served, TOPIC, "t", retention__ms="5000") == (0, "")
+        assert "their.setting" in await stored(served, "topics", "t")
+        code, _message = await alter(served, TOPIC, "t", their__setting="other")
+        assert code == ErrorCode.INVALID_CONFIG
+
+    run(story)
+
+
 @pytest.mark.parametrize(
     "name", [RATE, "follower" + RATE[6:], "replica.alter.log.dirs.io.max.bytes.per.second"]
 )

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from kavka.broker.config import BrokerConfig
 from kavka.registry.understanding import understood
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults, same_meaning
-from kavka.settings.declaration import Catalogue, InvalidSetting, Scope, Setting, Value
+from kavka.settings.declaration import Catalogue, InvalidSetting, Scope, Setting, Value, ValueType
 from kavka.settings.dynamic import declaration_of, name_behind
 from kavka.settings.topic import TOPIC_SETTINGS, topic_defaults
 from kavka.wire.stored import znodes
@@ -164,7 +164,7 @@ class Configs:
     def describe_topic(
         self, topic: str, stored: Mapping[str, str] | None = None
     ) -> list[ConfigEntry]:
-        """Return a row for every topic setting: as it is `stored`, else as this broker obeys it."""
+        """Return a row for every topic setting, and for others: as it is `stored`, else as this broker obeys it."""
         if stored is None or stored == self._topics.get(topic):
             return self._topic_rows(self._topics.get(topic, {}), self.topic(topic))
         return self._topic_rows(stored, self.obeyed(stored, topic))
@@ -188,6 +188,12 @@ class Configs:
             text = setting.print(values[setting.name])
             source = synonyms[0].source if synonyms else Source.DEFAULT
             rows.append(ConfigEntry(setting, text, source, False, synonyms))
+        source = Source.DYNAMIC_TOPIC
+        for name, text in overrides.items():
+            if name not in TOPIC_SETTINGS:
+                undeclared = Setting(name, ValueType.UNKNOWN, None, "", effective=False)
+                synonyms = [Synonym(name, text, source)]
+                rows.append(ConfigEntry(undeclared, text, source, False, synonyms))
         return rows
 
     def describe_broker(self, *, default: bool) -> list[ConfigEntry]:

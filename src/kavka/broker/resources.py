@@ -48,9 +48,11 @@ def broker_resource_error(name: str, broker_id: int) -> str | None:
 
 def check_logger_resource(name: str, broker_id: int) -> None:
     """Raise ConfigRefused when the loggers are not of this broker: each has its own."""
+    if name == "":
+        raise ConfigRefused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     message = broker_resource_error(name, broker_id)
-    if name == "" or message is not None:
-        raise ConfigRefused(ErrorCode.INVALID_REQUEST, message or "Broker id must not be empty")
+    if message is not None:
+        raise ConfigRefused(ErrorCode.INVALID_REQUEST, message)
 
 
 def named_twice(resources: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
