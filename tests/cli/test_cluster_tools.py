@@ -196,3 +196,18 @@ def test_replicas_that_differ_are_found(cluster: LocalCluster, tool: Tool) -> No
 def test_topics_that_nobody_has_are_not_verified(tool: Tool) -> None:
     told = tool("replica-verification", "--topics-include", "none", code=1)
     assert "ERROR No topics found. --topics-include if specified," in told
+
+
+def test_levels_of_loggers_are_shown_and_changed(tool: Tool) -> None:
+    loggers = ("--entity-type", "broker-loggers", "--entity-name", "2")
+    alter = ("configs", "--alter", *loggers)
+    name = "kavka.broker.broker"
+    changed = tool(*alter, "--add-config", f"{name}=ERROR")
+    assert changed == "Completed updating config for broker-logger 2.\n"
+    assert f"  {name}=ERROR sensitive=false synonyms={{}}\n" in tool(
+        "configs", "--describe", *loggers
+    )
+    tool(*alter, "--delete-config", name)
+    assert f"  {name}=ERROR" not in tool("configs", "--describe", *loggers)
+    unknown = tool(*alter, "--add-config", "no.such=INFO", code=1)
+    assert "Invalid broker logger(s): no.such" in unknown

@@ -251,11 +251,12 @@ async def _alter(admin: Admin, given: Given, entity: _Entity) -> None:
     removed = [
         part.strip() for text in given.all("delete-config") for part in text.split(",") if part
     ]
-    if removed:
+    loggers = entity.kind == "broker-loggers"
+    if removed or loggers:
         known = {entry.name for entry in await _entries(admin, entity, name, False)}
-        unknown = [part for part in removed if part not in known]
+        unknown = [part for part in [*removed, *(added if loggers else ())] if part not in known]
         if unknown:
-            noun = "broker logger(s)" if entity.kind == "broker-loggers" else "config(s)"
+            noun = "broker logger(s)" if loggers else "config(s)"
             raise BadValue(f"Invalid {noun}: {','.join(unknown)}")
     changes = [ConfigOp(key, value) for key, value in added.items()]
     changes += [ConfigOp(key, None, AlterOp.DELETE) for key in removed]
