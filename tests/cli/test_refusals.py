@@ -46,6 +46,10 @@ def _run(command: str) -> int:
             'Option "[unavailable-partitions]" can\'t be used with option "[topics-with-overrides]"',
         ),
         (f"{TOPICS} --alter --topic t --config a=b", "the kafka-configs tool can be used"),
+        (
+            f"{TOPICS} --alter --topic t --partitions 2 --replication-factor 2",
+            'Option "[replication-factor]" can\'t be used with option "[alter]"',
+        ),
         ("kavka.cli.consumer_groups --list", 'Missing required argument "[bootstrap-server]"'),
         (f"{GROUPS} --describe", "Option [describe] takes one of these options: [all-groups], [group]"),
         (
@@ -163,6 +167,16 @@ def test_a_number_of_a_new_topic_is_looked_at_before_any_broker_is_asked(
     sentence = f"Cannot parse argument '2147483648' of option {option}"
     assert captured.out == f"Error while executing topic command : {sentence}\n"
     assert f"joptsimple.OptionArgumentConversionException: {sentence}" in captured.err
+
+
+@pytest.mark.parametrize("action", ["list", "describe", "create", "alter --partitions 2", "delete"])
+def test_a_setting_to_delete_of_a_topic_is_warned_of_with_every_action(
+    action: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(f"{TOPICS} --{action} --topic t --delete-config retention.ms") == 1
+    warning, unreachable = capsys.readouterr().err.splitlines()
+    assert warning.startswith("delete-config option is no longer supported")
+    assert unreachable.startswith("cannot reach any of bootstrap.servers")
 
 
 def test_a_topic_id_stands_above_a_topic(capsys: pytest.CaptureFixture[str]) -> None:
