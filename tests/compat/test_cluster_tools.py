@@ -461,6 +461,33 @@ set -s ROOT "the fourth"
 get -w ROOT
 set ROOT fifth
 ls ROOT
+create ROOT/a/b
+create ROOT/a/b/deep
+create ROOT/a/c
+create ROOT/d
+create ROOT/d/e
+ls -R ROOT
+ls -R /nope
+getAcl ROOT
+getAcl -s ROOT/a
+getAcl /nope
+getAcl
+getEphemerals ROOT/e
+getEphemerals /nope
+sync ROOT
+sync
+whoami
+get -w ROOT
+removewatches -c ROOT
+removewatches ROOT
+removewatches ROOT
+ls -w ROOT
+removewatches -d ROOT
+removewatches -c ROOT
+set ROOT sixth
+deleteall ROOT/a/b
+delete ROOT/a/c
+deleteall ROOT/d
 delete ROOT
 delete -v 9 ROOT/a
 delete ROOT/a
