@@ -73,6 +73,23 @@ def _run(command: str) -> int:
             f"{CONFIGS} --describe --entity-type brokers --entity-name x",
             "The entity name for brokers must be a valid integer broker id, but it is: x",
         ),
+        (
+            f"{CONFIGS} --describe --topic t --entity-name u",
+            "--entity-{type,name,default} should not be used in conjunction with specific entity flags",
+        ),
+        (
+            f"{CONFIGS} --describe --topic t --broker-defaults",
+            "Only 'users' and 'clients' entity types may be specified together",
+        ),
+        (
+            f"{CONFIGS} --describe --entity-type topics --entity-name t --entity-name u",
+            "More entity names specified than entity types",
+        ),
+        (
+            f"{CONFIGS} --alter --entity-type brokers --entity-name 0 --entity-default --add-config a=b",
+            "More entity names specified than entity types",
+        ),
+        ("kavka.cli.configs --zookeeper a:1 --describe --broker 0", "--zookeeper: this release asks brokers only"),
         (f"{CONFIGS} --alter --topic t", "At least one of --add-config, --add-config-file, or --delete-config"),
         (
             f"{CONFIGS} --alter --entity-type topics --add-config a=b",
@@ -139,6 +156,7 @@ def test_options_that_make_no_sense_end_with_a_sentence_and_1(
         f"{TOPICS} --list",
         f"{GROUPS} --list",
         f"{CONFIGS} --describe --topic t",
+        f"{CONFIGS} --alter --topic t --add-config a=b --force",
         f"{OFFSETS} --topic t",
         "kavka.cli.log_dirs --bootstrap-server 127.0.0.1:1 --describe",
         "kavka.cli.broker_api_versions --bootstrap-server 127.0.0.1:1",

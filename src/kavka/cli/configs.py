@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import zip_longest
 from typing import NamedTuple
 
 from kavka.cli.config_entries import entry_line, parse_pairs
@@ -45,6 +46,10 @@ _TYPES = (
 )
 _DEFAULT_SOURCE = 3
 _WITH_DEFAULTS = ("clients", "users", "brokers", "ips")
+_NO_ZOOKEEPER = (
+    "--zookeeper: this release asks brokers only, as Kafka's tool since 4.0: give --bootstrap-server; while no broker "
+    "runs, `kavka zookeeper-shell` shows and sets what is stored in /config/brokers/<id> and /config/brokers/<default>"
+)
 
 OPTIONS = OptionSet(
     "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, client-metrics "
@@ -58,6 +63,8 @@ OPTIONS = OptionSet(
     Option("add-config", "Settings to set: a=1,b=[x,y].", "settings"),
     Option("add-config-file", "A properties file with the settings to set.", "file"),
     Option("delete-config", "Settings that go back to their defaults: a,b.", "names"),
+    Option("force", "Known for compatibility; it has no effect: nothing is asked."),
+    Option("zookeeper", "Not supported by this release, as in Kafka since 4.0.", "urls"),
     *(
         Option(
             kind.removesuffix("s") if kind != "client-metrics" else kind,
@@ -134,6 +141,8 @@ def _failed(text: str, argv: list[str]) -> int:
 
 def _checked(given: Given) -> _Entity:
     action = given.one_action("describe", "alter")
+    if given.has("zookeeper"):
+        raise BadValue(_NO_ZOOKEEPER)
     if not given.has("bootstrap-server"):
         raise BadValue("Either --bootstrap-server or --bootstrap-controller must be specified.")
     if action == "describe":
@@ -169,13 +178,18 @@ def _check_alter(given: Given, entity: _Entity) -> None:
 
 
 def _entity(given: Given) -> _Entity:
-    found = [_Entity(kind, None) for kind in given.all("entity-type")]
-    names = given.all("entity-name") or ([""] if given.has("entity-default") else [])
-    found = [_Entity(e.kind, names[i] if i < len(names) else None) for i, e in enumerate(found)]
-    for kind in _TYPES:
-        entity = _Entity(kind, None)
-        found += [_Entity(kind, name) for name in given.all(entity.singular)]
-        found += [_Entity(kind, "")] if given.has(f"{entity.singular}-defaults") else []
+    types = given.all("entity-type")
+    names = given.all("entity-name") + ([""] if given.has("entity-default") else [])
+    flagged = _flagged(given)
+    if flagged and given.has("entity-type", "entity-name", "entity-default"):
+        raise BadValue(
+            "--entity-{type,name,default} should not be used in conjunction with specific entity flags"
+        )
+    if types and len(names) > len(types):
+        raise BadValue("More entity names specified than entity types")
+    found = flagged + [
+        _Entity(kind, name) for kind, name in zip_longest(types, names[: len(types)])
+    ]
     if not found:
         raise BadValue("At least one entity type must be specified")
     for entity in found:
@@ -193,6 +207,16 @@ def _entity(given: Given) -> _Entity:
     if len(found) > 1 and {entity.kind for entity in found} != {"users", "clients"}:
         raise BadValue("Only 'users' and 'clients' entity types may be specified together")
     return found[0]
+
+
+def _flagged(given: Given) -> list[_Entity]:
+    """Return what `--topic t`, `--broker-defaults` and their like name."""
+    found = []
+    for kind in _TYPES:
+        singular = _Entity(kind, None).singular
+        found += [_Entity(kind, name) for name in given.all(singular)]
+        found += [_Entity(kind, "")] if given.has(f"{singular}-defaults") else []
+    return found
 
 
 # Describe
