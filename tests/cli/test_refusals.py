@@ -90,6 +90,10 @@ def _run(command: str) -> int:
             "More entity names specified than entity types",
         ),
         ("kavka.cli.configs --zookeeper a:1 --describe --broker 0", "--zookeeper: this release asks brokers only"),
+        (
+            f"{CONFIGS} --describe --broker 2147483648",
+            "The entity name for brokers must be a valid integer broker id, but it is: 2147483648",
+        ),
         (f"{CONFIGS} --alter --topic t", "At least one of --add-config, --add-config-file, or --delete-config"),
         (
             f"{CONFIGS} --alter --entity-type topics --add-config a=b",
@@ -107,6 +111,10 @@ def _run(command: str) -> int:
         ("kavka.cli.broker_api_versions --version=1 --x", "x is not a recognized option"),
         (f"{REASSIGN} --list --verify", "exactly one action: --generate, --execute, --verify, --cancel, --list"),
         (f"{REASSIGN} --generate", 'Missing required argument "[topics-to-move-json-file]"'),
+        (
+            f"{REASSIGN} --cancel --reassignment-json-file f --timeout x",
+            "Cannot parse argument 'x' of option timeout",
+        ),
         (f"{REASSIGN} --list --throttle 1", 'Option "[throttle]" can\'t be used with action "[list]"'),
         ("kavka.cli.reassign_partitions --list", "Please specify --bootstrap-server"),
         (f"{ELECT} --topic t", "Missing required option(s): election-type"),
@@ -137,6 +145,12 @@ def _run(command: str) -> int:
             "kavka.cli.console_producer --bootstrap-server a:1 --topic t --max-partition-memory-bytes 1_0",
             "Cannot parse argument '1_0' of option max-partition-memory-bytes",
         ),
+        (
+            "kavka.cli.features --bootstrap-server a:1 upgrade --feature f=1 --feature f=2",
+            "Feature f was specified more than once.",
+        ),
+        ("kavka.cli.features --bootstrap-server a:1 disable --feature f --feature f", "Feature f was specified more"),
+        (f"{PRODUCING} --record-size 1_0", "argument --record-size: could not convert '1_0' to a number"),
         (f"{PRODUCING} --record-size 99999999999", "--record-size should be at most 268435456."),
         (f"{PRODUCING} --payload-file f --payload-delimiter \\x", "--payload-delimiter '\\\\x' parts nothing."),
     ],

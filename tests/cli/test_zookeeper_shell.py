@@ -220,6 +220,7 @@ def test_ephemeral_nodes_go_with_the_shell(typed: Typed) -> None:
         ("get -x /a", "org.apache.commons.cli.UnrecognizedOptionException: Unrecognized option: -x"),
         ("set -v", "org.apache.commons.cli.MissingArgumentException: Missing argument for option: v"),
         ("set -v x /a b", 'For input string: "x"'),
+        ("delete -v 2147483648 /a", 'For input string: "2147483648"'),
         ("ls -R /none", "Node does not exist: /none"),
         ("getAcl /none", "Node does not exist: /none"),
         ("removewatches /a", "KeeperErrorCode = No such watcher for /a"),
@@ -269,6 +270,15 @@ def test_one_command_may_stand_in_the_call(served: str, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == f"Connecting to {served}\n{OPENED}[]\n"
     assert main(["zookeeper-shell", "-server", served, "get", "/none"]) == 1
     assert capsys.readouterr().err == "Node does not exist: /none\n"
+
+
+def test_bytes_of_the_call_that_are_no_text_are_stored_as_they_are(
+    served: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["zookeeper-shell", served, "create", "/a", "\udcff"]) == 0
+    assert main(["zookeeper-shell", served, "get", "-s", "/a"]) == 0
+    assert "dataLength = 1\n" in capsys.readouterr().out
+    assert main(["zookeeper-shell", served, "create", "/\udcff"]) == 1
 
 
 @pytest.mark.parametrize(

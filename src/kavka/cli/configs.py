@@ -10,7 +10,7 @@ from kavka.cli.config_entries import entry_line, parse_pairs
 from kavka.cli.connecting import with_admin
 from kavka.cli.group_description import consumer_groups
 from kavka.cli.java_names import spelt_together
-from kavka.cli.options import BadValue, Given, Option, OptionSet
+from kavka.cli.options import BadValue, Given, Option, OptionSet, whole_number
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigResource, ResourceType
 from kavka.errors import ErrorCode, KafkaError
@@ -151,7 +151,7 @@ def _checked(given: Given) -> _Entity:
         given.forbid("alter", ("all",))
     entity = _entity(given)
     if entity.kind in ("brokers", "broker-loggers") and entity.name:
-        if not entity.name.isdecimal():
+        if not _is_broker_id(entity.name):
             raise BadValue(
                 f"The entity name for {entity.kind} must be a valid integer broker id, but it is: {entity.name}"
             )
@@ -160,6 +160,13 @@ def _checked(given: Given) -> _Entity:
     if action == "alter":
         _check_alter(given, entity)
     return entity
+
+
+def _is_broker_id(text: str) -> bool:
+    try:
+        return whole_number(text, 32) >= 0
+    except ValueError:
+        return False
 
 
 def _check_alter(given: Given, entity: _Entity) -> None:

@@ -146,6 +146,7 @@ def _plan(given: Given) -> _Plan:
     except UnknownClass as error:
         raise BadUsage(str(error)) from error
     most = given.integer("max-messages")
+    timeout_ms = given.integer("timeout-ms", 64)
     return _Plan(
         settings=settings,
         formatter=formatter,
@@ -154,7 +155,7 @@ def _plan(given: Given) -> _Plan:
         partition=partition,
         offset=offset,
         max_messages=None if most == -1 else most,
-        timeout_ms=given.integer("timeout-ms", 64),
+        timeout_ms=None if timeout_ms is None or timeout_ms < 0 else timeout_ms,
         skips_errors=given.has("skip-message-on-error"),
         announces_end=given.has("enable-systest-events"),
     )

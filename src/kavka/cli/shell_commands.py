@@ -194,7 +194,7 @@ class Shell:
             raise BadCommand(f"{more[1]}: this release knows no ACL but {_OPEN_ACL}")
         made = await self._registry.create(
             path,
-            more[0].encode() if more else None,
+            _bytes_of(more[0]) if more else None,
             ephemeral=words.has("e"),
             sequence=words.has("s"),
         )
@@ -202,7 +202,7 @@ class Shell:
 
     async def _set(self, words: Words) -> None:
         path, data = words.rest
-        stat = await self._registry.set(path, data.encode(), words.version())
+        stat = await self._registry.set(path, _bytes_of(data), words.version())
         if words.has("s"):
             print_stat(stat)
 
@@ -353,5 +353,11 @@ def _check_path(path: str) -> None:
         raise BadCommand("Path must start with / character")
     if path != "/" and path.endswith("/"):
         raise BadCommand("Path must not end with / character")
-    if not is_valid_path(path):
-        raise BadCommand(f'Invalid path string "{path}"')
+    shown = _bytes_of(path).decode(errors="replace")
+    if shown != path or not is_valid_path(path):
+        raise BadCommand(f'Invalid path string "{shown}"')
+
+
+def _bytes_of(word: str) -> bytes:
+    """Return a word's bytes; those of the command line may be no UTF-8, and stay what they are."""
+    return word.encode(errors="surrogateescape")
