@@ -122,6 +122,10 @@ def _run(command: str) -> int:
         (f"{ELECT} --election-type UNCLEAN --topic t", "Missing required option(s): partition"),
         (f"{ELECT} --election-type unclean --command-config f", "command-config is not a recognized option"),
         ("kavka.cli.preferred_replica_election --bootstrap-server a:1 --zookeeper b:1", "One and only one of"),
+        (
+            "kavka.cli.preferred_replica_election --zookeeper a:1 --admin.config f",
+            'Option "[admin.config]" can\'t be used with option "[zookeeper]"',
+        ),
         ("kavka.cli.preferred_replica_election --zookeeper a:b", "zookeeper.connect must be host:port"),
         ("kavka.cli.replica_verification --topics-include t", 'Missing required argument "[broker-list]"'),
         ("kavka.cli.replica_verification --broker-list a:1 --topics-include [", "[ is an invalid regex."),

@@ -48,6 +48,7 @@ def main(argv: list[str]) -> int:
 def _act(given: Given) -> int:
     if given.has("zookeeper") == given.has("bootstrap-server"):
         raise BadUsage("One and only one of --bootstrap-server and --zookeeper is required")
+    given.forbid("admin.config", ("zookeeper",))
     path = given.one("path-to-json-file")
     try:
         partitions = None if path is None else read_partitions(path)
