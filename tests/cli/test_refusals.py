@@ -154,6 +154,33 @@ def _run(command: str) -> int:
             "Feature f was specified more than once.",
         ),
         ("kavka.cli.features --bootstrap-server a:1 disable --feature f --feature f", "Feature f was specified more"),
+        *(
+            (f"kavka.cli.{command}", f'Option "[{one}]" can\'t be used with option "[{other}]"')
+            for command, one, other in [
+                ("console_consumer --bootstrap-server a:1 --include t --whitelist u", "whitelist", "include"),
+                (
+                    "console_consumer --bootstrap-server a:1 --topic t --consumer.config f --command-config g",
+                    *("consumer.config", "command-config"),
+                ),
+                (
+                    "console_producer --bootstrap-server a:1 --topic t --producer.config f --command-config g",
+                    *("producer.config", "command-config"),
+                ),
+                (
+                    "consumer_perf_test --bootstrap-server a:1 --topic t --messages 1 --num-records 2",
+                    *("messages", "num-records"),
+                ),
+                (
+                    "consumer_perf_test --bootstrap-server a:1 --topic t --messages 1 --consumer.config f "
+                    "--command-config g",
+                    *("consumer.config", "command-config"),
+                ),
+                (
+                    "replica_verification --broker-list a:1 --topics-include t --topic-white-list u",
+                    *("topic-white-list", "topics-include"),
+                ),
+            ]
+        ),
         (f"{PRODUCING} --record-size 1_0", "argument --record-size: could not convert '1_0' to a number"),
         (f"{PRODUCING} --record-size 99999999999", "--record-size should be at most 268435456."),
         (f"{PRODUCING} --payload-file f --payload-delimiter \\x", "--payload-delimiter '\\\\x' parts nothing."),

@@ -121,6 +121,8 @@ def _plan(given: Given) -> _Plan:
     """Check the options. Raise BadUsage, BadValue with Kafka's sentences."""
     from kavka.cli.message_formatters import UnknownClass, formatter_of
 
+    given.forbid("whitelist", ("include",))
+    given.forbid("consumer.config", ("command-config",))
     pattern = given.one("include") or given.one("whitelist")
     topic = given.one("topic")
     if (topic is None) == (pattern is None):
