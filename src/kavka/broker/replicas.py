@@ -110,7 +110,9 @@ class Replicas:
     def _directory_failed(self, directory: LogDirectory) -> None:
         """Partitions of a failed directory refuse everything; the broker ends when nothing is left to serve."""
         for where, replica in self._hosted.items():
-            if replica.log.directory is directory:
+            # Not `replica.log`, which is the old one until the end of a swap.
+            hosted = self.store.get(where) or replica.log
+            if hosted.directory is directory:
                 if replica.partition.is_leader:
                     self._broker.metadata.lose_leader(where)
                 if self._replication is not None:
