@@ -26,6 +26,11 @@ from kavka.wire.messages.delete_records import (
 )
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from kavka.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from kavka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 Run = Callable[..., None]
 WHERE = TopicPartition("t", 0)
@@ -190,16 +195,18 @@ class HeldSwap:
 
 
 @contextlib.contextmanager
-def held_swap(served: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldSwap]:
+def held_swap(
+    served: Any, monkeypatch: pytest.MonkeyPatch, where: TopicPartition = WHERE
+) -> Iterator[HeldSwap]:
     swap = HeldSwap()
     disk = served.broker.host.disk
     rename = disk.rename
 
     def renamed(old: str, new: str) -> None:
-        if swap.fails and new.endswith("/t-0"):
+        if swap.fails and new.endswith(f"/{where}"):
             raise OSError(errno.EIO, "the test says so")
         rename(old, new)
-        if old.endswith("/t-0") and not swap.is_reached.is_set():
+        if old.endswith(f"/{where}") and not swap.is_reached.is_set():
             swap.is_reached.set()
             swap.may_go_on.wait(20)
 
@@ -208,6 +215,24 @@ def held_swap(served: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldSwap
         yield swap
     finally:
         swap.may_go_on.set()
+
+
+async def committed(served: Any) -> ErrorCode:
+    """Commit an offset of t-0 for a group."""
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    request = OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])],
+    )
+    response = await served.send(request, 7)
+    return ErrorCode.of(response.topics[0].partitions[0].error_code)
+
+
+async def until_committed(served: Any) -> None:
+    async with asyncio.timeout(20):
+        while await committed(served) is not ErrorCode.NONE:  # noqa: ASYNC110 - it is asked anew
+            await asyncio.sleep(0.001)
 
 
 async def swapping(served: Any, target: Path, swap: HeldSwap) -> None:
@@ -340,3 +365,27 @@ def test_replica_is_offline_when_the_swap_fails_behind_the_old_log(
         assert logs_in(tmp_path) == {"two": ["t-0"]}
 
     run(starts, **two)
+
+
+def test_coordinator_that_loads_during_a_swap_loads_from_the_new_place(
+    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(served: Any) -> None:
+        offsets = TopicPartition("__consumer_offsets", 0)
+        await served.topic("__consumer_offsets")
+        await served.topic("t")
+        await until_committed(served)
+        replica = served.broker.replicas.find(offsets)
+        target = "two" if replica.log.directory.path.endswith("one") else "one"
+        with held_swap(served, monkeypatch, offsets) as swap:
+            request = move(tmp_path / target, offsets.topic)
+            assert await code_of(served, request) is ErrorCode.NONE
+            await swap.reached()
+            served.broker.groups.resign(0)
+            served.broker.groups.lead(replica)
+            assert await committed(served) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            swap.may_go_on.set()
+            await until_committed(served)
+            assert replica.log.directory.path.endswith(target)
+
+    run(story, **two, offsets__topic__num__partitions="1")
