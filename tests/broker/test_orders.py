@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import threading
@@ -384,5 +385,48 @@ def test_settings_that_cannot_be_read_keep_nobody_from_leading(run: Run) -> None
         assert code_of(await served.broker.orders.leader_and_isr(lead(served))) is ErrorCode.NONE
         values = served.broker.configs.topic("t")
         assert (values["retention.ms"], values["segment.bytes"]) == (7 * 24 * 3600_000, 9999)
+
+    run(story)
+
+
+def test_replica_that_is_being_made_obeys_what_is_set_meanwhile(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_reached, may_go_on = threading.Event(), threading.Event()
+
+    async def story(served: Any) -> None:
+        disk = served.broker.host.disk
+        make = disk.make_directories
+
+        def held(path: str) -> None:
+            is_reached.set()
+            may_go_on.wait(20)
+            make(path)
+
+        monkeypatch.setattr(disk, "make_directories", held)
+        making = asyncio.ensure_future(served.broker.orders.leader_and_isr(lead(served)))
+        async with asyncio.timeout(20):
+            while not is_reached.is_set():  # noqa: ASYNC110 - it is set in a thread
+                await asyncio.sleep(0.001)
+        overrides = {"retention.ms": "7000", "min.insync.replicas": "2"}
+        served.broker.topics.topic_configured("t", overrides)
+        may_go_on.set()
+        assert code_of(await making) is ErrorCode.NONE
+        replica = served.broker.replicas.find(WHERE)
+        assert replica.log.config.retention_ms == 7000
+        assert replica.partition.min_insync_replicas == 2
+
+    run(story)
+
+
+def test_replica_obeys_settings_before_its_topic_is_shown(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.send(lead(served), 7)
+        assert "t" not in served.broker.metadata.topics
+        replica = served.broker.replicas.find(WHERE)
+        served.broker.topics.topic_configured("t", {"retention.ms": "7000"})
+        assert replica.log.config.retention_ms == 7000
+        served.broker.topics.broker_configured({"log.segment.bytes": "9999"}, default=False)
+        assert (replica.log.config.retention_ms, replica.log.config.segment_bytes) == (7000, 9999)
 
     run(story)

@@ -309,8 +309,7 @@ class Topics:
     def broker_configured(self, overrides: Mapping[str, str], *, default: bool) -> None:
         """Obey what this broker overrides, or all."""
         self._broker.configs.put_broker(overrides, default=default)
-        for topic in list(self._broker.metadata.topics):
-            self._broker.replicas.reconfigure(topic)
+        self._broker.replicas.reconfigure()
         if self._broker.configs.broker_values()["unclean.leader.election.enable"] is True:
             self._broker.controller.tell(UncleanEnabled(None))
 
