@@ -389,3 +389,22 @@ def test_coordinator_that_loads_during_a_swap_loads_from_the_new_place(
             assert replica.log.directory.path.endswith(target)
 
     run(story, **two, offsets__topic__num__partitions="1")
+
+
+def test_replica_moves_while_its_records_are_deleted(
+    run: Run, tmp_path: Path, two: dict[str, str]
+) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"a")
+        replica = served.broker.replicas.find(WHERE)
+        target = other(served, tmp_path)
+        assert await code_of(served, move(target)) is ErrorCode.NONE
+        for _ in range(10):
+            async with replica.turn:  # the move waits: now for a piece, now for the swap
+                await served.produce("t", b"a")
+                replica.delete_before(replica.partition.high_watermark)
+        await until_moved(served, target)
+        assert replica.log.log_start_offset == replica.log.log_end_offset
+
+    run(story, **two)

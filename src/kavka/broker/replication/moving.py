@@ -166,11 +166,18 @@ class Moves:
             read.range.release()
 
     async def _copy_rest(self, current: Log, future: Log) -> bool:
-        """Copy what came since the last piece, if it is little: nobody can append meanwhile."""
+        """Copy what came since the last piece, if it is little: nobody can append meanwhile.
+
+        What came may be deleted already. Then the next step aligns the copy.
+        """
         for _ in range(_MOST_LAST_CHUNKS):
             if future.log_end_offset == current.log_end_offset:
                 return True
-            await _append(future, await self._read(current, future.log_end_offset))
+            try:
+                data = await self._read(current, future.log_end_offset)
+            except OffsetOutOfRange:
+                return False
+            await _append(future, data)
         return future.log_end_offset == current.log_end_offset
 
     async def _swap(self, replica: Replica, future: Log) -> bool:
