@@ -408,3 +408,21 @@ def test_replica_moves_while_its_records_are_deleted(
         assert replica.log.log_start_offset == replica.log.log_end_offset
 
     run(story, **two)
+
+
+def test_replica_that_is_being_deleted_is_not_moved(
+    run: Run, tmp_path: Path, two: dict[str, str]
+) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        replicas = served.broker.replicas
+        replica = replicas.find(WHERE)
+        async with replica.turn:
+            moving = asyncio.ensure_future(replicas.moves.move(replica, str(tmp_path / "two")))
+            deleting = asyncio.ensure_future(replicas.stop(WHERE, -2, delete=True))
+            await asyncio.sleep(0)
+        assert await moving is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await deleting is ErrorCode.NONE
+        assert logs_in(tmp_path) == {}
+
+    run(story, **two)

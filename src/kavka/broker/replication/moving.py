@@ -60,26 +60,32 @@ class Moves:
 
     async def move(self, replica: Replica, path: str) -> ErrorCode:
         """Begin to move a replica into the directory `path`; a move to another one ends, one to there goes on."""
-        store, where = self._broker.replicas.store, replica.where
+        where = replica.where
         async with self._turn:
             await self._end(where)
-            found = self._broker.replicas.find(where)
-            if found is not replica:
-                return found if isinstance(found, ErrorCode) else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            code = ErrorCode.NONE
-            try:
-                if replica.log.directory.path == path:
-                    # Where it is: whatever was under way is called off.
-                    await store.abandon_future(where)
-                else:
-                    async with replica.turn:
-                        await store.create_future(where, path)
-            except KafkaError as error:
-                code = error.code
-            except OSError:
-                code = ErrorCode.KAFKA_STORAGE_ERROR
+            async with replica.turn:
+                found = self._broker.replicas.find(where)
+                if isinstance(found, ErrorCode):
+                    return found  # a disk failed in the swap, or the replica was deleted
+                if found is not replica:
+                    return ErrorCode.NOT_LEADER_OR_FOLLOWER
+                code = await self._place(replica, path)
             self.resume(replica)
             return code
+
+    async def _place(self, replica: Replica, path: str) -> ErrorCode:
+        """Make the copy where it is to be, or drop it when the log is there already."""
+        store, where = self._broker.replicas.store, replica.where
+        try:
+            if replica.log.directory.path == path:
+                await store.abandon_future(where)
+            else:
+                await store.create_future(where, path)
+        except KafkaError as error:
+            return error.code
+        except OSError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
 
     def resume(self, replica: Replica) -> None:
         """Go on with the move of a replica, if it has a future log."""
@@ -91,9 +97,8 @@ class Moves:
             task.add_done_callback(self._tasks.discard)
 
     async def forget(self, where: TopicPartition) -> None:
-        """Stop a move because the replica goes."""
-        async with self._turn:
-            await self._end(where)
+        """Stop a move because the replica goes, which is hosted no longer."""
+        await self._end(where)
 
     async def stop(self) -> None:
         """Stop all moves; the next start goes on with them."""
