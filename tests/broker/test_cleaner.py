@@ -191,3 +191,26 @@ def test_a_record_is_compacted_at_the_latest_after_the_maximum_lag(run: Run) -> 
         assert await read(served, "t") == [9, 10]
 
     run(story, **QUICK)
+
+
+def test_a_log_that_moves_is_cleaned_when_it_is_in_its_place(run: Run, tmp_path: Path) -> None:
+    async def story(served: Any) -> None:
+        await served.create("t", **(COMPACTED | {"cleanup.policy": "delete"}))
+        await write(served, "t", 40)
+        replica = served.broker.replicas.find(TopicPartition("t", 0))
+        rate = {"replica.alter.log.dirs.io.max.bytes.per.second": "1"}
+        served.broker.configs.put_broker(rate, default=False)
+        here, log = replica.log.directory.path, replica.log
+        (there,) = {f"{tmp_path}/one", f"{tmp_path}/two"} - {here}
+        moves = served.broker.replicas.moves
+        assert await moves.move(replica, there) is ErrorCode.NONE
+        served.broker.topics.topic_configured("t", COMPACTED)
+        await until(lambda: served.broker.cleaner is not None)
+        began_ms = served.broker.cleaner.counts.last_round_ms
+        await until(lambda: served.broker.cleaner.counts.last_round_ms > began_ms)
+        assert log.cleaner_offset is None
+        assert not log.is_being_cleaned
+        assert await moves.move(replica, here) is ErrorCode.NONE
+        await until(lambda: is_clean(log))
+
+    run(story, log__dirs=f"{tmp_path}/one,{tmp_path}/two", **QUICK)

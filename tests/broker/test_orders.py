@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import threading
@@ -386,3 +387,129 @@ def test_settings_that_cannot_be_read_keep_nobody_from_leading(run: Run) -> None
         assert (values["retention.ms"], values["segment.bytes"]) == (7 * 24 * 3600_000, 9999)
 
     run(story)
+
+
+def test_replica_that_is_being_made_obeys_what_is_set_meanwhile(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_reached, may_go_on = threading.Event(), threading.Event()
+
+    async def story(served: Any) -> None:
+        disk = served.broker.host.disk
+        make = disk.make_directories
+
+        def held(path: str) -> None:
+            is_reached.set()
+            may_go_on.wait(20)
+            make(path)
+
+        monkeypatch.setattr(disk, "make_directories", held)
+        making = asyncio.ensure_future(served.broker.orders.leader_and_isr(lead(served)))
+        async with asyncio.timeout(20):
+            while not is_reached.is_set():  # noqa: ASYNC110 - it is set in a thread
+                await asyncio.sleep(0.001)
+        overrides = {"retention.ms": "7000", "min.insync.replicas": "2"}
+        served.broker.topics.topic_configured("t", overrides)
+        may_go_on.set()
+        assert code_of(await making) is ErrorCode.NONE
+        replica = served.broker.replicas.find(WHERE)
+        assert replica.log.config.retention_ms == 7000
+        assert replica.partition.min_insync_replicas == 2
+
+    run(story)
+
+
+def test_replica_obeys_settings_before_its_topic_is_shown(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.send(lead(served), 7)
+        assert "t" not in served.broker.metadata.topics
+        replica = served.broker.replicas.find(WHERE)
+        served.broker.topics.topic_configured("t", {"retention.ms": "7000"})
+        assert replica.log.config.retention_ms == 7000
+        served.broker.topics.broker_configured({"log.segment.bytes": "9999"}, default=False)
+        assert (replica.log.config.retention_ms, replica.log.config.segment_bytes) == (7000, 9999)
+
+    run(story)
+
+
+def set_in_registry(served: Any, overrides: dict[str, str], *, is_new: bool = False) -> Any:
+    """Store what `t` overrides, as another broker does."""
+    path, data = znodes.config_path("topics", "t"), znodes.encode_config(overrides)
+    registry = served.broker.registry
+    return registry.create(path, data) if is_new else registry.set(path, data)
+
+
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_topic_that_is_created_again_unseen_does_not_obey_the_settings_of_the_old(
+    run: Run, is_shown: bool
+) -> None:
+    async def story(served: Any) -> None:
+        await set_in_registry(served, {"retention.ms": "1"}, is_new=True)
+        if is_shown:
+            await served.send(update())
+        else:
+            await served.send(lead(served), 7)
+            await served.send(stop(4), 4)
+        assert served.broker.configs.topic("t")["retention.ms"] == 1
+        await set_in_registry(served, {"retention.ms": "2", "min.insync.replicas": "2"})
+        other = bytes(15) + b"x"
+        assert code_of(await served.send(lead(served, topic_id=other), 7)) is ErrorCode.NONE
+        replica = served.broker.replicas.find(WHERE)
+        assert replica.log.config.retention_ms == 2
+        assert replica.partition.min_insync_replicas == 2
+
+    run(story)
+
+
+def test_topic_without_id_that_is_not_shown_has_its_settings_read_anew(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await set_in_registry(served, {"retention.ms": "1"}, is_new=True)
+        await served.send(lead(served, 4), 4)
+        replica = served.broker.replicas.find(WHERE)
+        assert replica.log.config.retention_ms == 1
+        await set_in_registry(served, {"retention.ms": "2"})
+        await served.send(update(4, served.broker.broker_id), 4)
+        assert replica.log.config.retention_ms == 2
+        await set_in_registry(served, {"retention.ms": "3"})
+        await served.send(lead(served, 4, 1), 4)
+        assert replica.log.config.retention_ms == 2  # who changes them tells it
+
+    run(story)
+
+
+def test_change_of_a_topic_that_is_gone_says_nothing_of_the_next_one(run: Run) -> None:
+    async def story(served: Any) -> None:
+        registry, configs = served.broker.registry, served.broker.configs
+        for topic in ("gone", "u"):
+            if topic == "u":
+                await served.topic("u")
+                await registry.set(
+                    znodes.config_path("topics", "u"), znodes.encode_config({"retention.ms": "3"})
+                )
+            change = znodes.encode_config_change(f"topics/{topic}")
+            await registry.create(znodes.CONFIG_CHANGE, change, sequence=True)
+        async with asyncio.timeout(20):
+            while configs.topic("u")["retention.ms"] != 3:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.001)
+        assert not configs.knows("gone")
+        await served.create("gone", cleanup__policy="compact", min__insync__replicas="2")
+        replica = served.broker.replicas.find(TopicPartition("gone", 0))
+        assert replica.cleanup_policy == {"compact"}
+        assert replica.partition.min_insync_replicas == 2
+
+    run(story)
+
+
+def test_settings_that_a_topic_left_behind_are_not_loaded(run: Run) -> None:
+    async def leaves(served: Any) -> None:
+        await set_in_registry(served, {"retention.ms": "1"}, is_new=True)
+        await served.create("u", retention__ms="2")
+
+    async def starts(served: Any) -> None:
+        configs = served.broker.configs
+        assert (configs.knows("t"), configs.topic("u")["retention.ms"]) == (False, 2)
+        await served.create("t", retention__ms="3")
+        assert served.broker.replicas.find(WHERE).log.config.retention_ms == 3
+
+    run(leaves)
+    run(starts)

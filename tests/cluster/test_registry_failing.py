@@ -25,15 +25,16 @@ class Failing(Session):
 
     unreadable: str | None = None
     gone: str | None = None
-    """A topic that is deleted right behind the next list of topics' settings."""
+    """A topic whose settings are deleted right behind the next list of topics."""
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         if path == self.unreadable:
             self.unreadable = None
             raise ConnectionError("no member answers")
         names = await super().children(path, watch)
-        if path == "/config/topics" and self.gone is not None:
-            await self.delete(znodes.config_path("topics", self.gone))
+        if path == znodes.TOPICS and self.gone is not None:
+            gone, self.gone = self.gone, None
+            await self.delete(znodes.config_path("topics", gone))
         return names
 
 
@@ -128,7 +129,10 @@ def test_settings_that_cannot_be_read_stop_no_later_change(run: Run) -> None:
 def test_a_broker_starts_while_topics_are_deleted(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         session = Failing(cluster.keeper, 60_000)
-        await ensure_paths(session, ["/config/topics/going", "/config/topics/staying"])
+        for topic in ("going", "staying"):
+            paths = [znodes.topic_path(topic), znodes.config_path("topics", topic)]
+            await ensure_paths(session, paths)
+        await session.create(znodes.CONTROLLER_EPOCH, b"1")
         session.gone = "going"
         await start(cluster, session)
         configs = cluster.brokers[1].configs

@@ -142,9 +142,9 @@ class Broker:
         self.metadata = MetadataCache(identity.cluster_id)
         await self.config_changes.start()
         await self.features.start()
-        await self._load_configs()
         known = await KnownTopics.read(self.registry)
-        self.metadata.expect(known.names, self.clock.tick_ms())
+        await self._load_configs(known)
+        self.metadata.expect(known.ids, self.clock.tick_ms())
         await self.replicas.load(known.is_stray)
         endpoints = await self._bind()
         await self._expose()
@@ -180,17 +180,20 @@ class Broker:
             return []
         return adopted_topics(self.replicas.found_logs(), self.broker_id, self.chance)
 
-    async def _load_configs(self) -> None:
-        """Learn what brokers and topics override, before the logs are opened under it."""
+    async def _load_configs(self, known: KnownTopics) -> None:
+        """Learn what brokers and topics override, before the logs are opened under it.
+
+        What is left of a topic that is gone is nobody's, also when there is one of its name again.
+        """
         for default in (True, False):
             entity = znodes.DEFAULT_ENTITY if default else str(self.broker_id)
             stored = await self._stored(znodes.config_path("brokers", entity))
             if stored is not None:
                 self.configs.put_broker(stored, default=default)
-        for node in await self.registry.children("/config/topics"):
-            stored = await self._stored(f"/config/topics/{node}")
+        for topic, topic_id in known.ids.items():
+            stored = await self._stored(znodes.config_path("topics", topic))
             if stored is not None:
-                self.configs.put_topic(znodes.entity_name(node), stored)
+                self.configs.put_topic(topic, stored, topic_id)
 
     async def _stored(self, path: str) -> dict[str, str] | None:
         """Return what a znode of settings overrides, None where there is none: topics are deleted meanwhile, too."""

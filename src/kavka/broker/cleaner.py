@@ -128,33 +128,40 @@ class Cleaner:
         counts.last_round_ms = self._clock.tick_ms()
         counts.max_dirty_percent = int(100 * max((d.ratio for _, d in measured), default=0))
         counts.max_compaction_delay_ms = max((d.delay_ms for _, d in measured), default=0)
-        due = [(r, d) for r, d in measured if d.is_due(r.log.config)]
-        found = dirtiest((r, d) for r, d in due if r.where not in self._given_up) or dirtiest(due)
+        due = [(one, d) for one, d in measured if d.is_due(one.config)]
+        fresh = ((one, d) for one, d in due if one.topic_partition not in self._given_up)
+        found = dirtiest(fresh) or dirtiest(due)
         if found is None or self._stopping.is_set():
             return False
-        replica, dirtiness = found
-        task = asyncio.get_running_loop().create_task(self._clean(replica.log, dirtiness))
-        self._passes[replica.where] = task
-        task.add_done_callback(lambda _: self._passes.pop(replica.where))
+        where = found[0].topic_partition
+        task = asyncio.get_running_loop().create_task(self._clean(*found))
+        self._passes[where] = task
+        task.add_done_callback(lambda _: self._passes.pop(where))
         return True
 
-    async def _measure(self) -> list[tuple[Replica, Dirtiness]]:
-        """Measure the compacted logs of which none is being cleaned."""
-        found: list[tuple[Replica, Dirtiness]] = []
+    async def _measure(self) -> list[tuple[Log, Dirtiness]]:
+        """Measure the compacted logs of which none is being cleaned.
+
+        What was measured says nothing of the log that takes its place when it moves before the pass.
+        """
+        found: list[tuple[Log, Dirtiness]] = []
         for number, replica in enumerate(self._replicas):
             if number % _LOGS_PER_TURN == _LOGS_PER_TURN - 1:
                 await asyncio.sleep(0)
             if self._is_cleanable(replica):
-                stable = min(replica.partition.last_stable_offset, replica.log.written_offset)
-                found.append((replica, await replica.log.dirtiness(stable)))
+                measured = replica.log
+                stable = min(replica.partition.last_stable_offset, measured.written_offset)
+                found.append((measured, await measured.dirtiness(stable)))
         return found
 
     def _is_cleanable(self, replica: Replica) -> bool:
+        """A log that moves waits for its new place: its copy must not miss a tombstone whose value it has already."""
         return (
             replica.log.config.is_compacted
             and replica.log.directory.failure is None
             and replica.where not in self._passes
             and replica.where not in self.uncleanable
+            and self._replicas.store.future(replica.where) is None
         )
 
     def _forget_replaced(self) -> None:

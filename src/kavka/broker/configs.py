@@ -15,6 +15,7 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from kavka.broker.config import BrokerConfig
+from kavka.ids import NO_TOPIC_ID, TopicId
 from kavka.registry.understanding import understood
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults, same_meaning
 from kavka.settings.declaration import Catalogue, InvalidSetting, Scope, Setting, Value, ValueType
@@ -67,6 +68,8 @@ class Configs:
         """Begin with the static configuration alone."""
         self._static = config
         self._topics: dict[str, dict[str, str]] = {}
+        # Of the topics whose overrides are known: a topic that is created again has other ones.
+        self._topic_ids: dict[str, TopicId] = {}
         self._broker: dict[str, str] = {}
         self._default_broker: dict[str, str] = {}
         # As they are set, without what follows for others that are not: so they are described.
@@ -127,6 +130,10 @@ class Configs:
         """Tell whether anybody has said what the topic overrides, be it nothing."""
         return topic in self._topics
 
+    def topic_id(self, topic: str) -> TopicId:
+        """Return the id of the topic whose overrides are known by that name; NO_TOPIC_ID when that was not said."""
+        return self._topic_ids.get(topic, NO_TOPIC_ID)
+
     def topic_overrides(self, topic: str) -> dict[str, str]:
         """Return what the topic overrides."""
         return dict(self._topics.get(topic, {}))
@@ -137,13 +144,18 @@ class Configs:
 
     # -- remembering
 
-    def put_topic(self, topic: str, overrides: Mapping[str, str] | None) -> None:
-        """Replace a topic's overrides; None forgets the topic."""
+    def put_topic(
+        self, topic: str, overrides: Mapping[str, str] | None, topic_id: TopicId | None = None
+    ) -> None:
+        """Replace a topic's overrides; None forgets the topic. It is the one that was known, unless an id is given."""
         self._topic_values.pop(topic, None)
         if overrides is None:
             self._topics.pop(topic, None)
-        else:
-            self._topics[topic] = dict(overrides)
+            self._topic_ids.pop(topic, None)
+            return
+        self._topics[topic] = dict(overrides)
+        if topic_id is not None:
+            self._topic_ids[topic] = topic_id
 
     def put_broker(self, overrides: Mapping[str, str], *, default: bool) -> None:
         """Replace the dynamic overrides of this broker, or of all brokers."""

@@ -12,7 +12,7 @@ Both happen while the log's directory is offline. A registry is new until its fi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from kavka.core.znodes import ZnodeError
 from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition, are_other_topics
@@ -32,9 +32,9 @@ class KnownTopics:
         self._ids = ids
 
     @property
-    def names(self) -> Collection[str]:
-        """What they are called."""
-        return self._ids or ()
+    def ids(self) -> Mapping[str, TopicId]:
+        """Their ids by name, NO_TOPIC_ID for one that has none; empty for a new registry."""
+        return self._ids or {}
 
     @classmethod
     async def read(cls, registry: Registry) -> KnownTopics:

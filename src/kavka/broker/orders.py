@@ -115,7 +115,7 @@ class Orders:
             if error is not ErrorCode.NONE:
                 return LeaderAndIsrResponse(error_code=error)
             orders = list(_orders(request))
-            await self._learn_settings(order.where.topic for order in orders)
+            await self._learn_settings((o.where.topic, o.state.topic_id) for o in orders)
             own = self._broker.broker_id
             # Leaders first: who follows needs them.
             orders.sort(key=lambda order: order.state.leader != own)
@@ -152,11 +152,11 @@ class Orders:
             log.warning("order not carried out partition=%s error=%s", order.where, code.name)
         return code
 
-    async def _learn_settings(self, topics: Iterable[str]) -> None:
-        """Read what topics override that this broker has not heard of."""
-        configs, registry = self._broker.configs, self._broker.registry
-        unknown = [topic for topic in dict.fromkeys(topics) if not configs.knows(topic)]
-        for topic in unknown:
+    async def _learn_settings(self, topics: Iterable[tuple[str, TopicId]]) -> None:
+        """Read what topics override that this broker has not heard of, be it that one of the name was there before."""
+        registry = self._broker.registry
+        unknown = [each for each in dict.fromkeys(topics) if not self._knows_settings(*each)]
+        for topic, topic_id in unknown:
             overrides: dict[str, str] = {}
             path = znodes.config_path("topics", topic)
             try:
@@ -164,7 +164,18 @@ class Orders:
                 overrides = stored_overrides(data, path)
             except RegistryRefused:
                 pass  # a topic without settings of its own
-            configs.put_topic(topic, overrides)
+            self._broker.topics.topic_configured(topic, overrides, topic_id)
+
+    def _knows_settings(self, topic: str, topic_id: TopicId) -> bool:
+        """Whether the settings that are known by this name are those of this topic.
+
+        Without ids, the topic that is shown is taken for it: it would be gone if it had been deleted.
+        """
+        configs = self._broker.configs
+        known_id = configs.topic_id(topic)
+        if NO_TOPIC_ID in (known_id, topic_id):
+            return configs.knows(topic) and topic in self._broker.metadata.topics
+        return known_id == topic_id
 
     # -- StopReplica
 
@@ -210,8 +221,8 @@ class Orders:
                 log.warning("metadata refused controller=%d reason=index", request.controller_id)
                 return UpdateMetadataResponse(error_code=ErrorCode.INVALID_REQUEST)
             await self._learn_settings(
-                topic
-                for topic, (_topic_id, states) in changes.items()
+                (topic, topic_id)
+                for topic, (topic_id, states) in changes.items()
                 if any(state.leader != LEADER_DURING_DELETE for state in states)
             )
             metadata = self._broker.metadata

@@ -108,6 +108,13 @@ class Replica:
         assert isinstance(minimum, int)
         self.partition.min_insync_replicas = minimum
 
+    async def succeeded(self, closed: Log) -> bool:
+        """Wait until a closed log has its successor in another directory; false when it has none: it was deleted."""
+        if self.log is closed:
+            async with self.turn:  # a swap holds it
+                pass
+        return self.log is not closed
+
     def met_damage(self, error: CorruptFile) -> ErrorCode:
         """Log and count that a fetch cannot be served from a damaged log; return what the fetcher is told."""
         log.error("partition cannot be read partition=%s reason=%s", self.where, error)

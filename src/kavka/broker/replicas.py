@@ -110,7 +110,9 @@ class Replicas:
     def _directory_failed(self, directory: LogDirectory) -> None:
         """Partitions of a failed directory refuse everything; the broker ends when nothing is left to serve."""
         for where, replica in self._hosted.items():
-            if replica.log.directory is directory:
+            # Not `replica.log`, which is the old one until the end of a swap.
+            hosted = self.store.get(where) or replica.log
+            if hosted.directory is directory:
                 if replica.partition.is_leader:
                     self._broker.metadata.lose_leader(where)
                 if self._replication is not None:
@@ -177,8 +179,7 @@ class Replicas:
         self, where: TopicPartition, topic_id: TopicId, *, is_new: bool
     ) -> Replica | ErrorCode:
         """Open or make the log, and begin with what the checkpoints say."""
-        values = self._broker.configs.topic(where.topic)
-        config = log_config(values)
+        config = log_config(self._broker.configs.topic(where.topic))
         is_known = self.store.get(where) is not None
         if not is_new and not is_known and self._has_offline_directory():
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -190,7 +191,9 @@ class Replicas:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if NO_TOPIC_ID != topic_id != (partition_log.topic_id or topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        partition_log.config = config
+        # Only now: they may have changed meanwhile, and `reconfigure` finds the replica from here on.
+        values = self._broker.configs.topic(where.topic)
+        partition_log.config = log_config(values)
         partition = Partition(
             where,
             self._broker.broker_id,
@@ -361,15 +364,16 @@ class Replicas:
             found.setdefault(where.topic, {})[where.partition] = partition_log.topic_id
         return found
 
-    def reconfigure(self, topic: str) -> None:
-        """Obey a topic's settings as they are now."""
-        values = self._broker.configs.topic(topic)
-        config = log_config(values)
-        news = self._broker.metadata.topics.get(topic)
-        for partition in range(len(news.partitions) if news is not None else 0):
-            replica = self._hosted.get(TopicPartition(topic, partition))
-            if replica is not None:
-                replica.log.config = config
+    def reconfigure(self, topic: str | None = None) -> None:
+        """Obey the settings as they are now, of one topic or of all; they may be hosted and not shown yet."""
+        configs: dict[str, LogConfig] = {}
+        for replica in self._hosted.values():
+            name = replica.where.topic
+            if topic is None or name == topic:
+                values = self._broker.configs.topic(name)
+                if name not in configs:
+                    configs[name] = log_config(values)
+                replica.log.config = configs[name]
                 replica.configure(values)
 
     def _moved(self, where: TopicPartition) -> None:

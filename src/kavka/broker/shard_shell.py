@@ -21,7 +21,7 @@ from kavka.broker.replica import Replica
 from kavka.core.machine import Answer, Decision, Machine, Token
 from kavka.doors import Clock, Disk
 from kavka.errors import ErrorCode
-from kavka.storage.failures import CorruptFile, OffsetOutOfRange
+from kavka.storage.failures import CorruptFile, LogClosed, OffsetOutOfRange
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.records.batch import BatchBuilder, decode_records
 from kavka.wire.records.compression import Compression
@@ -200,18 +200,26 @@ class ShardShell(Generic[E, R, F]):
             self._loaded()
 
     async def _replay_log(self) -> None:
-        """Replay the partition up to its end, in slices of the loop's time."""
+        """Replay the partition up to its end, in slices of the loop's time.
+
+        A log that moves to another directory meanwhile goes on there, at the same offset.
+        """
         started_ms = self._clock.tick_ms()
         offset = self._replica.log.log_start_offset
         end = self._replica.log.log_end_offset
         count = 0
         while offset < end:
+            partition_log = self._replica.log
             try:
-                read = self._replica.log.read(offset, _LOAD_BYTES, end, True)
+                read = partition_log.read(offset, _LOAD_BYTES, end, True)
                 if not read.is_cached:
                     read = await read.load(self._disk)
             except OffsetOutOfRange:
                 offset = self._replica.log.log_start_offset
+                continue
+            except LogClosed:
+                if not await self._replica.succeeded(partition_log):
+                    raise
                 continue
             if read.range is None:
                 break

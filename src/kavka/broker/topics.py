@@ -299,18 +299,21 @@ class Topics:
             )
             self.broker_configured(overrides, default=default)
 
-    def topic_configured(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Obey what a topic overrides."""
-        self._broker.configs.put_topic(name, overrides)
-        self._broker.replicas.reconfigure(name)
+    def topic_configured(
+        self, name: str, overrides: Mapping[str, str], topic_id: TopicId | None = None
+    ) -> None:
+        """Obey what a topic overrides; the id is given when it may be another topic than the one that was known."""
+        was_known = self._broker.configs.knows(name)
+        self._broker.configs.put_topic(name, overrides, topic_id)
+        if was_known:  # nothing is hosted of a topic before its settings are known
+            self._broker.replicas.reconfigure(name)
         if self._broker.configs.topic(name)["unclean.leader.election.enable"] is True:
             self._broker.controller.tell(UncleanEnabled(name))
 
     def broker_configured(self, overrides: Mapping[str, str], *, default: bool) -> None:
         """Obey what this broker overrides, or all."""
         self._broker.configs.put_broker(overrides, default=default)
-        for topic in list(self._broker.metadata.topics):
-            self._broker.replicas.reconfigure(topic)
+        self._broker.replicas.reconfigure()
         if self._broker.configs.broker_values()["unclean.leader.election.enable"] is True:
             self._broker.controller.tell(UncleanEnabled(None))
 

@@ -116,8 +116,9 @@ class FutureLogs:
     async def swap(self, where: TopicPartition) -> Log:
         """Make the future log, which ends where the current one ends, the current one, and return it.
 
-        Nobody appends to either until this returns. Readers of the old log are refused from then on. When a disk
-        fails in between, the next start finishes the swap, or finds the current log as it was.
+        Nobody appends to either until this returns, and nobody cancels it. What is set of the old log, or cut off its
+        start, meanwhile counts. Readers of the old log are refused from then on. When a disk fails in between, the
+        current log is as it was, or offline, or the copy is the log and offline; the next start finishes the swap.
         """
         async with self._turn:
             current, future = self._logs[where], self._futures[where]
@@ -134,10 +135,11 @@ class FutureLogs:
             marker = f"{future.path}/{REPLACES_CURRENT}"
             await future.directory.replace_file(marker, b"")
             await discard(current, current.config.file_delete_delay_ms)
-            await future.move_to(str(where))
             self._logs[where] = future
             del self._futures[where]
+            await future.move_to(str(where))
             await _remove_marker(future.directory, where)
+            _take_over(current, future)
             logger.info(
                 "log moved partition=%s from=%s to=%s",
                 where,

@@ -177,10 +177,11 @@ class CuttingLog(AppendingLog):
     def delete_old_segments(self, high_watermark: int) -> int:
         """Remove whole segments below the log start offset, older than retention.ms, or beyond retention.bytes.
 
-        None above the high watermark goes; what stays is never below retention.bytes. Return how many segments went.
+        None above the high watermark goes; what stays is never below retention.bytes. Return how many segments went:
+        none of a closed log, which is deleted, or has another in its place in a moment.
         """
         self.directory.check()
-        if self._is_cutting or self.is_being_cleaned:
+        if self._is_closed or self._is_cutting or self.is_being_cleaned:
             return 0
         retention = Retention(
             self._segments,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import errno
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,18 @@ from kavka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequestDir,
     AlterReplicaLogDirsRequestTopic,
 )
+from kavka.wire.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsRequestPartition,
+    DeleteRecordsRequestTopic,
+)
+from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from kavka.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from kavka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 Run = Callable[..., None]
 WHERE = TopicPartition("t", 0)
@@ -158,5 +172,257 @@ def test_replica_whose_log_begins_inside_of_a_batch_moves(
         assert (await served.fetch("t", 1)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         found = [r.value for r in await served.read("t", 2) if r.offset >= 2]
         assert found == [b"c", b"d"]
+
+    run(story, **two)
+
+
+class HeldSwap:
+    """A swap that waits, in the disk, behind the renaming of the old log's directory."""
+
+    def __init__(self) -> None:
+        self.is_reached = threading.Event()
+        self.may_go_on = threading.Event()
+        self.fails = False
+
+    async def reached(self) -> None:
+        async with asyncio.timeout(20):
+            while not self.is_reached.is_set():  # noqa: ASYNC110 - it is set in a thread
+                await asyncio.sleep(0.001)
+
+    def go_on_later(self) -> None:
+        """Go on when whoever waits for the swap has begun to wait."""
+        asyncio.get_running_loop().call_later(0.05, self.may_go_on.set)
+
+
+@contextlib.contextmanager
+def held_swap(
+    served: Any, monkeypatch: pytest.MonkeyPatch, where: TopicPartition = WHERE
+) -> Iterator[HeldSwap]:
+    swap = HeldSwap()
+    disk = served.broker.host.disk
+    rename = disk.rename
+
+    def renamed(old: str, new: str) -> None:
+        if swap.fails and new.endswith(f"/{where}"):
+            raise OSError(errno.EIO, "the test says so")
+        rename(old, new)
+        if old.endswith(f"/{where}") and not swap.is_reached.is_set():
+            swap.is_reached.set()
+            swap.may_go_on.wait(20)
+
+    monkeypatch.setattr(disk, "rename", renamed)
+    try:
+        yield swap
+    finally:
+        swap.may_go_on.set()
+
+
+async def committed(served: Any) -> ErrorCode:
+    """Commit an offset of t-0 for a group."""
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    request = OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])],
+    )
+    response = await served.send(request, 7)
+    return ErrorCode.of(response.topics[0].partitions[0].error_code)
+
+
+async def until_committed(served: Any) -> None:
+    async with asyncio.timeout(20):
+        while await committed(served) is not ErrorCode.NONE:  # noqa: ASYNC110 - it is asked anew
+            await asyncio.sleep(0.001)
+
+
+async def swapping(served: Any, target: Path, swap: HeldSwap) -> None:
+    """Write something, and begin a move that is held in its swap."""
+    await served.topic("t")
+    for number in range(5):
+        await served.produce("t", b"%d" % number)
+    assert await code_of(served, move(target)) is ErrorCode.NONE
+    await swap.reached()
+
+
+async def values(served: Any) -> list[bytes]:
+    return [record.value for record in await served.read("t")]
+
+
+def logs_in(tmp_path: Path) -> dict[str, list[str]]:
+    """Return the directories of t-0 that are not deleted, by log directory."""
+    found = {
+        directory.name: sorted(path.name for path in directory.glob("t-0*") if path.is_dir())
+        for directory in tmp_path.iterdir()
+        if directory.is_dir()
+    }
+    return {
+        name: kept
+        for name, paths in found.items()
+        if (kept := [path for path in paths if not path.endswith("-delete")])
+    }
+
+
+@pytest.mark.parametrize("target", ["one", "two", "three"])
+def test_move_that_comes_during_a_swap_waits_for_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    async def story(served: Any) -> None:
+        with held_swap(served, monkeypatch) as swap:
+            await swapping(served, tmp_path / "two", swap)
+            moving = asyncio.ensure_future(code_of(served, move(tmp_path / target)))
+            swap.go_on_later()
+            assert await moving is ErrorCode.NONE
+            await until_moved(served, tmp_path / target)
+            assert (await served.produce("t", b"5")).error_code == ErrorCode.NONE
+            assert await values(served) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+            assert logs_in(tmp_path) == {target: ["t-0"]}
+
+    run(story, log__dirs=f"{tmp_path}/one,{tmp_path}/two,{tmp_path}/three")
+
+
+def test_topic_that_is_deleted_during_a_swap_is_deleted_behind_it(
+    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(served: Any) -> None:
+        with held_swap(served, monkeypatch) as swap:
+            await swapping(served, tmp_path / "two", swap)
+            topics = [DeleteTopicsRequestTopic(name="t")]
+            request = DeleteTopicsRequest(topics=topics, timeout_ms=20_000)
+            deleting = asyncio.ensure_future(served.send(request))
+            swap.go_on_later()
+            assert (await deleting).responses[0].error_code == ErrorCode.NONE
+            directories = served.broker.replicas.store.directories
+            assert [directory.failure for directory in directories] == [None, None]
+            assert logs_in(tmp_path) == {}
+            await served.topic("t")
+            assert (await served.produce("t", b"a")).base_offset == 0
+
+    run(story, **two)
+
+
+def test_what_is_done_to_the_old_log_during_a_swap_counts(
+    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(served: Any) -> None:
+        with held_swap(served, monkeypatch) as swap:
+            await swapping(served, tmp_path / "two", swap)
+            asked = DeleteRecordsRequestPartition(partition_index=0, offset=3)
+            topic = DeleteRecordsRequestTopic(name="t", partitions=[asked])
+            answer = await served.send(DeleteRecordsRequest(topics=[topic], timeout_ms=20_000))
+            assert answer.topics[0].partitions[0].low_watermark == 3
+            served.broker.topics.topic_configured("t", {"retention.ms": "77", "segment.ms": "1"})
+            await served.broker.replicas.delete_old_segments()
+            swap.go_on_later()
+            await until_moved(served, tmp_path / "two")
+            replica = served.broker.replicas.find(WHERE)
+            assert replica.log.log_start_offset == replica.partition.log_start_offset == 3
+            assert replica.log.config.retention_ms == 77
+            assert (await served.fetch("t", 2)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    run(story, **two)
+
+
+def test_broker_that_stops_during_a_swap_ends_it_first(
+    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stops(served: Any) -> None:
+        with contextlib.ExitStack() as stack:
+            swap = stack.enter_context(held_swap(served, monkeypatch))
+            await swapping(served, tmp_path / "two", swap)
+            swap.go_on_later()
+            stack.pop_all()
+
+    run(stops, **two)
+    assert logs_in(tmp_path) == {"two": ["t-0"]}
+
+    async def starts(served: Any) -> None:
+        assert served.broker.replicas.was_clean
+        assert await values(served) == [b"0", b"1", b"2", b"3", b"4"]
+
+    run(starts, **two)
+
+
+def test_replica_is_offline_when_the_swap_fails_behind_the_old_log(
+    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(served: Any) -> None:
+        with held_swap(served, monkeypatch) as swap:
+            swap.fails = True
+            await swapping(served, tmp_path / "two", swap)
+            moving = asyncio.ensure_future(code_of(served, move(tmp_path / "one")))
+            swap.go_on_later()
+            assert await moving is ErrorCode.KAFKA_STORAGE_ERROR
+            assert (await served.produce("t", b"a")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert (await served.fetch("t")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            news = served.broker.metadata.partition(WHERE)
+            assert news.leader == -1
+
+    run(story, **two)
+    monkeypatch.undo()
+
+    async def starts(served: Any) -> None:
+        assert await values(served) == [b"0", b"1", b"2", b"3", b"4"]
+        assert logs_in(tmp_path) == {"two": ["t-0"]}
+
+    run(starts, **two)
+
+
+def test_coordinator_that_loads_during_a_swap_loads_from_the_new_place(
+    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(served: Any) -> None:
+        offsets = TopicPartition("__consumer_offsets", 0)
+        await served.topic("__consumer_offsets")
+        await served.topic("t")
+        await until_committed(served)
+        replica = served.broker.replicas.find(offsets)
+        target = "two" if replica.log.directory.path.endswith("one") else "one"
+        with held_swap(served, monkeypatch, offsets) as swap:
+            request = move(tmp_path / target, offsets.topic)
+            assert await code_of(served, request) is ErrorCode.NONE
+            await swap.reached()
+            served.broker.groups.resign(0)
+            served.broker.groups.lead(replica)
+            assert await committed(served) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            swap.may_go_on.set()
+            await until_committed(served)
+            assert replica.log.directory.path.endswith(target)
+
+    run(story, **two, offsets__topic__num__partitions="1")
+
+
+def test_replica_moves_while_its_records_are_deleted(
+    run: Run, tmp_path: Path, two: dict[str, str]
+) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"a")
+        replica = served.broker.replicas.find(WHERE)
+        target = other(served, tmp_path)
+        assert await code_of(served, move(target)) is ErrorCode.NONE
+        for _ in range(10):
+            async with replica.turn:  # the move waits: now for a piece, now for the swap
+                await served.produce("t", b"a")
+                replica.delete_before(replica.partition.high_watermark)
+        await until_moved(served, target)
+        assert replica.log.log_start_offset == replica.log.log_end_offset
+
+    run(story, **two)
+
+
+def test_replica_that_is_being_deleted_is_not_moved(
+    run: Run, tmp_path: Path, two: dict[str, str]
+) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        replicas = served.broker.replicas
+        replica = replicas.find(WHERE)
+        async with replica.turn:
+            moving = asyncio.ensure_future(replicas.moves.move(replica, str(tmp_path / "two")))
+            deleting = asyncio.ensure_future(replicas.stop(WHERE, -2, delete=True))
+            await asyncio.sleep(0)
+        assert await moving is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await deleting is ErrorCode.NONE
+        assert logs_in(tmp_path) == {}
 
     run(story, **two)

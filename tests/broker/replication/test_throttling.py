@@ -10,6 +10,7 @@ import pytest
 from kavka.broker.replication.throttle import Throttle
 
 Play = Callable[..., None]
+TOPIC_ID = b"0123456789abcdef"
 
 
 class Ticks:
@@ -57,7 +58,7 @@ def test_new_replica_is_held_back_until_the_rate_is_raised(
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         for broker in cluster.brokers.values():
-            broker.configs.put_topic("t", {f"{side}.replication.throttled.replicas": "*"})
+            broker.configs.put_topic("t", {f"{side}.replication.throttled.replicas": "*"}, TOPIC_ID)
         configs = cluster.brokers[slow].configs
         configs.put_broker({f"{side}.replication.throttled.rate": "1"}, default=False)
         await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
@@ -79,7 +80,9 @@ def test_new_replica_is_held_back_until_the_rate_is_raised(
 def test_replica_that_is_in_sync_is_never_held_back(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        cluster.brokers[1].configs.put_topic("t", {"leader.replication.throttled.replicas": "*"})
+        cluster.brokers[1].configs.put_topic(
+            "t", {"leader.replication.throttled.replicas": "*"}, TOPIC_ID
+        )
         cluster.brokers[1].configs.put_broker(
             {"leader.replication.throttled.rate": "1"}, default=False
         )
@@ -94,7 +97,7 @@ async def follow_throttled(cluster: Any) -> None:
     """Let broker 2 follow broker 1, in sync, and fetch a byte a second of what counts."""
     await cluster.start(1, 2)
     configs = cluster.brokers[2].configs
-    configs.put_topic("t", {"follower.replication.throttled.replicas": "*"})
+    configs.put_topic("t", {"follower.replication.throttled.replicas": "*"}, TOPIC_ID)
     configs.put_broker({"follower.replication.throttled.rate": "1"}, default=False)
     await cluster.order(1, isr=[1, 2], replicas=[1, 2])
 

@@ -71,7 +71,9 @@ class ConfigChanges:
         overrides = await self._overrides(f"/config/{kind}/{node}")
         name = znodes.entity_name(node)
         if kind == "topics":
-            self._broker.topics.topic_configured(name, overrides)
+            # Of a topic that is not known the settings are read when it is: by its name it may be one that is gone.
+            if self._broker.configs.knows(name):
+                self._broker.topics.topic_configured(name, overrides)
         elif name in (own, znodes.DEFAULT_ENTITY):
             is_default = name == znodes.DEFAULT_ENTITY
             self._broker.topics.broker_configured(overrides, default=is_default)

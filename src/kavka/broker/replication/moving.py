@@ -6,11 +6,15 @@
 The log goes on meanwhile: it is appended to, cut (then the copy is aligned), and loses its beginning. A move that was
 interrupted goes on at the next start. During the swap, some milliseconds, producers are told NOT_LEADER_OR_FOLLOWER
 and come again.
+
+A move that is called off ends between two steps, and a swap is one step: halfway through it neither the log nor the
+copy is whole, so whoever ends a move waits for the swap, and looks where the log is only then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +37,15 @@ _PAUSE_MS: Final = 100
 _RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
+class _Move:
+    """A move that is under way."""
+
+    def __init__(self) -> None:
+        self.called_off = asyncio.Event()
+        """Set when it is to end after its present step."""
+        self.ended = asyncio.Event()
+
+
 class Moves:
     """The moves that are under way, a task each."""
 
@@ -40,72 +53,94 @@ class Moves:
         """Move nothing yet."""
         self._broker = broker
         self._throttle = Throttle(broker.clock, lambda: broker.configs.broker_integer(_RATE))
-        self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._moves: dict[TopicPartition, _Move] = {}
+        # Held while it is decided where a replica goes: of two requests the later one has the last word.
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def move(self, replica: Replica, path: str) -> ErrorCode:
         """Begin to move a replica into the directory `path`; a move to another one ends, one to there goes on."""
-        store, where = self._broker.replicas.store, replica.where
-        if replica.log.directory.path == path:
-            # Where it is: whatever was under way is called off.
+        where = replica.where
+        async with self._turn:
             await self._end(where)
-            await store.abandon_future(where)
-            return ErrorCode.NONE
-        future = store.future(where)
-        if future is not None and future.directory.path != path:
-            await self._end(where)
-        try:
             async with replica.turn:
+                found = self._broker.replicas.find(where)
+                if isinstance(found, ErrorCode):
+                    return found  # a disk failed in the swap, or the replica was deleted
+                if found is not replica:
+                    return ErrorCode.NOT_LEADER_OR_FOLLOWER
+                code = await self._place(replica, path)
+            self.resume(replica)
+            return code
+
+    async def _place(self, replica: Replica, path: str) -> ErrorCode:
+        """Make the copy where it is to be, or drop it when the log is there already."""
+        store, where = self._broker.replicas.store, replica.where
+        try:
+            if replica.log.directory.path == path:
+                await store.abandon_future(where)
+            else:
                 await store.create_future(where, path)
         except KafkaError as error:
             return error.code
         except OSError:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        self.resume(replica)
         return ErrorCode.NONE
 
     def resume(self, replica: Replica) -> None:
-        """Go on with the move of a replica that has a future log."""
-        if replica.where not in self._tasks:
-            task = asyncio.get_running_loop().create_task(self._run(replica))
-            self._tasks[replica.where] = task
-            task.add_done_callback(lambda _done: self._tasks.pop(replica.where, None))
+        """Go on with the move of a replica, if it has a future log."""
+        where = replica.where
+        if where not in self._moves and self._broker.replicas.store.future(where) is not None:
+            self._moves[where] = move = _Move()
+            task = asyncio.get_running_loop().create_task(self._run(replica, move))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def forget(self, where: TopicPartition) -> None:
-        """Stop a move because the replica goes."""
+        """Stop a move because the replica goes, which is hosted no longer."""
         await self._end(where)
 
     async def stop(self) -> None:
         """Stop all moves; the next start goes on with them."""
         self._throttle.close()
-        for where in list(self._tasks):
+        for move in self._moves.values():
+            move.called_off.set()
+        for where in list(self._moves):
             await self._end(where)
 
     async def _end(self, where: TopicPartition) -> None:
-        task = self._tasks.pop(where, None)
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        """Call a move off, and return after its present step; the copy stays."""
+        move = self._moves.get(where)
+        if move is not None:
+            move.called_off.set()
+            await move.ended.wait()
 
     # -- one move
 
-    async def _run(self, replica: Replica) -> None:
+    async def _run(self, replica: Replica, move: _Move) -> None:
         where, store = replica.where, self._broker.replicas.store
         try:
-            future = store.future(where)
-            if future is not None:
-                await store.align_future(where)
-            while future is not None and not await self._step(replica, future):
+            async with replica.turn:
                 future = store.future(where)
+                if future is not None:
+                    await store.align_future(where)
+            while future is not None and not move.called_off.is_set():
+                if await self._step(replica, future, move):
+                    break
         except (OSError, CorruptFile, CorruptBatch, KafkaError) as error:
             log.error("move of a replica failed partition=%s reason=%s", where, error)
         except Exception:
             # A fault of ours: whoever waits for the move must find its end in the log.
             log.exception("move of a replica failed partition=%s", where)
+        finally:
+            del self._moves[where]
+            move.ended.set()
 
-    async def _step(self, replica: Replica, future: Log) -> bool:
+    async def _step(self, replica: Replica, future: Log, move: _Move) -> bool:
         """Copy one piece, or swap; true when the move is done."""
         if self._throttle.is_exceeded:
-            await asyncio.sleep(_PAUSE_MS / 1000)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(move.called_off.wait(), _PAUSE_MS / 1000)
             return False
         cuts = replica.cuts
         try:
@@ -121,7 +156,7 @@ class Moves:
                 self._throttle.note(len(data))
                 return False
         await future.flush()  # most of what the swap must flush, while the log still takes records
-        return await self._swap(replica, future)
+        return not move.called_off.is_set() and await self._swap(replica, future)
 
     async def _read(self, current: Log, offset: int) -> bytes:
         """Read whole batches of the log from `offset` on; nothing at its end."""
@@ -136,14 +171,22 @@ class Moves:
             read.range.release()
 
     async def _copy_rest(self, current: Log, future: Log) -> bool:
-        """Copy what came since the last piece, if it is little: nobody can append meanwhile."""
+        """Copy what came since the last piece, if it is little: nobody can append meanwhile.
+
+        What came may be deleted already. Then the next step aligns the copy.
+        """
         for _ in range(_MOST_LAST_CHUNKS):
             if future.log_end_offset == current.log_end_offset:
                 return True
-            await _append(future, await self._read(current, future.log_end_offset))
+            try:
+                data = await self._read(current, future.log_end_offset)
+            except OffsetOutOfRange:
+                return False
+            await _append(future, data)
         return future.log_end_offset == current.log_end_offset
 
     async def _swap(self, replica: Replica, future: Log) -> bool:
+        where, store = replica.where, self._broker.replicas.store
         async with replica.turn:
             replica.is_frozen = True
             try:
@@ -152,12 +195,16 @@ class Moves:
                 replica.note_written()
                 if not await self._copy_rest(current, future):
                     return False
-                future.config = current.config
-                replica.log = await self._broker.replicas.store.swap_future(replica.where)
+                try:
+                    await store.swap_future(where)
+                finally:
+                    # Also when a disk failed: whichever of both is the log now.
+                    replica.log = store.get(where) or current
             finally:
                 replica.is_frozen = False
             replica.touch_watchers()
-            return True
+        replica.note_log_start()
+        return True
 
 
 async def _append(future: Log, data: bytes) -> None:
