@@ -38,7 +38,7 @@ class Endpoint:
 
 
 class BrokerConfig:
-    """What `server.properties` and `--override` say, with Kafka's defaults. Never changes while the broker runs."""
+    """What `server.properties` and `--override` say, and defaults for the rest. Never changes while the broker runs."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""
