@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kavka.broker.metadata import LiveBroker
-from kavka.core.group.coordination import partition_for
 from kavka.core.partition import PartitionState
+from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, LeaderEpoch, TopicPartition
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic

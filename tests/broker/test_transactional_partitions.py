@@ -17,8 +17,8 @@ from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.group_shell import GroupShell
 from kavka.broker.host import RealHost
-from kavka.core.group.coordination import partition_for
 from kavka.core.group.settings import GroupSettings
+from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.peer import Peer

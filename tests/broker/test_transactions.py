@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from kavka.broker.metadata import LiveBroker
-from kavka.core.group.coordination import partition_for
 from kavka.core.partition import PartitionState
+from kavka.core.shards import partition_for
 from kavka.core.transaction.records import StoredTransaction, TransactionRecord, TransactionState
 from kavka.core.transaction.stored import to_bytes
 from kavka.errors import ErrorCode

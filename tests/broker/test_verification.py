@@ -12,7 +12,7 @@ import pytest
 from kavka.broker.config import Endpoint
 from kavka.broker.metadata import LiveBroker, PartitionNews, TopicNews
 from kavka.broker.replica import AppendOutcome
-from kavka.core.group.coordination import partition_for
+from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicPartition
 from kavka.wire.apis import ApiKey

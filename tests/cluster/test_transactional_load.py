@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.core.group.coordination import partition_for
+from kavka.core.shards import partition_for
 from kavka.testing.history.workload import Load, Settings
 from kavka.testing.local_cluster import LocalCluster
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kavka.core.group.coordination import partition_for
+from kavka.core.shards import partition_for
 from kavka.testing.history.workload import Load, Settings
 from kavka_compat.mixed import Kind, MixedCluster, run_mixed
 

@@ -1,7 +1,9 @@
 """One broker: its parts, its start and its stop.
 
-    start   directories locked -> registry opened -> logs loaded -> listeners bound -> controller elected -> duties
-    stop    listeners closed -> groups unloaded -> answers sent -> logs flushed and closed -> marker -> registry closed
+    start   directories locked -> registry opened -> logs loaded -> listeners bound -> registered -> controller known
+            -> requests served -> duties
+    stop    leaderships handed over -> listeners closed -> coordinators stopped -> connections closed -> registry closed
+            -> logs flushed and closed -> marker
 
 A broker that stops cleanly leaves Kafka's marker, so that its next start recovers nothing.
 """

@@ -14,7 +14,7 @@ from kavka.broker.metadata import MetadataCache
 from kavka.broker.replica import Replica
 from kavka.broker.shard_shell import ShardShell
 from kavka.core.controller.topics import NewTopic, TopicRefusal
-from kavka.core.group.coordination import partition_for
+from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
 

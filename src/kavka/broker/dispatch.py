@@ -111,7 +111,7 @@ class Parked:
     """An answer that comes later, when somebody calls `wake`.
 
     It does what an awaitable does in fewer turns of the loop: a fetch that waits for bytes is answered in the turn
-    after the append, not three turns later. That is a third of the way from a producer to a consumer.
+    after the append. An awaitable's task is woken in that turn, and its answer is sent in the next.
     """
 
     __slots__ = ("_deliver", "_make", "_release", "is_over")

@@ -1,12 +1,13 @@
 """Which topics the registry knew when the broker started: it decides about the logs that the start finds.
 
     registry      log's topic                       the log
-    new           any                               is adopted: see `Controller.start`
+    new           any                               is hosted; adopted, where the registry is the broker's own
     not new       known, same topic id or none      is hosted
     not new       known, another topic id           is set aside: the topic was deleted and created again
     not new       unknown                           is set aside: the topic was deleted
 
-Both happen while the log's directory is offline. A registry is new until its first controller is elected.
+Topics are deleted, or created again, while the directory of one of their logs is offline. A registry is new until its
+first controller is elected; `control.adoption` says what adopting is.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 Orders are carried out one after another. An older controller is refused (STALE_CONTROLLER_EPOCH), and so are orders to
 a former life of this broker (STALE_BROKER_EPOCH): a broker epoch is the czxid of its registration. Once a controller
-speaks, the metadata cache has its topics and brokers from here; beside that `Broker` enters itself, `Replicas` takes away
+speaks, the metadata cache has its topics and brokers from here; besides, `Broker` enters itself, `Replicas` takes away
 the leader of a log that failed here, and `replication.fetchers` doubts leaders that it cannot reach.
 """
 

@@ -35,7 +35,7 @@ class Replicas:
     """Hosts partitions over the broker's log directories."""
 
     def __init__(self, broker: Broker) -> None:
-        """Touch no disk before `open`."""
+        """Touch no disk before `lock`."""
         self._broker = broker
         config, host = broker.config, broker.host
         directories = [

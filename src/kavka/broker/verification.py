@@ -8,9 +8,8 @@ So a batch that comes late, after its transaction has ended, cannot open one tha
 version 2 the leader does not verify, but adds: its first batch comes without its partition having been announced. While
 the last transaction is still being completed it asks again for a moment, since that is soon over.
 
-Batches of one
-producer and partition are appended in the order in which they came, whichever of them waits. What leaders here want to
-know of one coordinator's transactions goes in one request; one is in flight to each broker.
+Batches of one producer and partition are appended in the order in which they came, whichever of them waits. What
+leaders here want to know of one coordinator's transactions goes in one request; one is in flight to each broker.
 """
 
 from __future__ import annotations

@@ -205,10 +205,8 @@ class OsDisk:
             try:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
                 soft = hard
-            except (
-                OSError,
-                ValueError,
-            ) as error:  # ValueError where the kernel has a lower bound of its own
+            # ValueError where the kernel has a lower bound of its own.
+            except (OSError, ValueError) as error:
                 logger.warning("open files limit stays limit=%d reason=%s", soft, error)
         return _UNLIMITED if soft == resource.RLIM_INFINITY else soft
 

@@ -87,9 +87,8 @@ class InSyncSets:
             for replica in self._broker.replicas:
                 try:
                     self._look_at(replica, now_ms, is_shrink_due=is_shrink_due)
-                except (
-                    Exception
-                ):  # one partition must not keep the others' sets as they are for ever
+                # One partition must not keep the others' sets as they are for ever.
+                except Exception:
                     log.exception("in-sync set not looked at partition=%s", replica.where)
 
     def _look_at(self, replica: Replica, now_ms: int, *, is_shrink_due: bool) -> None:

@@ -323,9 +323,8 @@ class GroupMember:
                 if error.code is ErrorCode.MEMBER_ID_REQUIRED:
                     continue
                 if error.code in _GENERATION_GONE and self._subscription.partitions:
-                    self._is_lost = (
-                        True  # what a cooperative member still holds may be others' by now
-                    )
+                    # What a cooperative member still holds may be others' by now.
+                    self._is_lost = True
                     return Joined(_NO_GENERATION, [])
                 log.info("join refused group=%s error=%s", self._settings.group_id, error.code.name)
             except (OSError, CorruptFrame) as error:

@@ -97,9 +97,8 @@ class Sender:
         self._timer: asyncio.TimerHandle | None = None
         self._expiry_timer: asyncio.TimerHandle | None = None
         self._in_flight: dict[BrokerId, int] = {}
-        self._muted: dict[
-            TopicPartition, None
-        ] = {}  # one batch at a time, to keep order without sequences
+        # One batch at a time, to keep order without sequences.
+        self._muted: dict[TopicPartition, None] = {}
         self._connecting: dict[BrokerId, asyncio.Task[None]] = {}
         self._initializing: asyncio.Task[None] | None = None
         self._must_mute = sequences is None and settings.max_in_flight == 1

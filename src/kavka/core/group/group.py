@@ -131,14 +131,12 @@ class Group:
         self.storing_generation_id = -1  # its assignment is on its way to the log
         self.pending_stores = 0  # generations on their way to the log
         self.pending_commits: dict[tuple[str, int], int] = {}  # on their way to the log
-        self.replaced: dict[
-            str, Member
-        ] = {}  # new id of a static member -> who it was, until stored
+        # New id of a static member -> who it was, until stored.
+        self.replaced: dict[str, Member] = {}
         self.subscribed: frozenset[str] | None = None  # None: cannot be told
         self.join_deadline_ms: int | None = None
-        self.initial_delay_left_ms: int | None = (
-            None  # set while the first rebalance is being delayed
-        )
+        # Set while the first rebalance is being delayed.
+        self.initial_delay_left_ms: int | None = None
         self.has_new_member = False  # joined during the present delay
         self.sync_deadline_ms: int | None = None
         self.scheduled_ms: int | None = None  # the shard looks at the group not later than this

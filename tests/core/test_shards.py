@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.core.group.coordination import java_string_hash, partition_for
+from kavka.core.shards import java_string_hash, partition_for
 
 
 @pytest.mark.parametrize(

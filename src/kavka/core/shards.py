@@ -1,4 +1,7 @@
-"""Which shard a group belongs to: Java's string hash, over the partitions of `__consumer_offsets`."""
+"""Which shard an id belongs to: Java's string hash, over the partitions of an internal topic.
+
+Group ids are spread over `__consumer_offsets`, transactional ids over `__transaction_state`, in the same way.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ def java_string_hash(text: str) -> int:
     return value - 2**32 if value >= 2**31 else value
 
 
-def partition_for(group_id: str, partitions: int) -> int:
-    """Return the partition of `__consumer_offsets` that holds the group.
+def partition_for(coordinated_id: str, partitions: int) -> int:
+    """Return the partition of the internal topic that holds a group or a transactional id.
 
     As `Utils.abs`, which takes the smallest integer to 0.
     """
-    value = java_string_hash(group_id)
+    value = java_string_hash(coordinated_id)
     return 0 if value == -(2**31) else abs(value) % partitions
