@@ -6,7 +6,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster librdkafka-tests bench bench-cluster bench-transactions passed clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster librdkafka-tests bench bench-cluster bench-transactions settings passed clean
 PY := .venv/bin/python
 SLOW := compat or spark or simulation or chaos or long
 
@@ -70,6 +70,9 @@ bench-cluster: ## three brokers of each on one ZooKeeper, replicated
 bench-transactions: ## what transactions cost, beside Apache Kafka; through Spark, too
 	@scripts/setup.sh test
 	PYTHONPATH=bench:tests/compat:tests/spark $(PY) -m transactions.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
+
+settings: dev ## rewrite docs/settings.md after a setting was changed
+	$(PY) scripts/settings_page.py
 
 passed: ## rewrite tests/compat/PASSED.txt after tests were added
 	@scripts/setup.sh test
