@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,21 @@ def test_a_failed_start_leaves_the_marker_as_it_was(
     with pytest.raises(CorruptRegistry):
         run(nothing)
     assert marker.exists() is was_clean
+
+
+def test_a_clean_stop_leaves_the_epoch_of_the_broker_in_the_marker(
+    run: Run, tmp_path: Path
+) -> None:
+    epochs = []
+
+    async def story(served: Any) -> None:
+        epochs.append(served.broker.orders.broker_epoch)
+
+    for _ in range(2):
+        run(story)
+        marker = json.loads((tmp_path / "data" / MARKER).read_bytes())
+        assert marker == {"version": 0, "brokerEpoch": epochs[-1]}
+    assert 0 <= epochs[0] < epochs[1]
 
 
 def test_a_port_that_is_taken_is_named(run: Run, tmp_path: Path) -> None:

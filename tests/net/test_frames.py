@@ -63,17 +63,6 @@ def test_a_negative_size_is_refused():
         feed(FrameReader(lambda frame: None, 10), b"\xff\xff\xff\xff", [4])
 
 
-def test_the_reader_knows_whether_it_stands_between_frames():
-    reader = FrameReader(lambda frame: None, 1 << 20)
-    assert reader.is_between_frames
-    feed(reader, framed([b"abc"])[:5], [5])
-    assert not reader.is_between_frames
-    feed(reader, b"bc", [5])
-    assert reader.is_between_frames
-    feed(reader, framed([b"x" * 100_000])[:70_000], [65_536])
-    assert not reader.is_between_frames
-
-
 @pytest.mark.parametrize("come", [0, 1, 1000, 40_000])
 def test_a_length_that_lies_costs_memory_in_proportion_to_what_has_come(come):
     reader = FrameReader(lambda frame: None, 1 << 20)

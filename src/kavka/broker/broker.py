@@ -390,7 +390,7 @@ class Broker:
                 await self.registry.close()
             except (OSError, ConnectionError) as error:
                 log.warning("registry not closed cleanly reason=%s", error)
-        await self.replicas.close(is_clean=is_clean)
+        await self.replicas.close(is_clean=is_clean, broker_epoch=self.orders.broker_epoch)
 
     async def _abandon(self) -> None:
         """Let go of what a failed start holds.

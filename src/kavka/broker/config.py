@@ -22,6 +22,13 @@ _ENDPOINT = re.compile(
 )
 
 
+def whole_number(values: Mapping[str, Value], name: str) -> int:
+    """Return the value of a setting that is a whole number."""
+    value = values[name]
+    assert isinstance(value, int), name
+    return value
+
+
 @frozen
 class Endpoint:
     """One entry of `listeners`: a name, where it is, and the security protocol behind the name."""
@@ -52,9 +59,7 @@ class BrokerConfig:
 
     def integer(self, name: str) -> int:
         """Return a whole number."""
-        value = self.values[name]
-        assert isinstance(value, int), name
-        return value
+        return whole_number(self.values, name)
 
     def text(self, name: str) -> str:
         """Return a text that has a value."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from kavka.broker.config import whole_number
 from kavka.broker.traffic import TopicTraffic
 from kavka.core.partition import Partition, Role
 from kavka.core.passing_refusals import PassingRefusals
@@ -410,12 +411,7 @@ class Replica:
 
 def batch_rules(values: Mapping[str, Value]) -> BatchRules:
     """Return what produced batches must obey under a topic's settings."""
-
-    def whole(name: str) -> int:
-        value = values[name]
-        assert isinstance(value, int), name
-        return value
-
+    whole = partial(whole_number, values)
     policy = values["cleanup.policy"]
     assert isinstance(policy, list)
     compression, level = _target_compression(values)

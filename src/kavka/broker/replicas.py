@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kavka.broker.config import whole_number
 from kavka.broker.replica import Replica
 from kavka.broker.traffic import Traffic
 from kavka.core.partition import Partition, PartitionState
@@ -427,7 +428,7 @@ class Replicas:
     def _high_watermarks(self) -> dict[TopicPartition, int]:
         return {replica.where: replica.partition.high_watermark for replica in self}
 
-    async def close(self, *, is_clean: bool = True) -> None:
+    async def close(self, *, is_clean: bool, broker_epoch: int = -1) -> None:
         """Flush and close everything, and leave the marker of a clean stop if `is_clean`. Twice is allowed."""
         if self._replication is not None:
             await self._replication.stop()
@@ -435,17 +436,14 @@ class Replicas:
             await self._moves.stop()
         if self._is_open:
             self._is_open = False
-            await self.store.close(self._high_watermarks(), is_clean=is_clean)
+            await self.store.close(
+                self._high_watermarks(), is_clean=is_clean, broker_epoch=broker_epoch
+            )
 
 
 def log_config(values: Mapping[str, Value]) -> LogConfig:
     """Return the settings of a log from its topic's."""
-
-    def whole(name: str) -> int:
-        value = values[name]
-        assert isinstance(value, int), name
-        return value
-
+    whole = partial(whole_number, values)
     policy, ratio = values["cleanup.policy"], values["min.cleanable.dirty.ratio"]
     assert isinstance(policy, list)
     assert isinstance(ratio, float | int)

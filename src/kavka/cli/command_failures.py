@@ -6,7 +6,6 @@ from kavka.cli.java_names import spelt_together
 
 ADMIN_COMMAND_FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
 ADMIN_OPERATION = "org.apache.kafka.tools.AdminOperationException"
-ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 
 
 class CommandFailed(Exception):

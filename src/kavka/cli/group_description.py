@@ -32,7 +32,7 @@ async def list_groups(admin: Admin, given: Given, timeout_ms: int) -> None:
     """Print the names of groups, with states and types if they are asked for."""
     states = _chosen(given, "state", _STATES, "state")
     types = _chosen(given, "type", _TYPES, "types")
-    listed = await consumer_groups(admin, states, types)
+    listed = await consumer_groups(admin, states, types, timeout_ms)
     columns = [Column("GROUP", 25)]
     if given.has("type"):
         columns.append(Column("TYPE", 20))
@@ -49,10 +49,13 @@ async def list_groups(admin: Admin, given: Given, timeout_ms: int) -> None:
 
 
 async def consumer_groups(
-    admin: Admin, states: Sequence[str] = (), types: Sequence[str] = ()
+    admin: Admin,
+    states: Sequence[str] = (),
+    types: Sequence[str] = (),
+    timeout_ms: int | None = None,
 ) -> list[GroupListing]:
     """Return the groups of consumers, sorted; groups of other protocols (Connect's) are left out."""
-    listed = await admin.list_groups(states=states, types=types)
+    listed = await admin.list_groups(states=states, types=types, timeout_ms=timeout_ms)
     return sorted(group for group in listed if group.protocol_type in ("", "consumer"))
 
 
@@ -76,7 +79,7 @@ def _chosen(given: Given, name: str, valid: Sequence[str], noun: str) -> list[st
 async def describe(admin: Admin, given: Given, timeout_ms: int) -> None:
     """Print offsets, members or state of groups, a table for each."""
     if given.has("all-groups"):
-        names = [group.group_id for group in await consumer_groups(admin)]
+        names = [group.group_id for group in await consumer_groups(admin, timeout_ms=timeout_ms)]
     else:
         names = sorted(set(given.all("group")))
     for name, group in (await admin.describe_groups(names, timeout_ms=timeout_ms)).items():

@@ -6,7 +6,7 @@ their suffix in front: `_count{request="Fetch"}`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -77,12 +77,6 @@ def summarized(
     yield f"_sum{shown}", sum(each.sum_ms for each in timings)
     count = 0 if no_time is None else no_time.count
     yield f"_count{shown}", count + sum(each.count for each in timings)
-
-
-def by_label(label: str, values: Mapping[str, float]) -> Iterator[Sample]:
-    """Yield a sample for each value of one label."""
-    for value, number in values.items():
-        yield labelled(**{label: value}), number
 
 
 def lines(family: Family) -> Iterator[str]:

@@ -91,11 +91,6 @@ class FrameReader:
         self._frame = None
         self._on_frame(frame)
 
-    @property
-    def is_between_frames(self) -> bool:
-        """Whether the stream stands at the border of two frames: an end here is a clean one."""
-        return self._frame is None and not self._rest
-
     def _cut(self, end: int) -> None:
         chunk, on_frame, max_bytes = self._chunk, self._on_frame, self._max_bytes
         position = 0

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
+from kavka import __version__
 from kavka.core.features import TRANSACTION_VERSION
 from kavka.doors import Network
 from kavka.errors import ErrorCode, KafkaError
@@ -24,7 +25,7 @@ from kavka.wire.schema import schema_of
 
 _CORRELATION = struct.Struct(">i").unpack_from
 _MAX_RESPONSE_BYTES = 2**30
-SOFTWARE = ("kavka", "0.1.0")
+SOFTWARE = ("kavka", __version__.partition(".dev")[0])
 """Name and version, as brokers are told (KIP-511)."""
 
 
@@ -131,11 +132,6 @@ class Peer(asyncio.BufferedProtocol):
             if one.name == TRANSACTION_VERSION
         )
         return next(levels, 0)
-
-    @property
-    def broker_versions(self) -> dict[int, tuple[int, int]]:
-        """The versions that the broker serves, by API key, also of keys that are unknown here."""
-        return {a.api_key: (a.min_version, a.max_version) for a in self.features.api_keys}
 
     def post(
         self, request: Any, version: int | None = None, timeout_ms: int = 30_000

@@ -38,7 +38,6 @@ class Scope(Enum):
 
 
 LONG_MAX: Final = (1 << 63) - 1
-INT_MAX: Final = (1 << 31) - 1
 
 
 class InvalidSetting(ValueError):

@@ -15,9 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kavka.client.config import CONSUMER, PRODUCER
 from kavka.ids import TopicPartition
-from kavka.settings.declaration import Catalogue
 from kavka.spark.decisions import is_sink_id
 from kavka.spark.errors import ConnectorError
 
@@ -182,7 +180,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         min_partitions=_positive(given, "minPartitions"),
         max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
         group_id=_filled(given, "groupId"),
-        client=_client_settings(given, _FORBIDDEN_TO_SOURCE, CONSUMER),
+        client=_client_settings(given, _FORBIDDEN_TO_SOURCE),
     )
 
 
@@ -194,7 +192,7 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool = True) -> SinkOpt
     given = _lower(options)
     _refuse_unknown(given, _SINK_NAMES)
     _boolean(given, "includeHeaders", False)
-    client = _client_settings(given, _FORBIDDEN_TO_SINK, PRODUCER)
+    client = _client_settings(given, _FORBIDDEN_TO_SINK)
     exactly_once = _exactly_once(given, client, streaming)
     if exactly_once is not None:
         client.pop(_TWO_PHASE_COMMIT, None)
@@ -285,9 +283,7 @@ def _refuse_unknown(given: Mapping[str, str], known: tuple[str, ...]) -> None:
         raise ConnectorError(f"The option {name!r} is not one of format kavka{hint}")
 
 
-def _client_settings(
-    given: Mapping[str, str], forbidden: Mapping[str, str], catalogue: Catalogue
-) -> dict[str, str]:
+def _client_settings(given: Mapping[str, str], forbidden: Mapping[str, str]) -> dict[str, str]:
     """Return what begins with `kafka.` without that prefix, checked."""
     settings = {
         name.removeprefix("kafka."): value
@@ -340,7 +336,7 @@ def _pattern(text: str) -> str:
 
 def _assigned(text: str) -> tuple[TopicPartition, ...]:
     form = 'The option assign must be JSON such as {"topic": [0, 1]}'
-    topics = _json_object("assign", text, form)
+    topics = _json_object(text, form)
     pairs = []
     for topic, partitions in topics.items():
         if not isinstance(partitions, list) or not all(_is_number(number) for number in partitions):
@@ -405,7 +401,7 @@ def _by_partition(name: str, text: str, minimum: int) -> dict[TopicPartition, in
     if name.endswith("Offsets"):
         form = form.replace(" must be ", " must be earliest, latest or ")
     numbers: dict[TopicPartition, int] = {}
-    for topic, partitions in _json_object(name, text, form).items():
+    for topic, partitions in _json_object(text, form).items():
         if not isinstance(partitions, dict):
             raise ConnectorError(f"{form}, but for {topic!r} it has {partitions!r}.")
         for partition, number in partitions.items():
@@ -419,7 +415,7 @@ def _is_number(value: object, minimum: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
 
 
-def _json_object(name: str, text: str, form: str) -> dict[str, Any]:
+def _json_object(text: str, form: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError:

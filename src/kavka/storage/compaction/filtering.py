@@ -172,18 +172,18 @@ def _filter_batch(
     if header.is_control:
         is_idle = _is_idle_marker(block, header, transactions)
         if header.record_count == 0 or (is_idle and is_past and not work.tells_epoch(header)):
-            return _emptied(block, header, work)
+            return _emptied(header, work)
         if is_idle and not header.has_delete_horizon:
             return _rebuilt(block, header, bytes([1]) * header.record_count, work.horizon_ms)
         return _as_it_is(block, header)
     if header.is_transactional and transactions.is_aborted(header.producer_id, header.last_offset):
-        return _emptied(block, header, work)
+        return _emptied(header, work)
     body, start, end = body_of(block, header)
     mask, kept, tombstones = work.offsets.choose(
         body, start, end, header.record_count, header.base_offset, work.last_indexed, is_past
     )
     if kept == 0:
-        return _emptied(block, header, work)
+        return _emptied(header, work)
     horizon_ms = work.horizon_ms if tombstones and not header.has_delete_horizon else None
     if kept == header.record_count and horizon_ms is None:
         return _as_it_is(block, header)
@@ -194,7 +194,7 @@ def _as_it_is(block: Buffer, header: BatchHeader) -> memoryview:
     return memoryview(block)[header.position : header.end]
 
 
-def _emptied(block: Buffer, header: BatchHeader, work: Round) -> Buffer:
+def _emptied(header: BatchHeader, work: Round) -> Buffer:
     """Return nothing, or the batch without its records."""
     if not work.keeps_empty(header):
         return b""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from kavka.doors import Buffer
@@ -71,14 +71,6 @@ def decode_batch(buffer: Buffer, position: int = 0) -> list[Record]:
     return decode_records(buffer, read_header(buffer, position))
 
 
-def size_bound(key: bytes | None, value: bytes | None, headers: HeaderInput | None = None) -> int:
-    """Return bytes that a record never exceeds in a batch before compression."""
-    size = _OVERHEAD + 4 + len(key or b"") + len(value or b"")
-    for name, content in headers or ():
-        size += 10 + _key_size(name) + len(content or b"")
-    return size
-
-
 def _key_size(name: str | bytes) -> int:
     return len(name.encode()) if isinstance(name, str) else len(name)
 
@@ -144,14 +136,6 @@ class BatchBuilder:
         rows = self._rows
         rows.append((key, value, timestamp, headers))
         return len(rows) - 1
-
-    def append_many(
-        self, pairs: Iterable[tuple[bytes | None, bytes | None]], timestamp: int
-    ) -> range:
-        """Add (key, value) pairs of one time and return their indexes."""
-        first = len(self._rows)
-        self._rows.extend([(key, value, timestamp, None) for key, value in pairs])
-        return range(first, len(self._rows))
 
     def build(
         self,

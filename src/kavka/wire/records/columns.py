@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kavka.doors import Buffer
-from kavka.values import frozen, replace
+from kavka.values import frozen
 from kavka.wire.records import kernel
 from kavka.wire.records.body import DECOMPRESSED_LIMIT, body_of, seal
 from kavka.wire.records.compression import Compression
@@ -115,22 +115,6 @@ def concat(columns: Sequence[Columns]) -> Columns:
         return columns[0]
     next_offset = columns[-1].next_offset if columns else 0
     return _gather([(one, 0, one.count) for one in columns], next_offset)
-
-
-def slice_from(columns: Columns, offset: int) -> Columns:
-    """Return the records from `offset` on; a copy, unless that is all."""
-    ends = memoryview(columns.offsets).cast("B").cast("q")
-    low, high = 0, columns.count
-    while low < high:
-        middle = (low + high) // 2
-        if ends[middle] < offset:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
-        return columns
-    sliced = _gather([(columns, low, columns.count - low)], columns.next_offset)
-    return replace(sliced, next_offset=max(columns.next_offset, offset))
 
 
 def encode_columns(

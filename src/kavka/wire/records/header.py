@@ -43,7 +43,6 @@ _OFFSET: Final = Struct(">q")
 _EPOCH: Final = Struct(">i")
 _ATTRIBUTES: Final = Struct(">h")
 _CRC: Final = Struct(">I")
-_PRODUCER: Final = Struct(">qhi")
 _MAX_TIMESTAMP_POSITION: Final = 35
 _CODECS: Final = tuple(Compression)
 
@@ -205,23 +204,6 @@ def stamp_max_timestamp(
     crc = batch_crc(buffer, header)
     _CRC.pack_into(buffer, header.position + CRC_START - 4, crc)
     return header._replace(max_timestamp=max_timestamp, crc=crc)
-
-
-def stamp_producer(
-    buffer: bytearray | memoryview,
-    header: BatchHeader,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-) -> BatchHeader:
-    """Give a finished batch its producer and sequence, which are known only when it is sent, with a new CRC."""
-    position = header.position
-    _PRODUCER.pack_into(buffer, position + 43, producer_id, producer_epoch, base_sequence)
-    crc = batch_crc(buffer, header)
-    _CRC.pack_into(buffer, position + CRC_START - 4, crc)
-    return header._replace(
-        producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence, crc=crc
-    )
 
 
 def batch_crc(buffer: Buffer, header: BatchHeader) -> int:

@@ -40,7 +40,6 @@ class ClusterNemesis(Nemesis):
         self._registry = registry
         self._health = health
         self._is_careful = scenario.model.name == "power"
-        self.power_losses = 0
 
     async def heal(self) -> None:
         """End everything that lasts."""
@@ -74,7 +73,6 @@ class ClusterNemesis(Nemesis):
                 if isinstance(self._registry, ServedNode):
                     self._registry.node.kill()
             case Fault.LOSE_POWER:
-                self.power_losses += 1
                 victim.node.lose_power()
                 if self._is_careful:
                     self._health.must_return(victim)

@@ -14,7 +14,7 @@ from kavka.registry.interface import Registry
 from kavka.registry.keeper import Keeper, Result
 from kavka.registry.served import ServedConfig, ServedRegistry
 from kavka.registry.session import Session
-from kavka.testing.simulation.brokers.scenario import REGISTRY, REGISTRY_PORT, broker_name
+from kavka.testing.simulation.brokers.scenario import REGISTRY, REGISTRY_PORT
 from kavka.testing.simulation.chance import SimChance, stream
 from kavka.testing.simulation.events import ControllerElected, StateWritten
 from kavka.testing.simulation.host import SimHost
@@ -256,8 +256,3 @@ class ServedNode(RegistrySide):
         session = self.session_of(name)
         if session and self._keeper is not None and self.node.is_running:
             self._keeper.expire(session)
-
-
-def node_of(number: int) -> str:
-    """Return the node of a broker id."""
-    return broker_name(number)
