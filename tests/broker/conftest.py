@@ -1,8 +1,9 @@
-"""A broker in this process, on a free port, over a directory of the test's own."""
+"""A broker in this process, on a free port, over a directory of the test's own; tests import what is beside them."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from kavka.wire.messages.produce import (
 )
 from kavka.wire.records.batch import BatchBuilder, Record, decode_records
 from kavka.wire.records.header import walk_complete
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 class Served:

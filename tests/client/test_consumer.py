@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+from scripted_broker import LOSE_REQUEST
 
 from kavka.client import Consumer, Producer, TopicPartition
 from kavka.client.consumer import RebalanceListener
@@ -8,7 +9,6 @@ from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
 
 AT = TopicPartition("t", 0)
-LOSE_REQUEST = "lose the request"
 
 
 def fill(broker, settings, count, topic="t", **more):

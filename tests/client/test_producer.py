@@ -2,13 +2,11 @@ import asyncio
 from contextlib import suppress
 
 import pytest
+from scripted_broker import LOSE_ANSWER, LOSE_REQUEST
 
 from kavka.client import BufferFull, Producer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
-
-LOSE_REQUEST = "lose the request"
-LOSE_ANSWER = "lose the answer"
 
 
 def values(broker, topic="t", partition=0):

@@ -1,11 +1,10 @@
 import asyncio
 
+import pyarrow as pa
 import pytest
 
 from kavka.client import Producer
 from kavka.errors import KafkaError
-
-pa = pytest.importorskip("pyarrow")
 
 
 def run(broker, settings, work, **more):

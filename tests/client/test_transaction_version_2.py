@@ -3,14 +3,13 @@
 import asyncio
 
 import pytest
+from scripted_broker import LOSE_ANSWER, LOSE_REQUEST
 
 from kavka.client import AbortableError, FatalError, GroupMetadata, Producer, TopicPartition
 from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
 from kavka.wire.records.header import walk
 
-LOSE_REQUEST = "lose the request"
-LOSE_ANSWER = "lose the answer"
 AT = TopicPartition("t", 0)
 IN = TopicPartition("in", 0)
 OFFSETS = ("__consumer_offsets", 0)

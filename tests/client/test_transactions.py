@@ -2,7 +2,9 @@
 
 import asyncio
 
+import pyarrow as pa
 import pytest
+from scripted_broker import LOSE_ANSWER, LOSE_REQUEST
 
 from kavka.client import (
     AbortableError,
@@ -17,8 +19,6 @@ from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
 from kavka.wire.records.header import walk
 
-LOSE_REQUEST = "lose the request"
-LOSE_ANSWER = "lose the answer"
 AT = TopicPartition("t", 0)
 IN = TopicPartition("in", 0)
 OFFSETS = ("__consumer_offsets", 0)
@@ -464,8 +464,6 @@ def test_a_broker_from_before_members_in_transactions_is_refused_for_a_member(br
 
 
 def test_a_table_is_written_in_the_transaction(broker, settings):
-    pa = pytest.importorskip("pyarrow")
-
     async def work(producer):
         async with producer.transaction():
             await producer.send_table("t", pa.table({"value": [b"a", b"b"]}))

@@ -310,7 +310,7 @@ def test_controller_goes_on_when_the_registry_was_away(run: Run) -> None:
         asking = asyncio.create_task(
             cluster.send(1, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
         )
-        await asyncio.sleep(0.05)
+        await cluster.until(lambda: bool(session._pending), "the controller asks the registry")
         assert not asking.done()
         session.heal()
         answer = await asking

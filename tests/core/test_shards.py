@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` a group lives in, by Java's hash."""
+"""Which partition of an internal topic an id belongs to, by Java's hash."""
 
 from __future__ import annotations
 
