@@ -258,9 +258,8 @@ class _Performance:
                 "complete test summary."
             )
         if given.throughput == 0:
-            await (
-                asyncio.Event().wait()
-            )  # as Kafka's throttler, which waits for a wake-up that never comes
+            # As Kafka's throttler, which waits for a wake-up that never comes.
+            await asyncio.Event().wait()
         started = time.monotonic()
         sent = 0
         while sent < given.num_records:

@@ -75,9 +75,8 @@ class Child:
                 return
             if well_s >= _WELL_S:
                 pause_s = _FIRST_PAUSE_S
-            level = (
-                logging.WARNING if how == "code=0" else logging.ERROR
-            )  # somebody told it to stop
+            # Who ends with code 0 was told to stop by somebody.
+            level = logging.WARNING if how == "code=0" else logging.ERROR
             log.log(level, "process ended name=%s %s restart_s=%.1f", self.name, how, pause_s)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._told.wait(), pause_s)

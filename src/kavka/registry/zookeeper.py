@@ -237,9 +237,8 @@ class ZooKeeperRegistry:
             connection.abort()
             self._session_is_over()
             return
-        if (
-            connection.is_lost
-        ):  # by what came right behind the greeting, when nobody could be told yet
+        # By what came right behind the greeting, when nobody could be told yet.
+        if connection.is_lost:
             raise ConnectionError("the connection broke right behind its greeting")
         if not self.session_id:
             log.info(

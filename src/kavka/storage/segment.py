@@ -140,9 +140,8 @@ class Segment:
         size = header.size
         timestamp = header.max_timestamp
         last_offset = header.base_offset + header.last_offset_delta
-        if (
-            timestamp > self.max_timestamp and header.record_count
-        ):  # the cleaner leaves empty batches
+        # The cleaner leaves empty batches.
+        if timestamp > self.max_timestamp and header.record_count:
             self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
         if position == 0:
             self.first_timestamp = timestamp

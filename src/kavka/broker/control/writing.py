@@ -79,9 +79,8 @@ class Writer:
         below = await self._below(znodes.topic_path(record.topic))
         below += [config] if await self._registry.stat(config) is not None else []
         operations = operations_of(record, below)
-        while (
-            len(operations) > _MOST_OPERATIONS
-        ):  # the mark goes last: it is what goes on after a crash
+        # The mark goes last: it is what goes on after a crash.
+        while len(operations) > _MOST_OPERATIONS:
             await self._multi(operations[:_MOST_OPERATIONS])
             operations = operations[_MOST_OPERATIONS:]
         return operations

@@ -121,10 +121,9 @@ class Producer(Client):
         self._room = Room(accumulator, self._sender.hurry, self._max_block_ms)
         self._placing = Placing(cluster, accumulator, self._sender, settings, transaction)
         self._topics = self._placing.topics
+        # Else it stays empty, and no record takes the short way.
         if self._preparing.is_plain and self._uses_sticky:
-            self._simple_topics = (
-                self._topics
-            )  # else it stays empty, and no record takes the short way
+            self._simple_topics = self._topics
         self._early = EarlyRecords(
             cluster,
             accumulator,

@@ -234,9 +234,8 @@ class ControllerMachine:
         self._due.deletions.update(dict.fromkeys(topics))
 
     def _brokers_changed(self, step: Step, event: BrokersChanged) -> None:
-        if (
-            event is self._returns[0]
-        ):  # its first try met another version; who came back is known already
+        # Its first try met another version; who came back is known already.
+        if event is self._returns[0]:
             brokers.return_again(step, self._returns[1])
             return
         away: dict[int, set[TopicPartition]] = {}

@@ -89,9 +89,8 @@ class GroupShard:
         self._timers: list[tuple[int, str]] = []
         self._next_retention_check_ms: int | None = None
         self._to_check: list[str] = []
-        self._to_bury: deque[tuple[str, dict[str, None]]] = (
-            deque()
-        )  # groups to look through for deleted topics
+        # Groups to look through for deleted topics.
+        self._to_bury: deque[tuple[str, dict[str, None]]] = deque()
         self._deleted_topics: dict[str, None] = {}  # while loading
         # Producer id -> groups that it has committed for since its last marker.
         self._in_transaction: dict[int, dict[str, None]] = {}

@@ -176,9 +176,8 @@ class World:
         for process in self.processes:
             process.pending()
         gc.collect()  # exceptions that nobody asked for are reported when their task goes
-        self.loop.set_exception_handler(
-            lambda loop, context: None
-        )  # what follows is no part of the run
+        # What follows is no part of the run.
+        self.loop.set_exception_handler(lambda loop, context: None)
         for process in self.processes:
             process.end(killed=True)
         for process in self.processes:

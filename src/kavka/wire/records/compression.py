@@ -179,9 +179,8 @@ def _compress_xerial(data: Buffer) -> bytes:
 def _compress_lz4(data: Buffer, level: int | None) -> bytes:
     view = memoryview(data)
     options: dict[str, Any] = {"store_size": False}
-    if (
-        level is not None and level != _LZ4_DEFAULT_LEVEL
-    ):  # Kafka's default level is the fast compressor
+    # Kafka's default level is the fast compressor.
+    if level is not None and level != _LZ4_DEFAULT_LEVEL:
         options |= {"mode": "high_compression", "compression": level}
     parts: list[Any] = [LZ4_HEADER]
     for start in range(0, len(view), LZ4_BLOCK):
