@@ -316,8 +316,8 @@ async def move(served: Any, where: TopicPartition, directories: list[Path]) -> N
     client = await served.another()  # the first waits for its answer
     response = await client.send(AlterReplicaLogDirsRequest(dirs=[asked]))
     assert response.results[0].partitions[0].error_code == NONE
-    while replica.log is before:  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
+    await asyncio.gather(*served.broker.replicas.moves._tasks.values())
+    assert replica.log is not before
 
 
 def test_offsets_open_no_transaction_in_a_log_that_moved_while_they_were_verified(

@@ -477,7 +477,9 @@ def test_with_acks_0_records_go_on_when_a_slow_broker_is_lost(broker, settings):
         wire.pause_writing()
         producer.append("t", b"second")
         flushing = asyncio.create_task(producer.flush(10_000))
-        await asyncio.sleep(0.01)
+        sender = producer._sender
+        while not sender._urgent or sender._is_scheduled:  # noqa: ASYNC110 - until it has looked
+            await asyncio.sleep(0)
         assert len(broker.seen(ApiKey.PRODUCE)) == 1
         wire.test_close()
         await flushing

@@ -107,7 +107,7 @@ def test_a_log_that_is_deleted_and_removed_during_a_pass_takes_no_directory_offl
 
         async def delete() -> None:
             await discard(log, 0)
-            await bench.directory.remove_due(at_once=True)
+            await bench.directory.remove_due()
             assert not bench.disk.exists(log.path)
 
         with pytest.raises(PassEnded):

@@ -49,6 +49,7 @@ class LogMachine(RuleBasedStateMachine):
             index_interval_bytes=interval,
             segment_index_bytes=index_bytes,
             retention_ms=-1,
+            file_delete_delay_ms=0,
         )
         self.log = self.wait(self.bench.open(self.config))
 
@@ -125,7 +126,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def remove_deleted(self) -> None:
-        self.wait(self.bench.directory.remove_due(at_once=True))
+        self.wait(self.bench.directory.remove_due())
 
     @rule()
     def kill(self) -> None:

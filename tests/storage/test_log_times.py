@@ -13,7 +13,7 @@ from kavka.storage.log_config import LogConfig
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.header import assign, read_header
 
-SMALL = LogConfig(segment_bytes=700, index_interval_bytes=100)
+SMALL = LogConfig(segment_bytes=700, index_interval_bytes=100, file_delete_delay_ms=0)
 
 
 def append_records(log: Log, timestamps: list[int]) -> None:
@@ -57,7 +57,7 @@ def test_the_first_record_that_is_not_earlier_is_found(
         expected = None if newest is None else (newest, times.index(newest), 3)
         assert await log.latest_timestamp() == expected
         await bench.directory.settle()
-        await bench.directory.remove_due(at_once=True)
+        await bench.directory.remove_due()
         await log.close()
 
     asyncio.run(scenario())

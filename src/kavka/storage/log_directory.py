@@ -131,21 +131,18 @@ class LogDirectory:
         """Call `removal` in `remove_due`, once `delay_ms` have passed (`file.delete.delay.ms`)."""
         self._removals.append((self.clock.tick_ms() + delay_ms, removal))
 
-    async def remove_due(self, *, at_once: bool = False) -> int:
-        """Remove files whose delay is over, or all; return how many removals ran. To be called every second or so."""
+    async def remove_due(self) -> None:
+        """Remove files whose delay is over. To be called every second or so."""
         now = self.clock.tick_ms()
         waiting, self._removals = self._removals, deque()
-        count = 0
         for due, removal in waiting:
-            if due > now and not at_once:
+            if due > now:
                 self._removals.append((due, removal))
                 continue
             try:
                 await self.disk.run(removal)
             except OSError as error:
                 raise self.fail(error) from error
-            count += 1
-        return count
 
     # Small files
 
