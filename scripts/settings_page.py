@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kavka.client.config import ADMIN, CONSUMER, PRODUCER
 from kavka.settings.broker import BROKER_SETTINGS
-from kavka.settings.declaration import LONG_MAX, Setting, ValueType
+from kavka.settings.declaration import LONG_MAX, Scope, Setting, ValueType
 from kavka.settings.registry import REGISTRY_SETTINGS, WITHOUT_EFFECT
 from kavka.settings.topic import TOPIC_SETTINGS
 
@@ -23,8 +23,8 @@ Written by `make settings` from the declarations in `kavka.settings` and `kavka.
 Names and meanings are Apache Kafka 3.9's, and so are the defaults but those of `listeners`, `socket.send.buffer.bytes`
 and `socket.receive.buffer.bytes`. A value that Kafka would refuse is refused; a setting that is not obeyed, or not
 known, is named in a warning at the start. *Changes* says how a broker's setting is changed: `read-only`, by the file
-and a restart; `per-broker`, for one broker while it runs (`kavka configs`); `cluster-wide`, for one or for all. Where
-no default stands, the setting is not set."""
+and a restart; `per-broker`, for one broker while it runs (`kavka configs`); `cluster-wide`, for one or for all;
+`kept only` is a change that is stored, as by Kafka, and not obeyed. Where no default stands, the setting is not set."""
 ENVIRONMENT = """\
 ## Environment
 | variable | what it does |
@@ -80,7 +80,7 @@ def _table(
     yield f"| name | type | default |{' changes |' if has_scope else ''} what it does |"
     yield f"|---|---|---|{'---|' if has_scope else ''}---|"
     for setting in sorted(settings, key=lambda setting: setting.name):
-        scope = f" {setting.scope.value} |" if has_scope else ""
+        scope = f" {_change(setting)} |" if has_scope else ""
         yield f"| `{setting.name}` | {_type(setting)} | {_default(setting)} |{scope} {_what(setting)} |"
 
 
@@ -91,6 +91,12 @@ def _topic_table(settings: Iterable[Setting]) -> Iterator[str]:
     for setting in sorted(settings, key=lambda setting: setting.name):
         synonym = f"`{setting.synonym}`" if setting.synonym else ""
         yield f"| `{setting.name}` | {_type(setting)} | {_default(setting)} | {_what(setting)} | {synonym} |"
+
+
+def _change(setting: Setting) -> str:
+    scope = setting.scope
+    kept = setting.is_idle and scope is not Scope.READ_ONLY
+    return f"{scope.value}, kept only" if kept else scope.value
 
 
 def _type(setting: Setting) -> str:
