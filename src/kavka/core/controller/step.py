@@ -58,9 +58,11 @@ class Step:
         """Return the question whether a broker's replica of the partition is online."""
         return lambda broker: self.state.is_online(broker, where, or_leaving=or_leaving)
 
-    def may_return(self, broker: int) -> bool:
-        """Tell whether a broker that is not online is registered all the same."""
-        return broker in self.returning or broker in self.state.suspects
+    def may_return(self, broker: int, where: TopicPartition) -> bool:
+        """Tell whether a broker whose replica is not online is registered all the same, or has yet to shut down."""
+        if broker in self.returning or broker in self.state.suspects:
+            return True
+        return self.state.is_online(broker, where, or_leaving=True)
 
     # -- writing
 
