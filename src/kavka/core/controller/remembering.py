@@ -59,6 +59,7 @@ def apply_record(state: ClusterState, outbox: Outbox, due: Due, record: Record) 
             topic.leadership[where.partition] = Leadership(node, 0)
             outbox.hold(where)
             obey(state, outbox, where, is_new=True)
+            _go_on_moving(state, due, where)
         case StateWritten():
             _apply_state(state, outbox, due, record)
         case DeletionMarked(name):
@@ -106,7 +107,12 @@ def _apply_state(state: ClusterState, outbox: Outbox, due: Due, record: StateWri
         obey(state, outbox, where, is_new=False)
     else:  # the leader knows, it proposed that
         outbox.learned(where, state.reachable)
-    assignment = topic.assignments.get(where.partition)
+    _go_on_moving(state, due, where)
+
+
+def _go_on_moving(state: ClusterState, due: Due, where: TopicPartition) -> None:
+    """Look at a move again: the target may be in sync now."""
+    assignment = state.assignment(where)
     if assignment is not None and assignment.is_reassigning:
         due.reassignments[where] = None
 
