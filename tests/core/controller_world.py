@@ -153,6 +153,16 @@ class World:
             self.tree.apply(txn)
         return None
 
+    def _wanted(self, operations: list[Operation]) -> list[Operation]:
+        """Leave out, as the shell does, wishes that are to be taken away and are gone already."""
+        return [
+            operation
+            for operation in operations
+            if isinstance(operation, Create)
+            or not operation.path.startswith("/admin/")
+            or self.tree.stat(operation.path) is not None
+        ]
+
     def must_write(self, *operations: Operation) -> None:
         refusal = self.write(list(operations))
         assert refusal is None, refusal
@@ -247,7 +257,7 @@ class World:
                     raise Died
                 self.lives -= 1
             below = self.remains_of(record.topic) if isinstance(record, TopicRemoved) else ()
-            refusal = self.write(operations_of(record, below))
+            refusal = self.write(self._wanted(operations_of(record, below)))
             if refusal is not None:
                 self.told.append(f"refused {refusal.error.name} {refusal.path}")
                 self.machine.overtaken(decision, number)

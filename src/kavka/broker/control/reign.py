@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kavka.broker.control.changes import read_change
 from kavka.broker.control.channels import Channels
 from kavka.broker.control.features import begin_features, update_features
-from kavka.broker.control.watching import Changed, Watching
+from kavka.broker.control.watching import Changed, Source, Watching
 from kavka.broker.control.writing import Deposed, Overtaken, Writer
 from kavka.core.controller.events import (
     DeletionsMarked,
@@ -346,16 +346,21 @@ class Reign:
             for partition in read.node.assignment
         }
         moves = await self._watching.reassignments()
+        marks = await self._watching.deletions()
         for event in (
             PartitionsRead(states),
             TopicsChanged(topics, removed, unreadable),
-            DeletionsMarked(await self._watching.deletions()),
+            DeletionsMarked(marks),
         ):
-            # What it decides now it decides again: only what brokers are to be told is kept.
+            # What it would write now it decides again: only what somebody is to be told is kept.
             for effect in self.machine.handle(event, self._now_ms()).effects:
                 if isinstance(effect, Tell):
                     self.machine.outbox.add(effect)
+                else:
+                    self._answer(effect.token, effect.reply)
         self.machine.state.reassignment_node = dict(moves or {})
+        if not self.machine.state.deletions.keys() >= set(marks):
+            self._changed(Changed(Source.DELETIONS))  # marks that say nothing are to be taken away
 
     async def _recover(self) -> None:
         """Load everything again when the registry answers; what was lost on the way shows there. Raise Deposed."""

@@ -94,7 +94,7 @@ class ControllerMachine:
             BrokersChanged: self._brokers_changed,
             BrokerSuspected: self._broker_suspected,
             BrokerCleared: self._broker_cleared,
-            TopicsChanged: topic_changes.change,
+            TopicsChanged: self._topics_changed,
             DeletionsMarked: self._deletions_marked,
             ReassignmentNodeRead: reassignment.ask_by_node,
             PreferredElectionRead: self._preferred_election_read,
@@ -257,6 +257,11 @@ class ControllerMachine:
                 self.outbox.drop(broker)
         self._due.reassignments.update(dict.fromkeys(self.state.finishing))
         self._mark_due(self.state.deletions)
+
+    def _topics_changed(self, step: Step, event: TopicsChanged) -> None:
+        for name in event.removed:
+            self.outbox.unshown.forget(name)
+        topic_changes.change(step, event)
 
     def _deletions_marked(self, step: Step, event: DeletionsMarked) -> None:
         self._mark_due(topic_changes.marked(step, event))

@@ -83,9 +83,13 @@ def change(step: Step, event: TopicsChanged) -> None:
         if topic is not None:
             _tell_deleted(step, topic)
             step.state.remove_topic(name)
+            _call_off_deletion(step, name)
     for name in event.unreadable:
         step.state.forget_topic(name)
     for name, read in event.topics.items():
+        topic = step.state.topics.get(name)
+        if topic is not None and topic.topic_id != read.node.topic_id:
+            _call_off_deletion(step, name)
         step.state.put_topic(name, read)
         settle_all(step, step.state.topics[name].partitions())
 
@@ -119,6 +123,14 @@ def marked(step: Step, event: DeletionsMarked) -> list[str]:
             step.state.deletions[name] = Deletion()
             taken_up.append(name)
     return taken_up
+
+
+def _call_off_deletion(step: Step, name: str) -> None:
+    """Delete nothing for a topic that somebody else took out of the registry: the next of that name is another."""
+    deletion = step.state.deletions.pop(name, None)
+    if deletion is not None:
+        _release(step, deletion)
+        step.after.append(DeletionDropped(name))
 
 
 def go_on(step: Step, name: str) -> None:
