@@ -120,7 +120,9 @@ class World:
         self.now_ms = 0
         self.unclean: set[str] = set()
         self.settings = ControllerSettings(
-            allows_unclean=self.unclean.__contains__, rebalances=False
+            allows_unclean=self.unclean.__contains__,
+            new_topic_id=lambda: TopicId((1000 + self.next_token()).to_bytes(16)),
+            rebalances=False,
         )
         self.brokers: dict[int, ModelBroker] = {}
         self.away: dict[int, ModelBroker] = {}

@@ -27,6 +27,7 @@ from kavka.core.controller.state import ClusterState
 from kavka.core.features import FeatureUpdate
 from kavka.core.machine import Token
 from kavka.core.znodes import Operation
+from kavka.ids import TopicId
 from kavka.registry.interface import RegistryRefused
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import BrokerNode
@@ -296,6 +297,7 @@ def controller_settings(broker: Broker) -> ControllerSettings:
 
     return ControllerSettings(
         allows_unclean=allows_unclean,
+        new_topic_id=lambda: TopicId(broker.chance.random_bytes(16)),
         allows_deletion=config.flag("delete.topic.enable"),
         # Nobody else can have a replica, and this broker sets logs of topics that are gone aside.
         deletes_without_failed_disks=broker.keeps_registry,

@@ -66,7 +66,7 @@ from kavka.core.controller.state import (
 from kavka.core.controller.step import ControllerDecision, Step
 from kavka.core.machine import Answer, Decision
 from kavka.errors import ErrorCode
-from kavka.ids import TopicPartition
+from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.values import replace
 
 
@@ -83,6 +83,9 @@ class ControllerMachine:
         self._due = Due()
         self._is_unsettled = False
         self._rebalance_ms: int | None = None
+        self._handled: Event | None = None
+        self._overtaken: Event | None = None
+        """The last event whose decision met another version: what the registry told then is newer than what it tells."""
         # The last change of brokers, and which replicas it found back that were not written to be away yet.
         self._returns: tuple[BrokersChanged | None, dict[int, set[TopicPartition]]] = (None, {})
         for live in snapshot.brokers:
@@ -118,6 +121,7 @@ class ControllerMachine:
         """Decide what an event leads to."""
         if isinstance(event, Elected):
             self._rebalance_ms = now_ms + self._settings.rebalance_first_ms
+        self._handled = event
         step = self._step()
         self._handlers[type(event)](step, event)
         return step.decision()
@@ -147,6 +151,7 @@ class ControllerMachine:
 
         Its event is handled again, which decides anew what was not written, and answers.
         """
+        self._overtaken = self._handled
         for record in decision.records[:applied]:
             for replicas in self._returns[1].values():
                 replicas.discard(getattr(record, "where", None))
@@ -198,6 +203,9 @@ class ControllerMachine:
     def _elected(self, step: Step, event: Elected) -> None:
         snapshot = self._snapshot
         self._mark_due(topic_changes.marked(step, DeletionsMarked(snapshot.deletions)))
+        for topic in self.state.topics.values():
+            if topic.topic_id == NO_TOPIC_ID:
+                topic_changes.name_topic(step, topic.name)
         away = {broker: set(self.state.by_broker.get(broker, ())) for broker in event.bounced}
         for broker, partitions in event.returned.items():
             away.setdefault(broker, set()).update(partitions)
@@ -259,8 +267,10 @@ class ControllerMachine:
         self._mark_due(self.state.deletions)
 
     def _topics_changed(self, step: Step, event: TopicsChanged) -> None:
-        for name in event.removed:
-            self.outbox.unshown.forget(name)
+        if event is not self._overtaken:
+            for name in event.removed:
+                self.outbox.unshown.forget(name)
+            topic_changes.take_up(step, event)
         topic_changes.change(step, event)
 
     def _deletions_marked(self, step: Step, event: DeletionsMarked) -> None:

@@ -81,6 +81,10 @@ def _apply_assignment(
 ) -> None:
     topic = state.topics[record.topic]
     topic.version = record.expected_version + 1
+    if topic.topic_id != record.topic_id:
+        state.put_topic_id(record.topic, record.topic_id)
+        for where in topic.partitions():  # the same state once more fills the id in
+            obey(state, outbox, where, is_new=False)
     for partition, assignment in record.assignments.items():
         before = topic.assignments.get(partition)
         if before == assignment:

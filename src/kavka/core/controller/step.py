@@ -17,7 +17,7 @@ from kavka.core.controller.replies import (
 from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.state import Assignment, ClusterState
 from kavka.core.machine import Answer, Decision, Token
-from kavka.ids import TopicPartition
+from kavka.ids import TopicId, TopicPartition
 from kavka.wire.stored.znodes import StateNode
 
 ControllerDecision = Decision[Record, Effect]
@@ -37,6 +37,7 @@ class Step:
         self.effects: list[Effect] = []
         self.returning: frozenset[int] = frozenset()
         """Brokers that are registered anew, and are taken for dead for a moment so that their leaderships move."""
+        self._topic_ids: dict[str, TopicId] = {}
         self._assignments: dict[TopicPartition, Assignment] = {}
         self._nodes: dict[TopicPartition, StateNode] = {}
 
@@ -66,6 +67,10 @@ class Step:
 
     # -- writing
 
+    def put_topic_id(self, name: str, topic_id: TopicId) -> None:
+        """Write the id of a topic whose znode has none."""
+        self._topic_ids[name] = topic_id
+
     def put_assignment(self, where: TopicPartition, assignment: Assignment) -> None:
         """Write a partition's replicas."""
         self._assignments[where] = assignment
@@ -92,7 +97,8 @@ class Step:
     def decision(self) -> ControllerDecision:
         """Return all that was decided: for each topic its assignment first, then its partitions."""
         records = list(self.before)
-        touched = dict.fromkeys(where.topic for where in (*self._assignments, *self._nodes))
+        touched = dict.fromkeys(self._topic_ids)
+        touched.update(dict.fromkeys(w.topic for w in (*self._assignments, *self._nodes)))
         nodes: dict[str, list[TopicPartition]] = {}
         for where in self._nodes:
             nodes.setdefault(where.topic, []).append(where)
@@ -104,12 +110,13 @@ class Step:
     def _assignment_records(self, name: str) -> list[Record]:
         changed = {w.partition: a for w, a in self._assignments.items() if w.topic == name}
         topic = self.state.topics.get(name)
-        if not changed or topic is None:  # a topic that is being created carries its own
+        if topic is None:  # a topic that is being created carries its own
             return []
+        topic_id = self._topic_ids.get(name)
         whole = {**topic.assignments, **changed}
-        if whole == topic.assignments:
+        if topic_id is None and whole == topic.assignments:
             return []
-        return [AssignmentWritten(name, topic.topic_id, whole, topic.version)]
+        return [AssignmentWritten(name, topic_id or topic.topic_id, whole, topic.version)]
 
     def _state_records(self, name: str, partitions: Iterable[TopicPartition]) -> list[Record]:
         topic = self.state.topics.get(name)

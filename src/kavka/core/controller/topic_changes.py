@@ -27,7 +27,7 @@ from kavka.core.controller.replies import (
 from kavka.core.controller.state import Assignment, Deletion, Topic
 from kavka.core.controller.step import Step
 from kavka.errors import ErrorCode
-from kavka.ids import NO_TOPIC_ID, TopicPartition
+from kavka.ids import NO_TOPIC_ID, TopicPartition, are_other_topics
 
 
 def create(step: Step, event: TopicCreationAsked) -> None:
@@ -76,8 +76,8 @@ def grow(step: Step, event: TopicGrowthAsked) -> None:
     step.answer(event.token, TopicReply(DONE))
 
 
-def change(step: Step, event: TopicsChanged) -> None:
-    """Take up topics and partitions that another broker has put into the registry."""
+def take_up(step: Step, event: TopicsChanged) -> None:
+    """Learn of topics and partitions that another broker has put into the registry, or that are gone from it."""
     for name in event.removed:
         topic = step.state.topics.get(name)
         if topic is not None:
@@ -88,10 +88,32 @@ def change(step: Step, event: TopicsChanged) -> None:
         step.state.forget_topic(name)
     for name, read in event.topics.items():
         topic = step.state.topics.get(name)
-        if topic is not None and topic.topic_id != read.node.topic_id:
+        if topic is not None and are_other_topics(topic.topic_id, read.node.topic_id):
             _call_off_deletion(step, name)
         step.state.put_topic(name, read)
-        settle_all(step, step.state.topics[name].partitions())
+
+
+def change(step: Step, event: TopicsChanged) -> None:
+    """Elect the leaders of topics and partitions that were taken up."""
+    for name, read in event.topics.items():
+        topic = step.state.topics.get(name)
+        if topic is None:
+            continue
+        if read.node.topic_id == NO_TOPIC_ID:
+            name_topic(step, name)
+        settle_all(step, topic.partitions())
+
+
+def name_topic(step: Step, name: str) -> None:
+    """Give a topic an id whose znode has none, as those that Apache Kafka's tools wrote before 2.8 (KIP-516).
+
+    One that lost its id, to such a tool, gets it back. In-sync sets change by ids only, from AlterPartition 2 on.
+    """
+    topic_id = step.state.topics[name].topic_id
+    if topic_id == NO_TOPIC_ID:
+        topic_id = step.settings.new_topic_id()
+    if topic_id != NO_TOPIC_ID:
+        step.put_topic_id(name, topic_id)
 
 
 # -- deletion
