@@ -16,7 +16,7 @@ from kavka.broker.control.counts import ControllerCounts
 from kavka.broker.control.election import Election, Office
 from kavka.broker.control.reign import NotController, Reign
 from kavka.broker.control.requests import answer
-from kavka.broker.control.watching import endpoints_of
+from kavka.broker.control.watching import broker_told
 from kavka.broker.control.writing import Deposed
 from kavka.broker.looking import Looking
 from kavka.core.controller.events import (
@@ -29,8 +29,8 @@ from kavka.core.machine import Token
 from kavka.core.znodes import Operation
 from kavka.ids import TopicId
 from kavka.registry.interface import RegistryRefused
+from kavka.registry.understanding import understood
 from kavka.wire.stored import znodes
-from kavka.wire.stored.znodes import BrokerNode
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
@@ -256,12 +256,14 @@ class Controller:
         from kavka.broker.control.remote_link import RemoteLink
 
         registry = self._broker.registry
+        path = f"{znodes.BROKER_IDS}/{office.broker_id}"
         try:
-            data, _stat = await registry.get(f"{znodes.BROKER_IDS}/{office.broker_id}")
+            data, _stat = await registry.get(path)
         except RegistryRefused:
             return  # its session is over, so its office will be free; or it is about to register anew
+        told = understood(data, broker_told, path)
         config = self._broker.config
-        for endpoint in endpoints_of(BrokerNode.decode(data)):
+        for endpoint in () if told is None else told[0]:
             if endpoint.listener == config.inter_broker_listener:
                 self._link = RemoteLink(
                     self._broker.host.network,

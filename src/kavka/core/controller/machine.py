@@ -85,7 +85,7 @@ class ControllerMachine:
         self._rebalance_ms: int | None = None
         self._handled: Event | None = None
         self._overtaken: Event | None = None
-        """The last event whose decision met another version: what the registry told then is newer than what it tells."""
+        """The last event whose decision met another version: what was read then is newer than what it tells."""
         # The last change of brokers, and which replicas it found back that were not written to be away yet.
         self._returns: tuple[BrokersChanged | None, dict[int, set[TopicPartition]]] = (None, {})
         for live in snapshot.brokers:
