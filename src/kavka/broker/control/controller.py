@@ -21,6 +21,7 @@ from kavka.broker.control.writing import Deposed
 from kavka.broker.looking import Looking
 from kavka.core.controller.events import (
     Event,
+    UncleanEnabled,
 )
 from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.state import ClusterState
@@ -239,6 +240,9 @@ class Controller:
             await reign.stop()
             raise
         self._reign = reign
+        reign.tell(
+            UncleanEnabled(None)
+        )  # a setting may have changed since the first elections, and was told nobody
         await reign.shown(None)
 
     def _deposed(self) -> None:
