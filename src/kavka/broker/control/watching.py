@@ -180,11 +180,18 @@ class Watching:
         return dict(zip(wanted, found, strict=True))
 
     async def _state(self, where: TopicPartition) -> tuple[StateNode, int] | None:
+        path = znodes.state_path(*where)
         try:
-            data, stat = await self._registry.get(znodes.state_path(*where))
+            data, stat = await self._registry.get(path)
+            node = understood(data, StateNode.decode, path)
+            if (
+                node is None
+            ):  # read again with a watch: nothing else would tell that somebody has mended it
+                with self._watch(path, Source.TOPIC, where.topic) as watch:
+                    data, stat = await self._registry.get(path, watch)
+                node = understood(data, StateNode.decode, path)
         except RegistryRefused:
             return None
-        node = understood(data, StateNode.decode, znodes.state_path(*where))
         if node is None:
             self.unreadable.add(where.topic)
             return None

@@ -270,7 +270,9 @@ class ControllerMachine:
         if event is not self._overtaken:
             for name in event.removed:
                 self.outbox.unshown.forget(name)
-            topic_changes.take_up(step, event)
+            foreign = topic_changes.take_up(step, event)
+            self._due.foreign.update(dict.fromkeys(foreign))
+            self._is_unsettled |= bool(foreign)
         topic_changes.change(step, event)
 
     def _deletions_marked(self, step: Step, event: DeletionsMarked) -> None:

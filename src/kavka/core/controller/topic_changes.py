@@ -76,8 +76,13 @@ def grow(step: Step, event: TopicGrowthAsked) -> None:
     step.answer(event.token, TopicReply(DONE))
 
 
-def take_up(step: Step, event: TopicsChanged) -> None:
-    """Learn of topics and partitions that another broker has put into the registry, or that are gone from it."""
+def take_up(step: Step, event: TopicsChanged) -> list[TopicPartition]:
+    """Learn of topics and partitions that another broker has put into the registry, or that are gone from it.
+
+    Return the partitions whose states somebody else wrote, or which could not be read for a while: their replicas know
+    other states, or have missed some.
+    """
+    foreign = []
     for name in event.removed:
         topic = step.state.topics.get(name)
         if topic is not None:
@@ -90,7 +95,12 @@ def take_up(step: Step, event: TopicsChanged) -> None:
         topic = step.state.topics.get(name)
         if topic is not None and are_other_topics(topic.topic_id, read.node.topic_id):
             _call_off_deletion(step, name)
+        known = {} if topic is None else dict(topic.leadership)
         step.state.put_topic(name, read)
+        for partition, state in read.states.items():
+            if known.get(partition) != state:
+                foreign.append(TopicPartition(name, partition))
+    return foreign
 
 
 def change(step: Step, event: TopicsChanged) -> None:
