@@ -131,16 +131,21 @@ class ControllerMachine:
         apply_record(self.state, self.outbox, self._due, record)
 
     def failed(
-        self, decision: ControllerDecision, error: ErrorCode, now_ms: int
+        self,
+        decision: ControllerDecision,
+        error: ErrorCode,
+        now_ms: int,
+        reason: str | None = None,
     ) -> ControllerDecision:
-        """Answer the requests of a decision that could not be written with the reason."""
+        """Answer the requests of a decision that could not be written with the reason, or with what Kafka says."""
+        said = reason or error.message
         answers: list[Effect] = []
         for effect in decision.effects:
             if isinstance(effect, Answer):
-                answers.append(Answer(effect.token, refused(effect.reply, error)))
+                answers.append(Answer(effect.token, refused(effect.reply, error, said)))
         for record in decision.records:
             if isinstance(record, DeletionMarked):
-                verdict = TopicReply(Verdict(error, error.message))
+                verdict = TopicReply(Verdict(error, said))
                 tokens = self.state.waiting_deletions.pop(record.topic, [])
                 answers += [Answer(token, verdict) for token in tokens]
         self._is_unsettled = True
