@@ -86,6 +86,8 @@ class ControllerMachine:
         self._handled: Event | None = None
         self._overtaken: Event | None = None
         """The last event whose decision met another version: what was read then is newer than what it tells."""
+        self._settled: dict[int, set[TopicPartition]] = {}
+        """What the decision in hand took from `_due.returned`."""
         # The last change of brokers, and which replicas it found back that were not written to be away yet.
         self._returns: tuple[BrokersChanged | None, dict[int, set[TopicPartition]]] = (None, {})
         for live in snapshot.brokers:
@@ -121,7 +123,7 @@ class ControllerMachine:
         """Decide what an event leads to."""
         if isinstance(event, Elected):
             self._rebalance_ms = now_ms + self._settings.rebalance_first_ms
-        self._handled = event
+        self._handled, self._settled = event, {}
         step = self._step()
         self._handlers[type(event)](step, event)
         return step.decision()
@@ -157,6 +159,10 @@ class ControllerMachine:
         Its event is handled again, which decides anew what was not written, and answers.
         """
         self._overtaken = self._handled
+        written = {getattr(record, "where", None) for record in decision.records[:applied]}
+        for broker, partitions in self._settled.items():
+            self._due.returned.setdefault(broker, set()).update(partitions - written)
+        self._is_unsettled |= bool(self._settled)
         for record in decision.records[:applied]:
             for replicas in self._returns[1].values():
                 replicas.discard(getattr(record, "where", None))
@@ -173,6 +179,7 @@ class ControllerMachine:
 
     def tick(self, now_ms: int) -> ControllerDecision:
         """Do one thing that is due."""
+        self._settled = {}
         step = self._step()
         ready = self.outbox.unshown.take_ready(now_ms)
         if ready:
@@ -223,6 +230,8 @@ class ControllerMachine:
 
     def _settle_everything(self, step: Step) -> None:
         partitions = list(self.state.topic_partitions())
+        self._settled, self._due.returned = self._due.returned, {}
+        brokers.return_again(step, self._settled)
         settle_all(step, partitions)
         foreign, self._due.foreign = self._due.foreign, {}
         for where in foreign:
@@ -277,6 +286,8 @@ class ControllerMachine:
                 self.outbox.unshown.forget(name)
             foreign = topic_changes.take_up(step, event)
             self._due.foreign.update(dict.fromkeys(foreign))
+            for broker, partitions in topic_changes.returned(step, event).items():
+                self._due.returned.setdefault(broker, set()).update(partitions)
             self._is_unsettled |= bool(foreign)
         topic_changes.change(step, event)
 

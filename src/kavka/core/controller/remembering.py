@@ -38,6 +38,9 @@ class Due:
     foreign: dict[TopicPartition, None] = field(factory=dict)
     """Partitions whose state somebody else wrote, or whose assignment was written without the state that tells it."""
 
+    returned: dict[int, set[TopicPartition]] = field(factory=dict)
+    """By broker: replicas that it may have lost when it died, unseen."""
+
     def __bool__(self) -> bool:
         """Tell whether there is anything."""
         return bool(self.deletions or self.reassignments)

@@ -158,6 +158,8 @@ class ClusterState:
         self.deletions: dict[str, Deletion] = {}
         self.gone: dict[str, dict[TopicPartition, TopicId]] = {}
         """Topics that were deleted in this reign, a bounded number: a broker that was away then may still show them."""
+        self.unread: dict[str, dict[int, int]] = {}
+        """Topics that nobody can read any more: the brokers, with their epochs, that were registered until then."""
         self.waiting_deletions: dict[str, list[int]] = {}
         """Requests whose topics are being marked."""
         self.reassignment_node: dict[TopicPartition, tuple[int, ...]] = {}
@@ -289,6 +291,7 @@ class ClusterState:
             return
         gone = dict.fromkeys(topic.partitions(), topic.topic_id)
         self.forget_topic(name)
+        del self.unread[name]
         self.gone[name] = gone
         if len(self.gone) > _MOST_GONE:
             del self.gone[next(iter(self.gone))]
@@ -298,6 +301,7 @@ class ClusterState:
         topic = self.topics.get(name)
         if topic is None:
             return
+        self.unread[name] = {broker: live.epoch for broker, live in self.brokers.items()}
         for where in topic.partitions():
             self.drop_partition(where)
         for offline in self.offline_replicas.values():

@@ -103,6 +103,21 @@ def take_up(step: Step, event: TopicsChanged) -> list[TopicPartition]:
     return foreign
 
 
+def returned(step: Step, event: TopicsChanged) -> dict[int, set[TopicPartition]]:
+    """Return, by broker, in-sync replicas of topics that could not be read while the broker died and came back."""
+    away: dict[int, set[TopicPartition]] = {}
+    for name, read in event.topics.items():
+        if name not in step.state.unread:
+            continue
+        epochs = step.state.unread.pop(name)
+        for partition, (node, _version) in read.states.items():
+            for broker in node.in_sync_replicas:
+                live = step.state.brokers.get(broker)
+                if live is not None and live.epoch != epochs.get(broker):
+                    away.setdefault(broker, set()).add(TopicPartition(name, partition))
+    return away
+
+
 def change(step: Step, event: TopicsChanged) -> None:
     """Elect the leaders of topics and partitions that were taken up."""
     for name, read in event.topics.items():
