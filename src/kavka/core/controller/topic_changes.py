@@ -196,7 +196,8 @@ def go_on(step: Step, name: str) -> None:
         _release(step, deletion)
     elif not deletion.asked:
         step.after.append(TopicRemoved(name))
-        _release(step, deletion)
+        for token in deletion.tokens:  # they go with the deletion, when that is written
+            step.answer(token, TopicReply(DONE))
 
 
 def _ask_replicas(step: Step, topic: Topic, deletion: Deletion) -> bool:
