@@ -100,6 +100,7 @@ def take_up(step: Step, event: TopicsChanged) -> list[TopicPartition]:
         for partition, state in read.states.items():
             if known.get(partition) != state:
                 foreign.append(TopicPartition(name, partition))
+                step.state.finishing.pop(foreign[-1], None)
     return foreign
 
 
