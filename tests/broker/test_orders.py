@@ -318,8 +318,14 @@ def test_replica_that_was_moved_away_unseen_is_deleted(run: Run, version: int) -
         {"leader_epoch": 3},
         {"replicas": [3, 0]},
         {"topic_id": bytes(15) + b"x"},
+        {"leader": 0},
     ],
-    ids=["of the epoch that it obeys", "that counts it in", "of another topic of that name"],
+    ids=[
+        "of the epoch that it obeys",
+        "that counts it in",
+        "of another topic of that name",
+        "that has it lead",
+    ],
 )
 def test_replica_stays_whatever_else_is_said(run: Run, news: dict[str, Any]) -> None:
     async def story(served: Any) -> None:

@@ -41,7 +41,7 @@ from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 Run = Callable[..., None]
-TOPIC, BROKER, LOGGER = 2, 4, 8
+TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE = 0, 1
 
 
@@ -331,10 +331,10 @@ async def alter(served: Any, *resources: Resource) -> Any:
         ),
         ([(TOPIC, "", [("retention.ms", SET, "1")])], "Default topic resources are not allowed."),
         ([(TOPIC, "t", [("retention.ms", 9, "1")])], "Unknown operation 9 for retention.ms"),
-        ([(LOGGER, "0", [("root", SET, "INFO")])], "Unsupported resource type: 8"),
+        ([(GROUP, "g", [("x", SET, "1")])], "Unsupported resource type: 32"),
         (
             [(BROKER, "", [("advertised.listeners", SET, "PLAINTEXT://h:1")])],
-            "Cannot update these configs dynamically: Set(advertised.listeners)",
+            "Cannot update these configs at default cluster level: Set(advertised.listeners)",
         ),
     ],
 )

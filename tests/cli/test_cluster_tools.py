@@ -163,6 +163,28 @@ def test_preferred_leaders_are_elected(cluster: LocalCluster, tool: Tool, tmp_pa
     assert gone == "Valid replica already elected for partitions elected-0, elected-1, elected-2\n"
 
 
+def test_an_election_in_a_registry_without_a_cluster_fails(
+    cluster: LocalCluster, tool: Tool
+) -> None:
+    words = ("preferred-replica-election", "--zookeeper", f"{cluster.zookeeper_connect}/empty")
+    assert tool(*words, code=1, bootstrap=False).startswith("NO_NODE for /brokers/topics\n")
+
+
+def test_a_negative_timeout_of_the_console_consumer_is_none(
+    cluster: LocalCluster, tool: Tool
+) -> None:
+    topic = create(tool, "waited-for", "1")
+    fill(cluster, topic, records=1)
+    words = ("--topic", topic, "--from-beginning", "--max-messages", "1", "--timeout-ms", "-1")
+    assert "Processed a total of 1 messages\n" in tool("console-consumer", *words)
+
+
+def test_a_rate_without_end_is_no_rate(tool: Tool) -> None:
+    topic = create(tool, "fast", "1")
+    words = ("--topic", topic, "--num-records", "10", "--record-size", "10", "--throughput", "inf")
+    assert tool("producer-perf-test", *words).startswith("10 records sent")
+
+
 def test_an_election_of_nothing_fails(tool: Tool) -> None:
     words = ("--election-type", "unclean", "--topic", "none", "--partition", "0")
     told = tool("leader-election", *words, code=1)
@@ -196,3 +218,18 @@ def test_replicas_that_differ_are_found(cluster: LocalCluster, tool: Tool) -> No
 def test_topics_that_nobody_has_are_not_verified(tool: Tool) -> None:
     told = tool("replica-verification", "--topics-include", "none", code=1)
     assert "ERROR No topics found. --topics-include if specified," in told
+
+
+def test_levels_of_loggers_are_shown_and_changed(tool: Tool) -> None:
+    loggers = ("--entity-type", "broker-loggers", "--entity-name", "2")
+    alter = ("configs", "--alter", *loggers)
+    name = "kavka.broker.broker"
+    changed = tool(*alter, "--add-config", f"{name}=ERROR")
+    assert changed == "Completed updating config for broker-logger 2.\n"
+    assert f"  {name}=ERROR sensitive=false synonyms={{}}\n" in tool(
+        "configs", "--describe", *loggers
+    )
+    tool(*alter, "--delete-config", name)
+    assert f"  {name}=ERROR" not in tool("configs", "--describe", *loggers)
+    unknown = tool(*alter, "--add-config", "no.such=INFO", code=1)
+    assert "Invalid broker logger(s): no.such" in unknown

@@ -76,6 +76,14 @@ def test_separators_that_cannot_be_told_apart_are_refused(properties: dict[str, 
         LineReader.of(properties)
 
 
+@pytest.mark.parametrize(
+    "name", ["key.separator", "headers.delimiter", "headers.separator", "headers.key.separator"]
+)
+def test_a_separator_that_separates_nothing_is_refused(name: str) -> None:
+    with pytest.raises(BadLine, match=f"{name} may not be empty"):
+        LineReader.of({name: ""})
+
+
 def test_pairs_end_before_a_bad_line() -> None:
     reader = LineReader.of({"parse.key": "true"})
     pairs, error = reader.pairs([b"a\t1", b"\t2", b"3", b"b\t4"], 10)

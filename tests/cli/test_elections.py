@@ -32,6 +32,8 @@ A, B, C = (TopicPartition("t", number) for number in range(3))
         ("[]", 'Replica election data is missing "partitions" field'),
         ('{"partitions": [{"topic": "t"}]}', "is not of the form"),
         ('{"partitions": [{"topic": "t", "partition": "0"}]}', "is not of the form"),
+        ('{"partitions": [{"topic": "t", "partition": 2147483648}]}', "is not of the form"),
+        ("[" * 100_000, "Replica election data is empty"),
         (
             '{"partitions": [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 0}]}',
             "Replica election data contains duplicate partitions: [t-0]",

@@ -74,7 +74,9 @@ def test_durations_add_up(text: str, expected: int) -> None:
     assert duration_ms(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "P", "PT", "1D", "P1H", "P1DT"])
+@pytest.mark.parametrize(
+    "text", ["", "P", "PT", "1D", "P1H", "P1DT", "-P99999999999999D", f"P{'9' * 5000}D"]
+)
 def test_words_are_no_durations(text: str) -> None:
     with pytest.raises(BadValue, match="cannot be parsed to a Duration"):
         duration_ms(text)
@@ -179,6 +181,7 @@ def test_a_plan_that_is_none_is_refused_with_its_line(tmp_path: Path) -> None:
         ('{"partitions": [7]}', "not of the form"),
         ('{"partitions": [{"topic": "t", "partition": 0, "offset": 9.9}]}', "not of the form"),
         ('{"partitions": [{"topic": "t", "partition": "0", "offset": 9}]}', "not of the form"),
+        ("[" * 100_000, "not a valid JSON"),
         ('{"partitions": [{"topic": 5, "partition": 0, "offset": 9}]}', "not of the form"),
         (
             '{"partitions": [{"topic": "t", "partition": 0, "offset": 1}, '

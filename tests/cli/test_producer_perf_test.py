@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kavka.cli.perf_statistics import ProducerStatistics, metric_lines
@@ -66,7 +68,7 @@ def test_random_payloads_have_the_size_and_are_different() -> None:
             _HERE,
             "one of the arguments --record-size --payload-file --payload-monotonic is required",
         ),
-        ([*_HERE[:-1], "x"], "argument --throughput: invalid float value: 'x'"),
+        ([*_HERE[:-1], "x"], "argument --throughput: could not convert 'x' to a number"),
         ([*_HERE, "--record-size", "0"], "--record-size should be greater than zero."),
         (
             [*_HERE, "--record-size", "1"],
@@ -91,3 +93,12 @@ def test_what_is_wrong_is_told(
 ) -> None:
     assert main(arguments) == 1
     assert sentence in capfd.readouterr().err
+
+
+def test_a_file_of_delimiters_alone_has_no_payloads(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "payloads"
+    path.write_text("\n\n\n")
+    assert main([*_HERE, "--payload-file", str(path), "--producer-props", "a=b"]) == 1
+    assert f"{path} has no payloads between its delimiters." in capfd.readouterr().err

@@ -56,6 +56,7 @@ def test_a_plan_names_replicas_and_directories(tmp_path: Path) -> None:
     ("document", "sentence"),
     [
         ("{", "is not a valid JSON"),
+        ("[" * 100_000, "is not a valid JSON"),
         ([], "The input string is not a valid JSON"),
         ({"version": 3}, "Not supported version field value 3"),
         ({"partitions": {}}, "Expected a list for `partitions`, received {}"),
@@ -119,6 +120,8 @@ def test_topics_and_brokers_are_named_once(tmp_path: Path) -> None:
         read_brokers("1,0,1")
     with pytest.raises(CommandFailed, match='For input string: "x"'):
         read_brokers("0,x")
+    with pytest.raises(CommandFailed, match='For input string: "1_0"'):
+        read_brokers("0,1_0")
 
 
 # Writing and generating

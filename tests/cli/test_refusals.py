@@ -46,6 +46,10 @@ def _run(command: str) -> int:
             'Option "[unavailable-partitions]" can\'t be used with option "[topics-with-overrides]"',
         ),
         (f"{TOPICS} --alter --topic t --config a=b", "the kafka-configs tool can be used"),
+        (
+            f"{TOPICS} --alter --topic t --partitions 2 --replication-factor 2",
+            'Option "[replication-factor]" can\'t be used with option "[alter]"',
+        ),
         ("kavka.cli.consumer_groups --list", 'Missing required argument "[bootstrap-server]"'),
         (f"{GROUPS} --describe", "Option [describe] takes one of these options: [all-groups], [group]"),
         (
@@ -69,6 +73,27 @@ def _run(command: str) -> int:
             f"{CONFIGS} --describe --entity-type brokers --entity-name x",
             "The entity name for brokers must be a valid integer broker id, but it is: x",
         ),
+        (
+            f"{CONFIGS} --describe --topic t --entity-name u",
+            "--entity-{type,name,default} should not be used in conjunction with specific entity flags",
+        ),
+        (
+            f"{CONFIGS} --describe --topic t --broker-defaults",
+            "Only 'users' and 'clients' entity types may be specified together",
+        ),
+        (
+            f"{CONFIGS} --describe --entity-type topics --entity-name t --entity-name u",
+            "More entity names specified than entity types",
+        ),
+        (
+            f"{CONFIGS} --alter --entity-type brokers --entity-name 0 --entity-default --add-config a=b",
+            "More entity names specified than entity types",
+        ),
+        ("kavka.cli.configs --zookeeper a:1 --describe --broker 0", "--zookeeper: this release asks brokers only"),
+        (
+            f"{CONFIGS} --describe --broker 2147483648",
+            "The entity name for brokers must be a valid integer broker id, but it is: 2147483648",
+        ),
         (f"{CONFIGS} --alter --topic t", "At least one of --add-config, --add-config-file, or --delete-config"),
         (
             f"{CONFIGS} --alter --entity-type topics --add-config a=b",
@@ -86,6 +111,10 @@ def _run(command: str) -> int:
         ("kavka.cli.broker_api_versions --version=1 --x", "x is not a recognized option"),
         (f"{REASSIGN} --list --verify", "exactly one action: --generate, --execute, --verify, --cancel, --list"),
         (f"{REASSIGN} --generate", 'Missing required argument "[topics-to-move-json-file]"'),
+        (
+            f"{REASSIGN} --cancel --reassignment-json-file f --timeout x",
+            "Cannot parse argument 'x' of option timeout",
+        ),
         (f"{REASSIGN} --list --throttle 1", 'Option "[throttle]" can\'t be used with action "[list]"'),
         ("kavka.cli.reassign_partitions --list", "Please specify --bootstrap-server"),
         (f"{ELECT} --topic t", "Missing required option(s): election-type"),
@@ -93,6 +122,10 @@ def _run(command: str) -> int:
         (f"{ELECT} --election-type UNCLEAN --topic t", "Missing required option(s): partition"),
         (f"{ELECT} --election-type unclean --command-config f", "command-config is not a recognized option"),
         ("kavka.cli.preferred_replica_election --bootstrap-server a:1 --zookeeper b:1", "One and only one of"),
+        (
+            "kavka.cli.preferred_replica_election --zookeeper a:1 --admin.config f",
+            'Option "[admin.config]" can\'t be used with option "[zookeeper]"',
+        ),
         ("kavka.cli.preferred_replica_election --zookeeper a:b", "zookeeper.connect must be host:port"),
         ("kavka.cli.replica_verification --topics-include t", 'Missing required argument "[broker-list]"'),
         ("kavka.cli.replica_verification --broker-list a:1 --topics-include [", "[ is an invalid regex."),
@@ -116,6 +149,39 @@ def _run(command: str) -> int:
             "kavka.cli.console_producer --bootstrap-server a:1 --topic t --max-partition-memory-bytes 1_0",
             "Cannot parse argument '1_0' of option max-partition-memory-bytes",
         ),
+        (
+            "kavka.cli.features --bootstrap-server a:1 upgrade --feature f=1 --feature f=2",
+            "Feature f was specified more than once.",
+        ),
+        ("kavka.cli.features --bootstrap-server a:1 disable --feature f --feature f", "Feature f was specified more"),
+        *(
+            (f"kavka.cli.{command}", f'Option "[{one}]" can\'t be used with option "[{other}]"')
+            for command, one, other in [
+                ("console_consumer --bootstrap-server a:1 --include t --whitelist u", "whitelist", "include"),
+                (
+                    "console_consumer --bootstrap-server a:1 --topic t --consumer.config f --command-config g",
+                    *("consumer.config", "command-config"),
+                ),
+                (
+                    "console_producer --bootstrap-server a:1 --topic t --producer.config f --command-config g",
+                    *("producer.config", "command-config"),
+                ),
+                (
+                    "consumer_perf_test --bootstrap-server a:1 --topic t --messages 1 --num-records 2",
+                    *("messages", "num-records"),
+                ),
+                (
+                    "consumer_perf_test --bootstrap-server a:1 --topic t --messages 1 --consumer.config f "
+                    "--command-config g",
+                    *("consumer.config", "command-config"),
+                ),
+                (
+                    "replica_verification --broker-list a:1 --topics-include t --topic-white-list u",
+                    *("topic-white-list", "topics-include"),
+                ),
+            ]
+        ),
+        (f"{PRODUCING} --record-size 1_0", "argument --record-size: could not convert '1_0' to a number"),
         (f"{PRODUCING} --record-size 99999999999", "--record-size should be at most 268435456."),
         (f"{PRODUCING} --payload-file f --payload-delimiter \\x", "--payload-delimiter '\\\\x' parts nothing."),
     ],
@@ -135,6 +201,7 @@ def test_options_that_make_no_sense_end_with_a_sentence_and_1(
         f"{TOPICS} --list",
         f"{GROUPS} --list",
         f"{CONFIGS} --describe --topic t",
+        f"{CONFIGS} --alter --topic t --add-config a=b --force",
         f"{OFFSETS} --topic t",
         "kavka.cli.log_dirs --bootstrap-server 127.0.0.1:1 --describe",
         "kavka.cli.broker_api_versions --bootstrap-server 127.0.0.1:1",
@@ -163,6 +230,16 @@ def test_a_number_of_a_new_topic_is_looked_at_before_any_broker_is_asked(
     sentence = f"Cannot parse argument '2147483648' of option {option}"
     assert captured.out == f"Error while executing topic command : {sentence}\n"
     assert f"joptsimple.OptionArgumentConversionException: {sentence}" in captured.err
+
+
+@pytest.mark.parametrize("action", ["list", "describe", "create", "alter --partitions 2", "delete"])
+def test_a_setting_to_delete_of_a_topic_is_warned_of_with_every_action(
+    action: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(f"{TOPICS} --{action} --topic t --delete-config retention.ms") == 1
+    warning, unreachable = capsys.readouterr().err.splitlines()
+    assert warning.startswith("delete-config option is no longer supported")
+    assert unreachable.startswith("cannot reach any of bootstrap.servers")
 
 
 def test_a_topic_id_stands_above_a_topic(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,9 +23,18 @@ def test_help_stops_nothing(command, name, server, capsys):
 
 
 @COMMANDS
+def test_an_option_that_would_choose_a_server_stops_nothing(
+    command, name, server, monkeypatch, capsys
+):
+    monkeypatch.setattr("os.listdir", lambda path: pytest.fail("servers are looked for"))
+    assert command.main(["--node-id=1"]) == 1
+    assert capsys.readouterr().err.startswith(f"kavka {name}: --node-id=1: there are no options")
+
+
+@COMMANDS
 def test_without_a_server_a_sentence_says_so(command, name, server, monkeypatch, capsys):
     monkeypatch.setattr("os.listdir", lambda path: ["1", "self", "999999999"])
-    assert command.main([]) == 1
+    assert command.main(["server.properties"]) == 1
     assert capsys.readouterr().err == f"No {server} server to stop\n"
 
 

@@ -10,15 +10,21 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.main import main
+from kavka.cli.shell_commands import sentence_about
 from kavka.cli.shell_words import BadCommand, Syntax, parse_words, split_line
 from kavka.net.clock import SystemChance, SystemClock
 from kavka.net.network import TcpNetwork
 from kavka.registry.keeper import Keeper
 from kavka.registry.served import ServedConfig, ServedRegistry
+from kavka.registry.zookeeper_connection import ServerRefused
 
 Typed = Callable[..., tuple[int, str, str]]
 
 OPENED = "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null\n"
+NO_ACCESS_LISTS = (
+    "this shell changes no access lists: `zookeeper-server-start` keeps none, those of an ensemble of Apache ZooKeeper "
+    "are changed by its own zkCli.sh"
+)
 
 
 @pytest.fixture
@@ -98,6 +104,82 @@ def test_nodes_are_made_read_changed_and_removed(typed: Typed) -> None:
     assert err == "Created /a\nCreated /a/b\nCreated /a/n-0000000001\n"
 
 
+def test_a_tree_is_listed_branch_by_branch(typed: Typed) -> None:
+    nodes = ("/a", "/a/c", "/a/b", "/a/c/y", "/a/b/x", "/a/b/x/1", "/a/b/w")
+    _, out, _ = typed(*(f"create {node}" for node in nodes), "ls -R /a")
+    assert out.split() == [
+        "/a", "/a/b", "/a/c", "/a/b/w", "/a/b/x", "/a/b/x/1", "/a/c/y",
+    ]  # fmt: skip
+
+
+def test_who_may_do_what_and_what_is_ephemeral_is_told(typed: Typed) -> None:
+    code, out, _ = typed(
+        "create /a first",
+        "create -e /a/z",
+        "create -e /a/e",
+        "create -e /b",
+        "getAcl /a",
+        "getEphemerals /a",
+        "getEphemerals",
+        "sync /a",
+        "whoami",
+    )
+    assert code == 0
+    assert out.splitlines() == [
+        *("'world,'anyone", ": cdrwa"),
+        *("[/a/e, /a/z]", "[/a/e, /a/z, /b]"),
+        "Sync is OK",
+        *("Auth scheme: User", "ip: 127.0.0.1"),
+    ]
+    told = typed("getAcl -s /a")[1].splitlines()
+    assert told[2].startswith("cZxid = ")
+
+
+def test_ephemeral_nodes_are_told_as_the_chroot_has_them(typed: Typed) -> None:
+    typed("create /inner x")
+    lines = ("create -e /e", "getEphemerals", "getEphemerals /e", "getEphemerals /f")
+    assert typed(*lines, at="/inner")[1] == "[/e]\n[/e]\n[]\n"
+
+
+def test_watches_are_removed(typed: Typed) -> None:
+    watch = ("create /a x", "get -w /a", "ls -w /a")
+    changes = ("create /a/b", "set /a y")
+    _, out, _ = typed(*watch, "removewatches /a -c", *changes)
+    assert [line for line in out.splitlines() if line.startswith("WatchedEvent")] == [
+        "WatchedEvent state:SyncConnected type:ChildWatchRemoved path:/a",
+        "WatchedEvent state:SyncConnected type:NodeDataChanged path:/a",
+    ]
+    _, out, _ = typed("deleteall /a", *watch, "removewatches -a -l /a", *changes)
+    assert [line for line in out.splitlines() if line.startswith("WatchedEvent")] == [
+        "WatchedEvent state:SyncConnected type:ChildWatchRemoved path:/a",
+        "WatchedEvent state:SyncConnected type:DataWatchRemoved path:/a",
+    ]
+    code, _, err = typed("deleteall /a", *watch[:2], "removewatches -c /a")
+    assert code == 1
+    assert err.endswith("KeeperErrorCode = No such watcher for /a\n")
+
+
+def test_a_tree_is_watched_while_it_is_listed(typed: Typed) -> None:
+    _, out, _ = typed("create /a x", "create /a/b y", "ls -R -w /a", "create /a/b/c")
+    assert "WatchedEvent state:SyncConnected type:NodeChildrenChanged path:/a/b\n" in out
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (-102, "Insufficient permission : /a"),
+        (-999, "KeeperErrorCode = -999 for /a"),
+        (None, "KeeperErrorCode = ConnectionLoss for /a"),
+    ],
+)
+def test_what_an_ensemble_refuses_is_not_called_a_lost_connection(
+    code: int | None, sentence: str
+) -> None:
+    error = ConnectionError("no answer")
+    error.__cause__ = None if code is None else ServerRefused(code)
+    assert sentence_about(error).format("/a") == sentence
+
+
 def test_the_facts_of_a_node_are_told(typed: Typed) -> None:
     _, out, _ = typed("create /a first", "set -s /a more", "stat /a")
     told = [line.partition(" = ")[0] for line in out.splitlines()]
@@ -138,6 +220,12 @@ def test_ephemeral_nodes_go_with_the_shell(typed: Typed) -> None:
         ("get -x /a", "org.apache.commons.cli.UnrecognizedOptionException: Unrecognized option: -x"),
         ("set -v", "org.apache.commons.cli.MissingArgumentException: Missing argument for option: v"),
         ("set -v x /a b", 'For input string: "x"'),
+        ("delete -v 2147483648 /a", 'For input string: "2147483648"'),
+        ("ls -R /none", "Node does not exist: /none"),
+        ("getAcl /none", "Node does not exist: /none"),
+        ("removewatches /a", "KeeperErrorCode = No such watcher for /a"),
+        ("setAcl /a world:anyone:r", f"setAcl: {NO_ACCESS_LISTS}"),
+        ("addauth digest me:secret", f"addauth: {NO_ACCESS_LISTS}"),
         ("create /n x world:anyone:r", "world:anyone:r: this release knows no ACL but world:anyone:cdrwa"),
         ("unheard of", "Command not found: Command not found unheard"),
     ],
@@ -182,6 +270,15 @@ def test_one_command_may_stand_in_the_call(served: str, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == f"Connecting to {served}\n{OPENED}[]\n"
     assert main(["zookeeper-shell", "-server", served, "get", "/none"]) == 1
     assert capsys.readouterr().err == "Node does not exist: /none\n"
+
+
+def test_bytes_of_the_call_that_are_no_text_are_stored_as_they_are(
+    served: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["zookeeper-shell", served, "create", "/a", "\udcff"]) == 0
+    assert main(["zookeeper-shell", served, "get", "-s", "/a"]) == 0
+    assert "dataLength = 1\n" in capsys.readouterr().out
+    assert main(["zookeeper-shell", served, "create", "/\udcff"]) == 1
 
 
 @pytest.mark.parametrize(

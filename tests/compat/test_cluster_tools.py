@@ -461,6 +461,33 @@ set -s ROOT "the fourth"
 get -w ROOT
 set ROOT fifth
 ls ROOT
+create ROOT/a/b
+create ROOT/a/b/deep
+create ROOT/a/c
+create ROOT/d
+create ROOT/d/e
+ls -R ROOT
+ls -R /nope
+getAcl ROOT
+getAcl -s ROOT/a
+getAcl /nope
+getAcl
+getEphemerals ROOT/e
+getEphemerals /nope
+sync ROOT
+sync
+whoami
+get -w ROOT
+removewatches -c ROOT
+removewatches ROOT
+removewatches ROOT
+ls -w ROOT
+removewatches -d ROOT
+removewatches -c ROOT
+set ROOT sixth
+deleteall ROOT/a/b
+delete ROOT/a/c
+deleteall ROOT/d
 delete ROOT
 delete -v 9 ROOT/a
 delete ROOT/a
@@ -507,19 +534,20 @@ def test_the_shell_of_the_registry_says_what_zookeepers_says(
 def test_partitions_in_trouble_are_found_as_kafka_finds_them(
     same: Run, ours: Run, cluster: RunningCluster, fresh_name: str
 ) -> None:
-    lone = f"{fresh_name}-lone"
+    lone, unled = f"{fresh_name}-lone", f"{fresh_name}-unled"
     create = ("topics", "--create", "--config", "min.insync.replicas=2", "--replica-assignment")
     ours(*create, "2:0,0:1", "--topic", fresh_name)
     ours(*create, "2", "--topic", lone)
-    cluster.wait_until_known(fresh_name)
-    cluster.wait_until_known(lone)
+    ours("topics", "--create", "--replica-assignment", "2", "--topic", unled)
+    for topic in (fresh_name, lone, unled):
+        cluster.wait_until_known(topic)
     cluster.brokers[2].process.kill()
     until(lambda: "Leader: none" in ours("topics", "--describe", "--topic", lone).out)
     for report, partitions in [
         ("under-replicated", ["0"]),
-        ("under-min-isr", ["0", "0"]),
-        ("at-min-isr", ["1"]),
-        ("unavailable", ["0"]),
+        ("under-min-isr", ["0", "0", "0"]),
+        ("at-min-isr", ["1", "0"]),
+        ("unavailable", ["0", "0"]),
     ]:
         topics = ("--topic", f"{fresh_name}.*")
         shown = same("topics", "--describe", *topics, f"--{report}-partitions").out

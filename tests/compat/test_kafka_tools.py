@@ -227,6 +227,53 @@ def test_configs_of_a_topic_are_described_and_altered(
     assert "log.segment.bytes=" in run("kafka-configs", *broker, "--all").out
 
 
+def test_configs_of_a_broker_are_altered_without_loss(
+    run: Run, refused: Run, kafka_tools: ApacheKafka
+) -> None:
+    entity = ("kafka-configs", "--entity-type", "brokers", "--entity-name", "0")
+    unknown = (
+        "  their.plugin.size=null sensitive=true "
+        "synonyms={DYNAMIC_BROKER_CONFIG:their.plugin.size=null}"
+    )
+    add = (*entity, "--alter", "--add-config")
+    run(*add, "num.io.threads=9,their.plugin.size=7")
+    try:
+        assert unknown in run(*entity, "--describe").lines
+        change = (*add, "log.cleaner.threads=2")
+        if kafka_tools.release.startswith("3"):  # all that is dynamic is sent back
+            missing = "All sensitive broker config entries must be specified for --alter"
+            assert missing in refused(*change).err
+            run(*add, "log.cleaner.threads=2,their.plugin.size=8")
+        else:
+            run(*change)
+        shown = run(*entity, "--describe").lines
+        assert unknown in shown
+        kept = [line.split()[0] for line in shown[1:]]
+        assert kept == ["log.cleaner.threads=2", "num.io.threads=9", "their.plugin.size=null"]
+    finally:
+        run(*entity, "--alter", "--delete-config", "num.io.threads,their.plugin.size")
+        run(*entity, "--alter", "--delete-config", "log.cleaner.threads")
+    everything = {line.split()[0] for line in run(*entity, "--describe", "--all").lines}
+    assert {"log.retention.ms=null", "log.roll.ms=null", "log.flush.interval.ms=null"} <= everything
+
+
+def test_levels_of_loggers_are_described_and_altered(run: Run, refused: Run) -> None:
+    entity = ("kafka-configs", "--entity-type", "broker-loggers", "--entity-name", "0")
+    described = run(*entity, "--describe").lines
+    (root,) = [line for line in described if line.startswith("  root=")]
+    assert root.endswith(" sensitive=false synonyms={}")
+    level = root.removeprefix("  root=").split()[0]
+    for other in ("WARN", level):
+        changed = run(*entity, "--alter", "--add-config", f"root={other}")
+        assert changed.out == "Completed updating config for broker-logger 0.\n"
+        assert f"  root={other} sensitive=false synonyms={{}}" in run(*entity, "--describe").lines
+    bad = refused(*entity, "--alter", "--add-config", "root=LOUD")
+    assert "InvalidConfigurationException" in bad.err
+    assert "Invalid broker logger(s): no.such" in (
+        refused(*entity, "--alter", "--add-config", "no.such=INFO").err
+    )
+
+
 def test_log_directories_and_versions_are_shown(
     run: Run, any_broker: Broker, fresh_name: str
 ) -> None:

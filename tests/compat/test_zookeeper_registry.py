@@ -10,11 +10,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_acl
 
 from kavka.broker.host import RealHost
+from kavka.cli.shell_commands import sentence_about
 from kavka.core.znodes import Check, Create, Delete, Event, EventType, SetData, ZnodeError
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.zookeeper import ZooKeeperRegistry, ZooKeeperUnreachable
+from kavka.wire.zookeeper.messages import Acl, ClientInfo
 from kavka_compat.zookeeper import RELEASES, Ensemble, run_ensemble
 
 pytestmark = pytest.mark.compat
@@ -63,6 +67,44 @@ def test_what_is_written_is_read_with_zookeepers_facts(zookeeper):
             assert await registry.children("/") == ["node"]
             await registry.delete("/node", 1)
             assert await registry.stat("/node") is None
+
+    asyncio.run(run())
+
+
+def test_access_lists_watches_and_identities_are_an_ensembles(zookeeper):
+    """What only `kavka zookeeper-shell` asks for."""
+    kazoo = KazooClient(zookeeper.connect)
+    kazoo.start()
+    acl = [make_acl("world", "anyone", read=True), make_acl("ip", "127.0.0.1", all=True)]
+    kazoo.create("/asked")
+    kazoo.create("/asked/closed", acl=[make_acl("digest", "me:x", all=True)])
+    kazoo.create("/asked/listed", acl=acl)
+    kazoo.stop()
+    kazoo.close()
+
+    async def run():
+        async with session(f"{zookeeper.connect}/asked") as registry:
+            entries, stat = await registry.acl("/listed")
+            assert entries == [Acl(1, "world", "anyone"), Acl(31, "ip", "127.0.0.1")]
+            assert stat.num_children == 0
+            with pytest.raises(ConnectionError) as refused:
+                await registry.get("/closed")
+            assert sentence_about(refused.value) == "Insufficient permission : {}"
+            await registry.sync("/listed")
+            assert await registry.identities() == [ClientInfo("ip", "127.0.0.1")]
+            await registry.create("/e", ephemeral=True)
+            assert await registry.ephemerals("/") == ["/e"]
+            events: list[Event] = []
+            for path in ("/e", "/"):
+                await registry.stat(path, events.append)
+                await registry.children(path, events.append)
+            assert registry.watches("/e") == registry.watches("/") == (True, True)
+            await registry.unwatch("/e", node=True, children=True)
+            await registry.unwatch("/", node=True, children=False)
+            assert registry.watches("/") == (False, True)
+            await registry.delete("/e")
+            await eventually(lambda: events)
+            assert events == [Event(EventType.CHILDREN_CHANGED, "/")]
 
     asyncio.run(run())
 

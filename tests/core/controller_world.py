@@ -102,6 +102,10 @@ class ModelBroker:
         leadership = machine.state.leadership(where)
         if assignment is None or leadership is None:
             return ErrorCode.NONE
+        leads = leadership.node.leader == self.broker_id
+        assert not leads or self.broker_id in assignment.replicas, (
+            f"leads and is no replica: {where}"
+        )
         replica = self.replicas.setdefault(where, Replica())
         if leadership.node.leader_epoch <= replica.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
@@ -127,6 +131,8 @@ class World:
         self.brokers: dict[int, ModelBroker] = {}
         self.away: dict[int, ModelBroker] = {}
         self.slow: set[int] = set()
+        self.hasty: set[int] = set()
+        """Slow brokers that take their orders between the next decision and its first write."""
         self.replies: dict[int, Reply] = {}
         self.token = 0
         self.lives: int | None = None
@@ -253,6 +259,18 @@ class World:
                 return
 
     def _commit(self, decision: ControllerDecision) -> bool:
+        hasty = self.hasty & self.slow
+        self.hasty.clear()
+        self.slow -= hasty
+        answers = [
+            answer for broker in sorted(hasty) if (answer := self._order(broker)) is not None
+        ]
+        is_written = self._write_all(decision)
+        for answer in answers:
+            self._commit(self.machine.handle(answer, self.now_ms))
+        return is_written
+
+    def _write_all(self, decision: ControllerDecision) -> bool:
         for number, record in enumerate(decision.records):
             if self.lives is not None:
                 if self.lives == 0:
@@ -301,15 +319,20 @@ class World:
         for broker_id in self.machine.outbox.waiting():
             if broker_id in self.slow:
                 continue
-            broker = self.brokers.get(broker_id)
-            order = self.machine.outbox.take(broker_id)
-            if order is None or broker is None:
-                continue
-            delivered = True
-            self.note_order(broker_id, order)
-            answer = broker.obey(order, self.machine)
-            self._commit(self.machine.handle(answer, self.now_ms))
+            answer = self._order(broker_id)
+            if answer is not None:
+                delivered = True
+                self._commit(self.machine.handle(answer, self.now_ms))
         return delivered
+
+    def _order(self, broker_id: int) -> OrderAnswered | None:
+        """Let a broker obey what waits for it."""
+        broker = self.brokers.get(broker_id)
+        order = self.machine.outbox.take(broker_id)
+        if order is None or broker is None:
+            return None
+        self.note_order(broker_id, order)
+        return broker.obey(order, self.machine)
 
     def note(self, record: Record) -> None:
         """Hear of a write."""

@@ -57,6 +57,7 @@ _harm = st.one_of(
     st.tuples(st.just("break"), _brokers, _partitions),
     st.tuples(st.just("slow"), _brokers),
     st.tuples(st.just("quick"), _brokers),
+    st.tuples(st.just("hurry"), _brokers),
     st.tuples(st.just("allow_unclean"), _topics),
     st.tuples(st.just("prefer_by_znode"), st.lists(_partitions, min_size=1, max_size=3)),
     st.tuples(st.just("wait"), st.integers(0, 6000)),
@@ -163,6 +164,7 @@ def actions_of(world: Any) -> dict[str, Callable[..., None]]:
         "break": break_disk,
         "slow": world.slow.add,
         "quick": quick,
+        "hurry": world.hasty.add,
         "allow_unclean": allow_unclean,
         "prefer_by_znode": prefer_by_znode,
         "wait": wait,
@@ -338,6 +340,16 @@ def test_a_controller_that_dies_after_any_write_is_replaced_without_a_trace(
 )
 @example(
     script=[("create", "s", [(1, 2)]), ("slow", 1), ("suspect", 1), ("clear", 1), ("settle",)],
+    dies_after=None,
+)
+@example(
+    script=[
+        ("create", "t", [(4, 3)]),
+        ("slow", 4),
+        ("move", {TopicPartition("t", 0): (2, 1)}),
+        ("hurry", 4),
+        ("move", {TopicPartition("t", 0): (4,)}),
+    ],
     dies_after=None,
 )
 def test_everything_comes_to_rest_whatever_was_suspected_slow_or_broken(

@@ -36,6 +36,51 @@ def test_bad_values_are_refused_with_the_reason(name: str, text: str, message: s
     assert message in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("cleanup.policy", "delete,", "String must be one of: compact, delete"),
+        ("cleanup.policy", ",", "String must be one of: compact, delete"),
+        ("leader.replication.throttled.replicas", "5", "Invalid value [5] for configuration"),
+        ("leader.replication.throttled.replicas", "*,0:1", "Invalid value [*, 0:1] for"),
+        ("follower.replication.throttled.replicas", "0:1:2", "Must be the literal '*'"),
+        ("follower.replication.throttled.replicas", "0:\u0661", "Must be the literal '*'"),
+        ("min.cleanable.dirty.ratio", "nan", "Not a number of type DOUBLE"),
+        ("min.cleanable.dirty.ratio", "0_1", "Not a number of type DOUBLE"),
+        ("min.cleanable.dirty.ratio", "inf", "Not a number of type DOUBLE"),
+        ("message.format.version", "abc", "Version abc is not a valid version"),
+        ("message.format.version", "3.0-IV2", "Version 3.0-IV2 is not a valid version"),
+        ("message.format.version", "3.0.", "Version 3.0. is not a valid version"),
+    ],
+)
+def test_what_kafka_would_not_start_with_is_not_stored(name: str, text: str, message: str) -> None:
+    with pytest.raises(InvalidSetting) as refused:
+        TOPIC_SETTINGS[name].parse_new(text)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("cleanup.policy", "compact , delete", ["compact", "delete"]),
+        ("leader.replication.throttled.replicas", "0:1,,1:2", ["0:1", "1:2"]),
+        ("leader.replication.throttled.replicas", "*", ["*"]),
+        ("leader.replication.throttled.replicas", "", []),
+        ("min.cleanable.dirty.ratio", ".5", 0.5),
+        ("min.cleanable.dirty.ratio", "5e-1d", 0.5),
+        ("message.format.version", "0.10.2.1", "0.10.2.1"),
+        ("message.format.version", "2.8-IV1", "2.8-IV1"),
+        ("message.format.version", "0.8.2", "0.8.2"),
+    ],
+)
+def test_what_kafka_takes_is_taken(name: str, text: str, value: object) -> None:
+    assert TOPIC_SETTINGS[name].parse_new(text) == value
+
+
+def test_a_stored_list_with_an_empty_item_is_read_without_it() -> None:
+    assert TOPIC_SETTINGS["cleanup.policy"].parse("compact,") == ["compact"]
+
+
 def test_every_default_obeys_its_own_declaration() -> None:
     for catalogue in (BROKER_SETTINGS, TOPIC_SETTINGS):
         for setting in catalogue:

@@ -54,15 +54,16 @@ LATER = {
 }
 
 
+def is_checked(setting: Setting) -> bool:
+    """Tell whether a setting does something, or may at least be changed at any time."""
+    return setting.effective or setting.scope is not Scope.READ_ONLY
+
+
 @pytest.mark.parametrize("told", TOLD, ids=NAMES)
 def test_every_setting_of_kafka_is_known_with_its_type(told: Told) -> None:
     setting = CATALOGUES[told.kind][told.name]
-    if told.name in LISTS:
-        assert setting.type is ValueType.LIST
-    elif told.type == "CLASS":
-        assert setting.type in (ValueType.CLASS, ValueType.STRING)
-    else:
-        assert setting.type.name == told.type
+    assert setting.told_as.name == told.type
+    assert setting.type is (ValueType.LIST if told.name in LISTS else setting.told_as)
 
 
 @pytest.mark.parametrize("told", TOLD, ids=NAMES)
@@ -81,7 +82,7 @@ def test_defaults_are_those_of_kafka(told: Told) -> None:
 
 @pytest.mark.parametrize(
     "told",
-    [t for t in TOLD if t.bounds.startswith("[") and CATALOGUES[t.kind][t.name].effective],
+    [t for t in TOLD if t.bounds.startswith("[") and is_checked(CATALOGUES[t.kind][t.name])],
     ids=lambda told: told.name,
 )
 def test_what_kafka_refuses_is_refused(told: Told) -> None:
@@ -109,12 +110,15 @@ def _refuses(setting: Setting, text: str) -> bool:
 
 
 @pytest.mark.parametrize("told", [t for t in TOLD if t.kind == "broker"], ids=lambda t: t.name)
-def test_nothing_may_change_at_run_time_that_may_not_in_kafka(told: Told) -> None:
-    scope = BROKER_SETTINGS[told.name].scope
-    if not told.mode:
-        assert scope is Scope.READ_ONLY
-    elif told.mode == "per-broker":
-        assert scope is not Scope.CLUSTER_WIDE
+def test_what_may_change_at_run_time_is_what_may_in_kafka(told: Told) -> None:
+    assert BROKER_SETTINGS[told.name].scope.value == (told.mode or "read-only")
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_throttles_may_hold_for_all_brokers(side: str) -> None:
+    assert BROKER_SETTINGS[f"{side}.replication.throttled.rate"].scope is Scope.CLUSTER_WIDE
+    moves = BROKER_SETTINGS["replica.alter.log.dirs.io.max.bytes.per.second"]
+    assert moves.scope is Scope.CLUSTER_WIDE
 
 
 def test_there_is_no_setting_that_kafka_does_not_have() -> None:

@@ -61,6 +61,7 @@ def test_every_promise_holds_in_60_seeds_of_a_cluster_and_transactions_meet_all_
         pytest.param(114, id="a deletion of records was undone by a loss of power"),
         pytest.param(123, id="a lone member read nothing for five minutes"),
         pytest.param(3140, id="a member waited a second for each record"),
+        pytest.param(4996, id="a leader was told of the target of a move that was not written yet"),
         pytest.param(819, id="more than five batches overtook one that waited at an old leader"),
         pytest.param(3526, id="a deposed coordinator told a transaction where to go on"),
         pytest.param(3510, id="what was forgotten while it was read was answered for ever"),

@@ -16,9 +16,9 @@ def test_who_waits_for_what_is_queued_does_not_wait_for_what_comes_later() -> No
         async def write_and_queue_more(number: int) -> None:
             await asyncio.sleep(0)
             done.append(number)
-            queue.submit(lambda: write_and_queue_more(number + 1), 1)
+            queue.submit(lambda: write_and_queue_more(number + 1))
 
-        queue.submit(lambda: write_and_queue_more(0), 1)
+        queue.submit(lambda: write_and_queue_more(0))
         async with asyncio.timeout(60):
             await queue.reached()
         assert done[0] == 0

@@ -9,19 +9,26 @@ Source: KIP-226 (dynamic broker configuration), KIP-339 (incremental changes).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
+from itertools import dropwhile
 from typing import NamedTuple
 
 from kavka.broker.config import BrokerConfig
-from kavka.errors import ErrorCode
 from kavka.registry.understanding import understood
-from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
+from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults, same_meaning
 from kavka.settings.declaration import Catalogue, InvalidSetting, Scope, Setting, Value, ValueType
+from kavka.settings.dynamic import declaration_of, name_behind
 from kavka.settings.topic import TOPIC_SETTINGS, topic_defaults
 from kavka.wire.stored import znodes
 
 log = logging.getLogger(__name__)
+
+_DEFAULTS = {
+    setting.name: text
+    for setting in BROKER_SETTINGS
+    if (text := setting.print(setting.default)) is not None
+}
 
 
 class Source(IntEnum):
@@ -33,15 +40,6 @@ class Source(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     DYNAMIC_BROKER_LOGGER = 6
-
-
-class Operation(IntEnum):
-    """What IncrementalAlterConfigs does to one name."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 class Synonym(NamedTuple):
@@ -62,15 +60,6 @@ class ConfigEntry(NamedTuple):
     synonyms: list[Synonym]
 
 
-class ConfigRefused(Exception):
-    """A change that is not accepted; `code` and the message go into the answer."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        """Keep the code beside the message."""
-        super().__init__(message)
-        self.code = code
-
-
 class Configs:
     """The overrides in force. Whoever stores a change calls `put_topic` or `put_broker` afterwards."""
 
@@ -80,6 +69,8 @@ class Configs:
         self._topics: dict[str, dict[str, str]] = {}
         self._broker: dict[str, str] = {}
         self._default_broker: dict[str, str] = {}
+        # As they are set, without what follows for others that are not: so they are described.
+        self._set_values = BROKER_SETTINGS.parse(config.texts)
         self._broker_values = config.values
         self._topic_defaults = topic_defaults(config.values)
         self._topic_values: dict[str, dict[str, Value]] = {}
@@ -100,9 +91,12 @@ class Configs:
         """Return every topic setting now in force for `topic`; the mapping is replaced, never changed."""
         values = self._topic_values.get(topic)
         if values is None:
-            overrides = _sound(TOPIC_SETTINGS, self._topics.get(topic, {}), f"topic {topic}")
-            values = self._topic_values[topic] = self.merged(overrides)
+            values = self._topic_values[topic] = self.obeyed(self._topics.get(topic, {}), topic)
         return values
+
+    def obeyed(self, stored: Mapping[str, str], topic: str) -> dict[str, Value]:
+        """Return the topic settings that stored overrides give, without those that cannot be read."""
+        return self.merged(_sound(TOPIC_SETTINGS, stored, f"topic {topic}"))
 
     def merged(self, overrides: Mapping[str, str]) -> dict[str, Value]:
         """Return the topic settings that `overrides` would give. Raise InvalidSetting."""
@@ -111,6 +105,23 @@ class Configs:
             if name in TOPIC_SETTINGS:
                 values[name] = TOPIC_SETTINGS[name].parse(text)
         return values
+
+    def merged_broker(self, overrides: Mapping[str, str], *, default: bool) -> dict[str, Value]:
+        """Return the broker settings that other dynamic overrides of this broker, or of all, would give."""
+        if default:
+            return self._merged_broker(overrides, self._broker)
+        return self._merged_broker(self._default_broker, overrides)
+
+    def _merged_broker(
+        self, everywhere: Mapping[str, str], here: Mapping[str, str]
+    ) -> dict[str, Value]:
+        return BROKER_SETTINGS.parse(
+            {
+                **self._static.texts,
+                **_sound(BROKER_SETTINGS, everywhere, "all brokers"),
+                **_sound(BROKER_SETTINGS, here, "this broker"),
+            }
+        )
 
     def knows(self, topic: str) -> bool:
         """Tell whether anybody has said what the topic overrides, be it nothing."""
@@ -136,14 +147,13 @@ class Configs:
 
     def put_broker(self, overrides: Mapping[str, str], *, default: bool) -> None:
         """Replace the dynamic overrides of this broker, or of all brokers."""
+        _warn_of_idle(self.broker_overrides(default=default), overrides)
         if default:
             self._default_broker = dict(overrides)
         else:
             self._broker = dict(overrides)
-        everywhere = _sound(BROKER_SETTINGS, self._default_broker, "all brokers")
-        here = _sound(BROKER_SETTINGS, self._broker, "this broker")
-        texts = {**self._static.texts, **everywhere, **here}
-        values = BROKER_SETTINGS.parse(texts)
+        self._set_values = self._merged_broker(self._default_broker, self._broker)
+        values = dict(self._set_values)
         resolve_defaults(values)
         self._broker_values = values
         self._topic_defaults = topic_defaults(values)
@@ -154,11 +164,10 @@ class Configs:
     def describe_topic(
         self, topic: str, stored: Mapping[str, str] | None = None
     ) -> list[ConfigEntry]:
-        """Return a row for every topic setting: as it is `stored`, else as this broker obeys it."""
+        """Return a row for every topic setting, and for others: as it is `stored`, else as this broker obeys it."""
         if stored is None or stored == self._topics.get(topic):
             return self._topic_rows(self._topics.get(topic, {}), self.topic(topic))
-        sound = _sound(TOPIC_SETTINGS, stored, f"topic {topic}")
-        return self._topic_rows(stored, self.merged(sound))
+        return self._topic_rows(stored, self.obeyed(stored, topic))
 
     def describe_new_topic(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
         """Return the rows that a topic with these overrides would have. Raise InvalidSetting."""
@@ -175,49 +184,68 @@ class Configs:
                     Synonym(setting.name, overrides[setting.name], Source.DYNAMIC_TOPIC)
                 )
             if setting.synonym is not None:
-                synonyms += self._broker_synonyms(BROKER_SETTINGS[setting.synonym])
+                synonyms += self._broker_synonyms(setting.synonym)
             text = setting.print(values[setting.name])
             source = synonyms[0].source if synonyms else Source.DEFAULT
             rows.append(ConfigEntry(setting, text, source, False, synonyms))
+        source = Source.DYNAMIC_TOPIC
+        for name, text in overrides.items():
+            if name not in TOPIC_SETTINGS:
+                undeclared = Setting(name, ValueType.UNKNOWN, None, "", effective=False)
+                synonyms = [Synonym(name, text, source)]
+                rows.append(ConfigEntry(undeclared, text, source, False, synonyms))
         return rows
 
     def describe_broker(self, *, default: bool) -> list[ConfigEntry]:
-        """Return a row for every setting of this broker, or for the dynamic defaults of all brokers."""
+        """Return a row for every setting of this broker, or for the dynamic defaults of all brokers.
+
+        What is stored and not declared has one, too: Kafka's tool takes all dynamic rows and sends them back changed,
+        which deletes what it was not told of. At a secret it stops.
+        """
         if default:
+            source = Source.DYNAMIC_DEFAULT_BROKER
             return [
                 ConfigEntry(
-                    BROKER_SETTINGS[name],
+                    declaration_of(name),
                     text,
-                    Source.DYNAMIC_DEFAULT_BROKER,
-                    False,
-                    [Synonym(name, text, Source.DYNAMIC_DEFAULT_BROKER)],
+                    source,
+                    name not in BROKER_SETTINGS,
+                    [Synonym(name, text, source)],
                 )
                 for name, text in self._default_broker.items()
-                if name in BROKER_SETTINGS
             ]
         rows = []
         for setting in BROKER_SETTINGS:
-            synonyms = self._broker_synonyms(setting)
-            text = setting.print(self._broker_values[setting.name])
+            synonyms = self._broker_synonyms(setting.name)
+            text = setting.print(self._set_values[setting.name])
             source = synonyms[0].source if synonyms else Source.DEFAULT
             read_only = setting.scope is Scope.READ_ONLY
             rows.append(ConfigEntry(setting, text, source, read_only, synonyms))
+        for name in {**self._default_broker, **self._broker}:
+            if name not in BROKER_SETTINGS:
+                synonyms = self._broker_synonyms(name)
+                first = synonyms[0]
+                rows.append(
+                    ConfigEntry(declaration_of(name), first.value, first.source, True, synonyms)
+                )
         return rows
 
-    def _broker_synonyms(self, setting: Setting) -> list[Synonym]:
+    def _broker_synonyms(self, name: str) -> list[Synonym]:
+        """Return what could give a value, from the first place on that gives it under its own name."""
+        names = [name, name_behind(name)] if name_behind(name) != name else same_meaning(name)
         places = (
             (self._broker, Source.DYNAMIC_BROKER),
             (self._default_broker, Source.DYNAMIC_DEFAULT_BROKER),
             (self._static.texts, Source.STATIC_BROKER),
+            (_DEFAULTS, Source.DEFAULT),
         )
         found = [
-            Synonym(setting.name, place[setting.name], source)
+            Synonym(one, place[one], source)
             for place, source in places
-            if setting.name in place
+            for one in names
+            if one in place
         ]
-        if setting.default is not None:
-            found.append(Synonym(setting.name, setting.print(setting.default), Source.DEFAULT))
-        return found
+        return list(dropwhile(lambda synonym: synonym.name != name, found))
 
 
 def stored_overrides(data: bytes, path: str) -> dict[str, str]:
@@ -243,74 +271,8 @@ def _sound(settings: Catalogue, overrides: Mapping[str, str], whose: str) -> dic
     return sound
 
 
-def check_topic_overrides(overrides: Mapping[str, str | None]) -> dict[str, str]:
-    """Return overrides that a topic may have. Raise ConfigRefused(INVALID_CONFIG) with the reason."""
-    accepted: dict[str, str] = {}
-    for name, text in overrides.items():
-        if name not in TOPIC_SETTINGS:
-            raise ConfigRefused(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
-        if text is None:
-            raise ConfigRefused(
-                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}"
-            )
-        try:
-            TOPIC_SETTINGS[name].parse(text)
-        except InvalidSetting as error:
-            raise ConfigRefused(ErrorCode.INVALID_CONFIG, str(error)) from error
-        accepted[name] = text
-    return accepted
-
-
-def check_broker_overrides(overrides: Mapping[str, str | None], *, default: bool) -> dict[str, str]:
-    """Return overrides that brokers may have while they run. Raise ConfigRefused with the reason."""
-    accepted: dict[str, str] = {}
-    for name, text in overrides.items():
-        if name not in BROKER_SETTINGS or BROKER_SETTINGS[name].scope is Scope.READ_ONLY:
-            reason = f"Cannot update these configs dynamically: Set({name})"
-            raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
-        if default and BROKER_SETTINGS[name].scope is Scope.PER_BROKER:
-            reason = f"Cannot update these configs at default cluster level: Set({name})"
-            raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
-        try:
-            BROKER_SETTINGS[name].parse(text)
-        except InvalidSetting as error:
-            raise ConfigRefused(ErrorCode.INVALID_REQUEST, str(error)) from error
-        accepted[name] = text or ""
-    return accepted
-
-
-def changed(
-    present: Mapping[str, str],
-    changes: Iterable[tuple[str, Operation, str | None]],
-    effective: Mapping[str, Value],
-    *,
-    topic: bool,
-) -> dict[str, str | None]:
-    """Return what `present` overrides become after incremental changes. Raise ConfigRefused with the reason."""
-    catalogue = TOPIC_SETTINGS if topic else BROKER_SETTINGS
-    after: dict[str, str | None] = dict(present)
-    for name, operation, text in changes:
-        match operation:
-            case Operation.SET:
-                after[name] = text
-            case Operation.DELETE:
-                after.pop(name, None)
-            case Operation.APPEND | Operation.SUBTRACT:
-                if name not in catalogue or catalogue[name].type is not ValueType.LIST:
-                    reason = f"Config value {operation.name.lower()} is not allowed for config key: {name}"
-                    raise ConfigRefused(ErrorCode.INVALID_CONFIG, reason)
-                after[name] = _edit_list(
-                    after.get(name), effective.get(name), operation, text or ""
-                )
-    return after
-
-
-def _edit_list(present: str | None, effective: Value, operation: Operation, text: str) -> str:
-    if present is not None:
-        items = [item for item in present.split(",") if item]
-    else:
-        items = list(effective) if isinstance(effective, list) else []
-    given = [item.strip() for item in text.split(",") if item.strip()]
-    if operation is Operation.APPEND:
-        return ",".join(items + [item for item in given if item not in items])
-    return ",".join(item for item in items if item not in given)
+def _warn_of_idle(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Warn of new overrides that are kept and do nothing. Their values may be secrets."""
+    for name in sorted(after):
+        if after[name] != before.get(name) and declaration_of(name).is_idle:
+            log.warning("setting kept without effect while the broker runs name=%s", name)

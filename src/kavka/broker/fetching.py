@@ -16,7 +16,6 @@ from kavka.broker.replication.selector import (
     RACK_AWARE,
     preferred_read_replica,
 )
-from kavka.broker.traffic import TopicTraffic
 from kavka.core.fetch_session import FetchOutcome, FetchPartition, PartitionKey
 from kavka.core.partition import Role
 from kavka.doors import Buffer, FileRange
@@ -58,7 +57,7 @@ class PartitionRead:
         "outcome",
         "read",
         "records",
-        "traffic",
+        "replica",
         "transactions",
     )
 
@@ -76,8 +75,8 @@ class PartitionRead:
         self.aborted: list[FetchResponseAbortedTransaction] = []
         self.transactions: _Transactions | None = None
         """Where to look for aborted ones, for read_committed."""
-        self.traffic: TopicTraffic | None = None
-        """Who counts it when it is answered."""
+        self.replica: Replica | None = None
+        """Of whom it was read: who counts it when it is answered."""
 
     @property
     def is_cold(self) -> bool:
@@ -285,15 +284,13 @@ class FetchReader:
         except LogDirectoryFailed:
             return _failed(key, ErrorCode.KAFKA_STORAGE_ERROR)
         except CorruptFile as error:
-            log.error("partition cannot be read partition=%s reason=%s", replica.where, error)
-            replica.traffic.failed_fetch_requests += 1
-            return _failed(key, ErrorCode.CORRUPT_MESSAGE)
+            return _failed(key, replica.met_damage(error))
         read = PartitionRead(
             key,
             FetchOutcome(0, partition.high_watermark, replica.log.log_start_offset, found.length),
             partition.last_stable_offset,
         )
-        read.read, read.records, read.traffic = found, found.range, replica.traffic
+        read.read, read.records, read.replica = found, found.range, replica
         if committed:
             read.transactions = _Transactions(replica, asked.fetch_offset, end)
             code = _note_aborted(read)
@@ -305,6 +302,7 @@ class FetchReader:
 
     async def _load(self, read: PartitionRead) -> None:
         assert read.read is not None
+        assert read.replica is not None
         read.records = None  # `load` owns the range now, and gives it or another one back
         try:
             found = await read.read.load(self._broker.host.disk)
@@ -315,8 +313,7 @@ class FetchReader:
             read.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
             return
         except CorruptFile as error:
-            log.error("partition cannot be read partition=%s reason=%s", read.key, error)
-            read.refuse(ErrorCode.CORRUPT_MESSAGE)
+            read.refuse(read.replica.met_damage(error))
             return
         read.read, read.records = None, found.range
         if read.is_outdated:
@@ -348,19 +345,17 @@ def _sent_on(key: PartitionKey, replica: Replica, preferred: int) -> PartitionRe
 
 def _note_aborted(read: PartitionRead) -> ErrorCode:
     """Learn which transactions were aborted, or return the error to answer: without them nothing may be shown."""
+    replica = read.replica
+    assert replica is not None
     try:
         read.note_aborted()
     except (OSError, Gone) as error:
-        log.warning("aborted transactions not read partition=%s reason=%s", read.key, error)
-        code = ErrorCode.KAFKA_STORAGE_ERROR
+        log.warning("aborted transactions not read partition=%s reason=%s", replica.where, error)
+        replica.traffic.failed_fetch_requests += 1
+        return ErrorCode.KAFKA_STORAGE_ERROR
     except CorruptFile as error:
-        log.error("partition cannot be read partition=%s reason=%s", read.key, error)
-        code = ErrorCode.CORRUPT_MESSAGE
-    else:
-        return ErrorCode.NONE
-    if read.traffic is not None:
-        read.traffic.failed_fetch_requests += 1
-    return code
+        return replica.met_damage(error)
+    return ErrorCode.NONE
 
 
 def _failed(key: PartitionKey, code: ErrorCode) -> PartitionRead:

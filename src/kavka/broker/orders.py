@@ -244,8 +244,8 @@ class Orders:
         """
         own = self._broker.broker_id
         for state in states:
-            if own in state.replicas or state.leader == LEADER_DURING_DELETE:
-                continue
+            if own in state.replicas or state.leader in (own, LEADER_DURING_DELETE):
+                continue  # who leads is never one of those that are not needed
             where = TopicPartition(topic, state.partition_index)
             replica = self._broker.replicas.find(where)
             if isinstance(replica, ErrorCode):

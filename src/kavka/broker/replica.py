@@ -16,7 +16,7 @@ from kavka.doors import Clock
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import Value
-from kavka.storage.failures import LogDirectoryFailed
+from kavka.storage.failures import CorruptFile, LogDirectoryFailed
 from kavka.storage.log import Log
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import EndMarker, encode_end_marker
@@ -107,6 +107,12 @@ class Replica:
         minimum = values["min.insync.replicas"]
         assert isinstance(minimum, int)
         self.partition.min_insync_replicas = minimum
+
+    def met_damage(self, error: CorruptFile) -> ErrorCode:
+        """Log and count that a fetch cannot be served from a damaged log; return what the fetcher is told."""
+        log.error("partition cannot be read partition=%s reason=%s", self.where, error)
+        self.traffic.failed_fetch_requests += 1
+        return ErrorCode.CORRUPT_MESSAGE
 
     # -- appending
 

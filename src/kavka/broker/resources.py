@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from kavka.broker.configs import ConfigRefused, check_broker_overrides, check_topic_overrides
+from kavka.broker.overrides import ConfigRefused, check_broker_overrides, check_topic_overrides
 from kavka.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -44,6 +44,15 @@ def broker_resource_error(name: str, broker_id: int) -> str | None:
     if int(name) != broker_id:
         return f"Unexpected broker id, expected {broker_id} or empty string, but received {name}"
     return None
+
+
+def check_logger_resource(name: str, broker_id: int) -> None:
+    """Raise ConfigRefused when the loggers are not of this broker: each has its own."""
+    if name == "":
+        raise ConfigRefused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    message = broker_resource_error(name, broker_id)
+    if message is not None:
+        raise ConfigRefused(ErrorCode.INVALID_REQUEST, message)
 
 
 def named_twice(resources: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
@@ -87,10 +96,11 @@ async def alter(broker: Broker, kind: int, name: str, edit: Edit, *, validate_on
     """
 
     def make() -> dict[str, str]:
-        after = edit(present_overrides(broker, kind, name))
+        present = present_overrides(broker, kind, name)
+        after = edit(present)
         if kind == ResourceType.TOPIC:
-            return check_topic_overrides(after)
-        return check_broker_overrides(after, default=name == "")
+            return check_topic_overrides(broker.configs, name, after, present)
+        return check_broker_overrides(broker.configs, after, present, default=name == "")
 
     if validate_only:
         make()

@@ -12,10 +12,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.broker.configs import ConfigRefused, check_topic_overrides, stored_overrides
+from kavka.broker.configs import stored_overrides
 from kavka.broker.control.reign import NotController
 from kavka.broker.control.writing import multi_over_settings
 from kavka.broker.metadata import INTERNAL_TOPICS
+from kavka.broker.overrides import ConfigRefused, check_new_topic_overrides
 from kavka.core.controller.events import (
     Event,
     TopicCreationAsked,
@@ -153,7 +154,7 @@ class Topics:
         if isinstance(shape, TopicRefusal):
             return shape
         try:
-            return shape, check_topic_overrides(topic.config)
+            return shape, check_new_topic_overrides(configs, topic.config)
         except ConfigRefused as refused:
             return TopicRefusal(refused.code, str(refused))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from itertools import zip_longest
 from typing import NamedTuple
 
 from kavka.cli.config_entries import entry_line, parse_pairs
 from kavka.cli.connecting import with_admin
 from kavka.cli.group_description import consumer_groups
 from kavka.cli.java_names import spelt_together
-from kavka.cli.options import BadValue, Given, Option, OptionSet
+from kavka.cli.options import BadValue, Given, Option, OptionSet, whole_number
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigResource, ResourceType
 from kavka.errors import ErrorCode, KafkaError
@@ -45,6 +46,10 @@ _TYPES = (
 )
 _DEFAULT_SOURCE = 3
 _WITH_DEFAULTS = ("clients", "users", "brokers", "ips")
+_NO_ZOOKEEPER = (
+    "--zookeeper: this release asks brokers only, as Kafka's tool since 4.0: give --bootstrap-server; while no broker "
+    "runs, `kavka zookeeper-shell` shows and sets what is stored in /config/brokers/<id> and /config/brokers/<default>"
+)
 
 OPTIONS = OptionSet(
     "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, client-metrics "
@@ -58,6 +63,8 @@ OPTIONS = OptionSet(
     Option("add-config", "Settings to set: a=1,b=[x,y].", "settings"),
     Option("add-config-file", "A properties file with the settings to set.", "file"),
     Option("delete-config", "Settings that go back to their defaults: a,b.", "names"),
+    Option("force", "Known for compatibility; it has no effect: nothing is asked."),
+    Option("zookeeper", "Not supported by this release, as in Kafka since 4.0.", "urls"),
     *(
         Option(
             kind.removesuffix("s") if kind != "client-metrics" else kind,
@@ -134,6 +141,8 @@ def _failed(text: str, argv: list[str]) -> int:
 
 def _checked(given: Given) -> _Entity:
     action = given.one_action("describe", "alter")
+    if given.has("zookeeper"):
+        raise BadValue(_NO_ZOOKEEPER)
     if not given.has("bootstrap-server"):
         raise BadValue("Either --bootstrap-server or --bootstrap-controller must be specified.")
     if action == "describe":
@@ -142,7 +151,7 @@ def _checked(given: Given) -> _Entity:
         given.forbid("alter", ("all",))
     entity = _entity(given)
     if entity.kind in ("brokers", "broker-loggers") and entity.name:
-        if not entity.name.isdecimal():
+        if not _is_broker_id(entity.name):
             raise BadValue(
                 f"The entity name for {entity.kind} must be a valid integer broker id, but it is: {entity.name}"
             )
@@ -151,6 +160,13 @@ def _checked(given: Given) -> _Entity:
     if action == "alter":
         _check_alter(given, entity)
     return entity
+
+
+def _is_broker_id(text: str) -> bool:
+    try:
+        return whole_number(text, 32) >= 0
+    except ValueError:
+        return False
 
 
 def _check_alter(given: Given, entity: _Entity) -> None:
@@ -169,13 +185,18 @@ def _check_alter(given: Given, entity: _Entity) -> None:
 
 
 def _entity(given: Given) -> _Entity:
-    found = [_Entity(kind, None) for kind in given.all("entity-type")]
-    names = given.all("entity-name") or ([""] if given.has("entity-default") else [])
-    found = [_Entity(e.kind, names[i] if i < len(names) else None) for i, e in enumerate(found)]
-    for kind in _TYPES:
-        entity = _Entity(kind, None)
-        found += [_Entity(kind, name) for name in given.all(entity.singular)]
-        found += [_Entity(kind, "")] if given.has(f"{entity.singular}-defaults") else []
+    types = given.all("entity-type")
+    names = given.all("entity-name") + ([""] if given.has("entity-default") else [])
+    flagged = _flagged(given)
+    if flagged and given.has("entity-type", "entity-name", "entity-default"):
+        raise BadValue(
+            "--entity-{type,name,default} should not be used in conjunction with specific entity flags"
+        )
+    if types and len(names) > len(types):
+        raise BadValue("More entity names specified than entity types")
+    found = flagged + [
+        _Entity(kind, name) for kind, name in zip_longest(types, names[: len(types)])
+    ]
     if not found:
         raise BadValue("At least one entity type must be specified")
     for entity in found:
@@ -193,6 +214,16 @@ def _entity(given: Given) -> _Entity:
     if len(found) > 1 and {entity.kind for entity in found} != {"users", "clients"}:
         raise BadValue("Only 'users' and 'clients' entity types may be specified together")
     return found[0]
+
+
+def _flagged(given: Given) -> list[_Entity]:
+    """Return what `--topic t`, `--broker-defaults` and their like name."""
+    found = []
+    for kind in _TYPES:
+        singular = _Entity(kind, None).singular
+        found += [_Entity(kind, name) for name in given.all(singular)]
+        found += [_Entity(kind, "")] if given.has(f"{singular}-defaults") else []
+    return found
 
 
 # Describe
@@ -251,11 +282,12 @@ async def _alter(admin: Admin, given: Given, entity: _Entity) -> None:
     removed = [
         part.strip() for text in given.all("delete-config") for part in text.split(",") if part
     ]
-    if removed:
+    loggers = entity.kind == "broker-loggers"
+    if removed or loggers:
         known = {entry.name for entry in await _entries(admin, entity, name, False)}
-        unknown = [part for part in removed if part not in known]
+        unknown = [part for part in [*removed, *(added if loggers else ())] if part not in known]
         if unknown:
-            noun = "broker logger(s)" if entity.kind == "broker-loggers" else "config(s)"
+            noun = "broker logger(s)" if loggers else "config(s)"
             raise BadValue(f"Invalid {noun}: {','.join(unknown)}")
     changes = [ConfigOp(key, value) for key, value in added.items()]
     changes += [ConfigOp(key, None, AlterOp.DELETE) for key in removed]

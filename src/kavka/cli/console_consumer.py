@@ -121,6 +121,8 @@ def _plan(given: Given) -> _Plan:
     """Check the options. Raise BadUsage, BadValue with Kafka's sentences."""
     from kavka.cli.message_formatters import UnknownClass, formatter_of
 
+    given.forbid("whitelist", ("include",))
+    given.forbid("consumer.config", ("command-config",))
     pattern = given.one("include") or given.one("whitelist")
     topic = given.one("topic")
     if (topic is None) == (pattern is None):
@@ -146,6 +148,7 @@ def _plan(given: Given) -> _Plan:
     except UnknownClass as error:
         raise BadUsage(str(error)) from error
     most = given.integer("max-messages")
+    timeout_ms = given.integer("timeout-ms", 64)
     return _Plan(
         settings=settings,
         formatter=formatter,
@@ -154,7 +157,7 @@ def _plan(given: Given) -> _Plan:
         partition=partition,
         offset=offset,
         max_messages=None if most == -1 else most,
-        timeout_ms=given.integer("timeout-ms", 64),
+        timeout_ms=None if timeout_ms is None or timeout_ms < 0 else timeout_ms,
         skips_errors=given.has("skip-message-on-error"),
         announces_end=given.has("enable-systest-events"),
     )

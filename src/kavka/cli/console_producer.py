@@ -110,6 +110,7 @@ def producer_settings(given: Given) -> dict[str, str]:
     """Return what the producer is to be made with. Raise BadUsage, BadValue."""
     brokers = _servers(given)
     given.require("topic")
+    given.forbid("producer.config", ("command-config",))
     reader = given.one("line-reader") or _DEFAULT_READER
     if reader.rpartition(".")[2].rpartition("$")[2] != _DEFAULT_READER:
         raise BadUsage(reader)

@@ -92,6 +92,8 @@ def _act(given: Given) -> int:
 def _plan(given: Given) -> _Plan:
     brokers = servers(given)
     given.require("topic")
+    given.forbid("messages", ("num-records",))
+    given.forbid("consumer.config", ("command-config",))
     messages = given.integer("num-records" if given.has("num-records") else "messages", 64)
     if messages is None:
         given.require("messages")

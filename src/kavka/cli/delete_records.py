@@ -63,7 +63,7 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
             document = json.load(file)
     except OSError:
         raise BadValue(f"Unable to read file {path}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadValue("The input string is not a valid JSON") from None
     try:
         if int(document.get("version", 1)) != 1:

@@ -26,14 +26,14 @@ def read_partitions(path: str) -> list[TopicPartition]:
     except OSError:
         sentence = f"java.io.IOException: Unable to read file {path}"
         raise CommandFailed("java.lang.RuntimeException", sentence) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CommandFailed(ADMIN_OPERATION, "Replica election data is empty") from None
     if not isinstance(document, dict) or "partitions" not in document:
         sentence = 'Replica election data is missing "partitions" field'
         raise CommandFailed(ADMIN_OPERATION, sentence)
     try:
         partitions = [
-            TopicPartition(_checked(part["topic"], str), _checked(part["partition"], int))
+            TopicPartition(_checked(part["topic"], str), _number(part["partition"]))
             for part in document["partitions"]
         ]
     except (KeyError, TypeError):
@@ -46,6 +46,13 @@ def read_partitions(path: str) -> list[TopicPartition]:
             ADMIN_OPERATION, f"Replica election data contains duplicate partitions: [{listed}]"
         )
     return partitions
+
+
+def _number(value: object) -> int:
+    number = _checked(value, int)
+    if not -(1 << 31) <= number < 1 << 31:
+        raise TypeError(value)
+    return number
 
 
 def _checked(value: object, kind: type[T]) -> T:

@@ -8,6 +8,7 @@ import sys
 from kavka.cli.connecting import with_admin
 from kavka.cli.java_names import spelt_together
 from kavka.cli.options import Given
+from kavka.cli.reassignment_plans import doubled
 from kavka.cli.tool_parser import ToolParser
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
@@ -33,6 +34,11 @@ def main(argv: list[str]) -> int:
             f" maxVersionLevel:0 is < 1: {', '.join(off)}.",
             file=sys.stderr,
         )
+        return 1
+
+    twice = doubled(_names(chosen)) if chosen.command != "describe" else []
+    if twice:
+        print(f"Feature {twice[0]} was specified more than once.", file=sys.stderr)
         return 1
 
     async def act(admin: Admin) -> int:
@@ -88,6 +94,10 @@ def _level(text: str) -> tuple[str, int]:
     if not (name and equals and level.isdecimal() and int(level) < 2**15):
         raise argparse.ArgumentTypeError(f"{text!r} is not FEATURE=LEVEL")
     return name, int(level)
+
+
+def _names(chosen: argparse.Namespace) -> list[str]:
+    return [each if isinstance(each, str) else each[0] for each in chosen.feature]
 
 
 def _updates(chosen: argparse.Namespace) -> dict[str, FeatureUpdate]:

@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from kavka.cli.options import BadValue
 
 _DURATION = re.compile(
-    r"(?P<sign>[-+]?)P(?:(?P<days>[-+]?\d+)D)?"
-    r"(?P<time>T(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?"
-    r"(?:(?P<seconds>[-+]?\d+)(?:[.,](?P<fraction>\d{0,9}))?S)?)?",
+    r"(?P<sign>[-+]?)P(?:(?P<days>[-+]?\d{1,19})D)?"
+    r"(?P<time>T(?:(?P<hours>[-+]?\d{1,19})H)?(?:(?P<minutes>[-+]?\d{1,19})M)?"
+    r"(?:(?P<seconds>[-+]?\d{1,19})(?:[.,](?P<fraction>\d{0,9}))?S)?)?",
     re.IGNORECASE,
 )
+_LONGEST_MS = 1 << 62
+"""A time that is as far from now has 64 bits."""
 
 
 def moment_ms(text: str) -> int:
@@ -41,4 +43,6 @@ def duration_ms(text: str) -> int:
     total = (seconds + int(match["seconds"] or 0)) * 1000
     fraction_ms = int(((match["fraction"] or "") + "000")[:3])
     total += -fraction_ms if (match["seconds"] or "").startswith("-") else fraction_ms
+    if abs(total) > _LONGEST_MS:
+        raise BadValue("Text cannot be parsed to a Duration")
     return -total if match["sign"] == "-" else total

@@ -39,7 +39,7 @@ class LineReader:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> LineReader:
-        """Return the reader that the properties ask for. Raise BadLine when two of them may not be equal."""
+        """Return the reader that the properties ask for. Raise BadLine for separators that are empty or equal."""
         given = dict(properties)
         marker = given.get("null.marker")
         names = {
@@ -48,6 +48,7 @@ class LineReader:
             "headers.separator": given.get("headers.separator", ","),
             "headers.key.separator": given.get("headers.key.separator", ":"),
         }
+        _refuse_empty(names)
         _refuse_equal(names, marker)
         return cls(
             parses_key=is_true(given, "parse.key"),
@@ -139,6 +140,12 @@ class LineReader:
 
     def _or_null(self, content: bytes | None) -> bytes | None:
         return None if content is None or self._is_null(content) else content
+
+
+def _refuse_empty(names: dict[str, str]) -> None:
+    for name, separator in names.items():
+        if not separator:
+            raise BadLine(f"{name} may not be empty")
 
 
 def _refuse_equal(names: dict[str, str], marker: str | None) -> None:

@@ -48,6 +48,7 @@ def main(argv: list[str]) -> int:
 def _act(given: Given) -> int:
     if given.has("zookeeper") == given.has("bootstrap-server"):
         raise BadUsage("One and only one of --bootstrap-server and --zookeeper is required")
+    given.forbid("admin.config", ("zookeeper",))
     path = given.one("path-to-json-file")
     try:
         partitions = None if path is None else read_partitions(path)
@@ -71,8 +72,11 @@ def _act(given: Given) -> int:
 
 
 async def _ask_registry(registry: Registry, partitions: list[TopicPartition] | None) -> int:
-    chosen = await known_partitions(registry) if partitions is None else partitions
-    await ask_for_elections(registry, chosen)
+    try:
+        chosen = await known_partitions(registry) if partitions is None else partitions
+        await ask_for_elections(registry, chosen)
+    except (RegistryRefused, ConnectionError) as error:
+        raise CommandFailed(ADMIN_COMMAND_FAILED, str(error)) from error
     listed = ",".join(map(str, sorted(chosen)))
     print(f"Created preferred replica election path with {listed}")
     print(f"Successfully started preferred replica election for partitions {listed}")
@@ -89,7 +93,10 @@ async def known_partitions(registry: Registry) -> list[TopicPartition]:
 
 
 async def ask_for_elections(registry: Registry, partitions: Iterable[TopicPartition]) -> None:
-    """Write the wish where the controller looks for it. Raise CommandFailed while an older one stands."""
+    """Write the wish where the controller looks for it.
+
+    Raise CommandFailed while an older one stands, RegistryRefused.
+    """
     wanted = [{"topic": at.topic, "partition": at.partition} for at in sorted(partitions)]
     document = compact({"version": 1, "partitions": wanted})
     try:
@@ -101,4 +108,4 @@ async def ask_for_elections(registry: Registry, partitions: Iterable[TopicPartit
                 "Aborting operation"
             )
             raise CommandFailed(ADMIN_OPERATION, sentence) from None
-        raise CommandFailed(ADMIN_COMMAND_FAILED, str(refused)) from refused
+        raise

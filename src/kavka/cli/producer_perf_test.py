@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import sys
 import time
 from random import Random
@@ -13,7 +14,7 @@ from uuid import uuid4
 from kavka.cli.client_properties import read_properties
 from kavka.cli.handing_over import Pair, Source, hand_over
 from kavka.cli.java_names import log_line, spelt_together
-from kavka.cli.options import BadValue
+from kavka.cli.options import BadValue, whole_number
 from kavka.cli.perf_statistics import ProducerStatistics, metric_lines
 from kavka.errors import KafkaError
 from kavka.settings.declaration import InvalidSetting
@@ -69,11 +70,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--topic", required=True, help="produce messages to this topic")
-    add("--num-records", type=int, required=True, help="number of messages to produce")
+    add("--num-records", type=_number, required=True, help="number of messages to produce")
     add("--payload-delimiter", default="\\n", help="what stands between payloads of a file")
     add(
         "--throughput",
-        type=float,
+        type=_rate,
         required=True,
         help="messages per second at most; -1 for no bound",
     )
@@ -96,16 +97,34 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--transaction-duration-ms",
-        type=int,
+        type=_number,
         help="commit when a transaction is as old (3000 when a transactional id is set)",
     )
-    add("--warmup-records", type=int, default=0, help="records that the steady state leaves out")
-    add("--reporting-interval", type=int, default=5000, help="milliseconds between reports")
+    add(
+        "--warmup-records", type=_number, default=0, help="records that the steady state leaves out"
+    )
+    add("--reporting-interval", type=_number, default=5000, help="milliseconds between reports")
     payload = parser.add_mutually_exclusive_group(required=True)
-    payload.add_argument("--record-size", type=int, help="message size in bytes")
+    payload.add_argument("--record-size", type=_number, help="message size in bytes")
     payload.add_argument("--payload-file", help="take payloads, by chance, from this file")
     payload.add_argument("--payload-monotonic", action="store_true", help="payloads are 0, 1, 2...")
     return parser
+
+
+def _number(text: str) -> int:
+    try:
+        return whole_number(text, 64)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"could not convert '{text}' to a number") from None
+
+
+def _rate(text: str) -> float:
+    """Return the messages per second; one without end is none."""
+    try:
+        rate = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"could not convert '{text}' to a number") from None
+    return rate if math.isfinite(rate) else -1.0
 
 
 def _settings(given: argparse.Namespace) -> dict[str, str]:
@@ -158,6 +177,8 @@ def _payloads(given: argparse.Namespace) -> list[bytes]:
     payloads = content.split(delimiter)
     while payloads and not payloads[-1]:
         payloads.pop()
+    if not payloads:
+        raise BadValue(f"{given.payload_file} has no payloads between its delimiters.")
     print(f"Number of messages read: {len(payloads)}")
     return payloads
 

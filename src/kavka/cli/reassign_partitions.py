@@ -58,6 +58,7 @@ _PERMITTED = {
     "cancel": ("preserve-throttles", "timeout"),
     "list": (),
 }
+_NUMBERS = ("throttle", "replica-alter-log-dirs-throttle", "timeout")
 _DEFAULT_TIMEOUT_MS = 10_000
 _PAUSE_S = 0.1
 
@@ -150,6 +151,8 @@ def _checked(given: Given) -> str:
         for option in options:
             if given.has(option) and option not in allowed:
                 raise BadUsage(f'Option "[{option}]" can\'t be used with action "[{action}]"')
+    for option in _NUMBERS:
+        given.integer(option, 64)  # before anything is moved
     return action
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kavka.cli.command_failures import ADMIN_COMMAND_FAILED, ADMIN_OPERATION, CommandFailed
+from kavka.cli.options import whole_number
 from kavka.cli.stored_json import compact
 from kavka.client.admin.replica_log_dirs import Replica
 from kavka.client.metadata import BrokerAddress
@@ -104,7 +105,7 @@ def read_brokers(text: str) -> list[int]:
     brokers = []
     for word in text.split(","):
         try:
-            brokers.append(int(word))
+            brokers.append(whole_number(word, 32))
         except ValueError:
             raise CommandFailed(
                 "java.lang.NumberFormatException", f'For input string: "{word}"'
@@ -131,7 +132,7 @@ def _read_json(path: str) -> Any:
         raise CommandFailed("java.io.IOException", f"Unable to read file {path}") from None
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CommandFailed(ADMIN_OPERATION, f"{path} is not a valid JSON: {error}") from None
 
 

@@ -74,6 +74,7 @@ def _choice(given: Given) -> _Choice:
         chosen = given.integer(option, bits)
         return default if chosen is None else chosen
 
+    given.forbid("topic-white-list", ("topics-include",))
     included = given.one("topics-include") or given.one("topic-white-list") or ".*"
     return _Choice(
         topic_pattern(included),

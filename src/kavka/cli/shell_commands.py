@@ -10,31 +10,43 @@ from kavka.cli.shell_words import BadCommand, Syntax, Words, parse_words, split_
 from kavka.core.znodes import Delete, Event, EventType, Stat, ZnodeError, is_valid_path
 from kavka.registry.interface import RegistryRefused, Watch
 from kavka.registry.zookeeper import ZooKeeperRegistry
+from kavka.registry.zookeeper_connection import ServerRefused
 
 _SYNTAX = {
+    "addauth": Syntax("addauth scheme auth", 1, 2),
     "create": Syntax("create [-s] [-e] path [data]", 1, 3, "se"),
     "delete": Syntax("delete [-v version] path", 1, 1, "", "v"),
     "deleteall": Syntax("deleteall path", 1, 1),
     "get": Syntax("get [-s] [-w] path", 1, 2, "sw"),
+    "getAcl": Syntax("getAcl [-s] path", 1, 1, "s"),
     "getAllChildrenNumber": Syntax("getAllChildrenNumber path", 1, 1),
+    "getEphemerals": Syntax("getEphemerals path", 0, 1),
     "help": Syntax("help", 0, 0),
     "history": Syntax("history ", 0, 0),
     "ls": Syntax("ls [-s] [-w] [-R] path", 1, 2, "swR"),
     "printwatches": Syntax("printwatches on|off", 0, 1),
     "quit": Syntax("quit ", 0, 0),
+    "removewatches": Syntax("removewatches path [-c|-d|-a] [-l]", 1, 1, "cdal"),
     "set": Syntax("set [-s] [-v version] path data", 2, 2, "s", "v"),
+    "setAcl": Syntax("setAcl [-s] [-v version] [-R] path acl", 2, 2, "sR", "v"),
     "stat": Syntax("stat [-w] path", 1, 2, "w"),
+    "sync": Syntax("sync path", 1, 1),
     "version": Syntax("version ", 0, 0),
+    "whoami": Syntax("whoami ", 0, 0),
 }
-_SENTENCES = {
+_SENTENCES: dict[int, str] = {
     ZnodeError.NO_NODE: "Node does not exist: {}",
     ZnodeError.NODE_EXISTS: "Node already exists: {}",
     ZnodeError.NOT_EMPTY: "Node not empty: {}",
     ZnodeError.NO_CHILDREN_FOR_EPHEMERALS: "Ephemerals cannot have children: {}",
     ZnodeError.BAD_VERSION: "version No is not valid : {}",
-    ZnodeError.BAD_ARGUMENTS: "KeeperErrorCode = BadArguments for {}",
+    ZnodeError.BAD_ARGUMENTS: "Arguments are not valid : {}",
     ZnodeError.SESSION_EXPIRED: "KeeperErrorCode = Session expired for {}",
+    -6: "KeeperErrorCode = Unimplemented for {}",
+    -102: "Insufficient permission : {}",
+    -121: "KeeperErrorCode = No such watcher for {}",
 }
+"""By the number of the error; the last three have no name in `ZnodeError`."""
 _EVENTS = {
     EventType.CREATED: "NodeCreated",
     EventType.DELETED: "NodeDeleted",
@@ -42,6 +54,13 @@ _EVENTS = {
     EventType.CHILDREN_CHANGED: "NodeChildrenChanged",
 }
 _OPEN_ACL = "world:anyone:cdrwa"
+_PERMISSIONS = ((4, "c"), (8, "d"), (1, "r"), (2, "w"), (16, "a"))
+_PATHLESS = ("addauth", "printwatches")
+"""Commands whose first word is no path."""
+_NO_ACCESS_LISTS = (
+    "{}: this shell changes no access lists: `zookeeper-server-start` keeps none, those of an ensemble of Apache "
+    "ZooKeeper are changed by its own zkCli.sh"
+)
 _DELETES_IN_A_MULTI = 500
 
 USAGE = "\n\t".join(
@@ -62,19 +81,26 @@ class Shell:
         self._prints_watches = True
         self.has_quit = False
         self._commands: dict[str, Callable[[Words], Awaitable[None]]] = {
+            "addauth": self._add_identity,
             "create": self._create,
             "delete": self._delete,
             "deleteall": self._delete_all,
             "get": self._get,
+            "getAcl": self._get_acl,
             "getAllChildrenNumber": self._count,
+            "getEphemerals": self._get_ephemerals,
             "help": self._help,
             "history": self._show_history,
             "ls": self._list,
             "printwatches": self._print_watches,
             "quit": self._quit,
+            "removewatches": self._remove_watches,
             "set": self._set,
+            "setAcl": self._set_acl,
             "stat": self._stat,
+            "sync": self._sync,
             "version": self._version,
+            "whoami": self._who_am_i,
         }
 
     @property
@@ -98,7 +124,7 @@ class Shell:
         try:
             parsed = parse_words(_SYNTAX[name], typed)
             path = parsed.rest[0] if parsed.rest else ""
-            if parsed.rest and name != "printwatches":
+            if parsed.rest and name not in _PATHLESS:
                 _check_path(path)
             await self._commands[name](parsed)
         except BadCommand as error:
@@ -110,8 +136,8 @@ class Shell:
             )
             print(sentence.format(path), file=sys.stderr)
             return 1
-        except ConnectionError:
-            print(f"KeeperErrorCode = ConnectionLoss for {path}", file=sys.stderr)
+        except ConnectionError as error:
+            print(sentence_about(error).format(path), file=sys.stderr)
             return 1
         return 0
 
@@ -119,14 +145,33 @@ class Shell:
 
     async def _list(self, words: Words) -> None:
         [path, *_] = words.rest
+        watch = self._watch(words, "ls")
         if words.has("R"):
-            for node in await self._below(path):
-                print(node)
+            await self._list_below(path, watch)
             return
-        children = await self._registry.children(path, self._watch(words, "ls"))
+        children = await self._registry.children(path, watch)
         print(f"[{', '.join(children)}]")
         if words.has("s"):
             print_stat(await self._existing(path))
+
+    async def _list_below(self, path: str, watch: Watch | None) -> None:
+        """Print a node and all below it: the children of each in order, then what is below the first of them."""
+        await self._registry.get(path, watch)
+        print(path)
+        waiting = [path]
+        while waiting:
+            node = waiting.pop()
+            prefix = "" if node == "/" else node
+            try:
+                names = await self._registry.children(node, watch)
+            except RegistryRefused as refused:
+                if refused.error is not ZnodeError.NO_NODE:
+                    raise
+                continue  # it went meanwhile
+            children = [f"{prefix}/{name}" for name in names]
+            for child in children:
+                print(child)
+            waiting.extend(reversed(children))
 
     async def _get(self, words: Words) -> None:
         data, stat = await self._registry.get_as_stored(words.rest[0], self._watch(words, "get"))
@@ -149,7 +194,7 @@ class Shell:
             raise BadCommand(f"{more[1]}: this release knows no ACL but {_OPEN_ACL}")
         made = await self._registry.create(
             path,
-            more[0].encode() if more else None,
+            _bytes_of(more[0]) if more else None,
             ephemeral=words.has("e"),
             sequence=words.has("s"),
         )
@@ -157,7 +202,7 @@ class Shell:
 
     async def _set(self, words: Words) -> None:
         path, data = words.rest
-        stat = await self._registry.set(path, data.encode(), words.version())
+        stat = await self._registry.set(path, _bytes_of(data), words.version())
         if words.has("s"):
             print_stat(stat)
 
@@ -204,7 +249,54 @@ class Shell:
     async def _quit(self, words: Words) -> None:
         self.has_quit = True
 
+    # Who may do what
+
+    async def _get_acl(self, words: Words) -> None:
+        entries, stat = await self._registry.acl(words.rest[0])
+        for entry in entries:
+            allowed = "".join(letter for bit, letter in _PERMISSIONS if entry.permissions & bit)
+            print(f"'{entry.scheme},'{entry.id}\n: {allowed}")
+        if words.has("s"):
+            print_stat(stat)
+
+    async def _set_acl(self, words: Words) -> None:
+        raise BadCommand(_NO_ACCESS_LISTS.format("setAcl"))
+
+    async def _add_identity(self, words: Words) -> None:
+        raise BadCommand(_NO_ACCESS_LISTS.format("addauth"))
+
+    async def _who_am_i(self, words: Words) -> None:
+        print("Auth scheme: User")
+        for identity in await self._registry.identities():
+            print(f"{identity.auth_scheme}: {identity.user}")
+
+    # The session
+
+    async def _sync(self, words: Words) -> None:
+        await self._registry.sync(words.rest[0])
+        print("Sync is OK")
+
+    async def _get_ephemerals(self, words: Words) -> None:
+        found = await self._registry.ephemerals(words.rest[0] if words.rest else "/")
+        print(f"[{', '.join(found)}]")
+
     # Watches
+
+    async def _remove_watches(self, words: Words) -> None:
+        [path] = words.rest
+        node, children = self._registry.watches(path)
+        if words.has("c"):
+            node = False
+        elif words.has("d"):
+            children = False
+        if not node and not children:
+            raise BadCommand(_SENTENCES[-121].format(path))
+        await self._registry.unwatch(
+            path, node=node, children=children, even_offline=words.has("l")
+        )
+        for is_removed, kind in ((children, "Child"), (node, "Data")):
+            if is_removed and self._prints_watches:
+                print_event("SyncConnected", f"{kind}WatchRemoved", path)
 
     def _watch(self, words: Words, name: str) -> Watch | None:
         if len(words.rest) > 1:
@@ -218,6 +310,14 @@ class Shell:
     def _tell(self, event: Event) -> None:
         if self._prints_watches:
             print_event("SyncConnected", _EVENTS[event.type], event.path)
+
+
+def sentence_about(error: ConnectionError) -> str:
+    """Return what is said of a call that was refused with an error that is none of `ZnodeError`, or not answered."""
+    refused = error.__cause__
+    if not isinstance(refused, ServerRefused):
+        return "KeeperErrorCode = ConnectionLoss for {}"
+    return _SENTENCES.get(refused.code, f"KeeperErrorCode = {refused.code} for {{}}")
 
 
 def print_event(state: str, kind: str = "None", path: str = "null") -> None:
@@ -253,5 +353,11 @@ def _check_path(path: str) -> None:
         raise BadCommand("Path must start with / character")
     if path != "/" and path.endswith("/"):
         raise BadCommand("Path must not end with / character")
-    if not is_valid_path(path):
-        raise BadCommand(f'Invalid path string "{path}"')
+    shown = _bytes_of(path).decode(errors="replace")
+    if shown != path or not is_valid_path(path):
+        raise BadCommand(f'Invalid path string "{shown}"')
+
+
+def _bytes_of(word: str) -> bytes:
+    """Return a word's bytes; those of the command line may be no UTF-8, and stay what they are."""
+    return word.encode(errors="surrogateescape")

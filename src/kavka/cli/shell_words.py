@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kavka.cli.options import whole_number
+
 _WORD = re.compile(r"\"([^\"]*)\"|'([^']*)'|(\S+)")
 
 
@@ -41,7 +43,7 @@ class Words(NamedTuple):
         if text is None:
             return -1
         try:
-            return int(text)
+            return whole_number(text, 32)
         except ValueError:
             raise BadCommand(f'For input string: "{text}"') from None
 

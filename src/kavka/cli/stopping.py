@@ -10,13 +10,22 @@ from kavka.cli.serving import SUPERVISED
 
 
 def stop_servers(arguments: list[str], *, command: str, server: str) -> int:
-    """Send SIGTERM to every `kavka <command>` process; 1 when there is none.
+    """Send SIGTERM to every `kavka <command>` process; 1 when there is none, or for an option that would choose.
 
-    `server` is what Kafka's script calls it.
+    `server` is what Kafka's script calls it. A file is passed over, as that does.
     """
+    name = command.replace("start", "stop")
     if any(word in ("-h", "--help") for word in arguments):
-        print(f"usage: kavka {command.replace('start', 'stop')}")
+        print(f"usage: kavka {name}")
         return 0
+    options = [word for word in arguments if word.startswith("-")]
+    if options:
+        print(
+            f"kavka {name}: {options[0]}: there are no options: it stops every {server} server of this machine; "
+            "`kill` with a process id stops one",
+            file=sys.stderr,
+        )
+        return 1
     processes = processes_of(command.encode())
     if not processes:
         print(f"No {server} server to stop", file=sys.stderr)

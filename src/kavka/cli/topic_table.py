@@ -32,10 +32,11 @@ class Problems(NamedTuple):
     ) -> bool:
         """Tell whether the partition has one of the problems."""
         in_sync = len(part.in_sync_replicas)
+        is_led = part.leader in live
         return (
             (self.under_replicated and in_sync < replication_factor(part, move))
-            or (self.unavailable and part.leader not in live)
-            or (self.under_min_isr and in_sync < min_isr)
+            or (self.unavailable and not is_led)
+            or (self.under_min_isr and (not is_led or in_sync < min_isr))
             or (self.at_min_isr and in_sync == min_isr)
         )
 

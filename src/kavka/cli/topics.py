@@ -25,9 +25,8 @@ _REPORTS = (
 _NUMBERS = ("partitions", "replication-factor", "partition-size-limit-per-response")
 _ALLOWED = {
     "config": ("create",),
-    "delete-config": ("create", "alter"),
     "partitions": ("create", "alter"),
-    "replication-factor": ("create", "alter"),
+    "replication-factor": ("create",),
     "replica-assignment": ("create", "alter"),
     "if-exists": ("alter", "delete", "describe"),
     "if-not-exists": ("create",),
@@ -49,7 +48,11 @@ OPTIONS = OptionSet(
     Option("config", "A setting of the new topic; may be repeated.", "name=value"),
     Option("delete-config", "Known for compatibility; it has no effect.", "name"),
     Option("partitions", "How many partitions; without it the broker's default.", "number"),
-    Option("replication-factor", "How many replicas; without it the broker's default.", "number"),
+    Option(
+        "replication-factor",
+        "How many replicas a new topic has; without it the broker's default.",
+        "number",
+    ),
     Option(
         "replica-assignment",
         "Brokers of each partition: partitions are parted by commas, replicas by colons.",
@@ -117,6 +120,12 @@ def _failed(name: str, sentence: str) -> int:
 
 def _checked(given: Given) -> str:
     action = given.one_action(*_ACTIONS, before_last=" or ")
+    if given.has("delete-config"):
+        print(
+            "delete-config option is no longer supported and deprecated since version 4.0. The config will be fully "
+            "removed in future releases.",
+            file=sys.stderr,
+        )
     if not given.has("bootstrap-server"):
         raise BadUsage("--bootstrap-server must be specified")
     if given.has("topic-id") and action != "describe":
@@ -192,12 +201,6 @@ async def _by_id(admin: Admin, given: Given, wanted: bytes) -> list[TopicDescrip
 
 
 async def _create(admin: Admin, given: Given) -> None:
-    if given.has("delete-config"):
-        print(
-            "delete-config option is no longer supported and deprecated since version 4.0. The config will be fully "
-            "removed in future releases.",
-            file=sys.stderr,
-        )
     topic = _new_topic(given)
     if "." in topic.name or "_" in topic.name:
         print(

@@ -13,7 +13,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kavka.core import znodes
 from kavka.core.znodes import (
@@ -36,11 +36,16 @@ from kavka.wire.zookeeper.messages import (
     EPHEMERAL_FLAG,
     OPEN_ACL,
     SEQUENCE_FLAG,
+    Acl,
     ChildrenResponse,
+    ClientInfo,
     ConnectRequest,
     CreateRequest,
+    EphemeralsResponse,
+    GetAclResponse,
     GetDataResponse,
     OpCode,
+    PathRequest,
     PathResponse,
     PathVersionRequest,
     PathWatchRequest,
@@ -48,6 +53,8 @@ from kavka.wire.zookeeper.messages import (
     SetWatchesRequest,
     StatResponse,
     WatcherEvent,
+    WatchTypeRequest,
+    WhoAmIResponse,
 )
 
 log = logging.getLogger(__name__)
@@ -64,6 +71,8 @@ _LEAST_ATTEMPT_S = 1.0
 _CLOSE_S = 3.0
 _WATCHES_IN_A_PACKET = 500
 _NO_PASSWORD = bytes(16)
+_WATCH_TYPES = {(False, True): 1, (True, False): 2, (True, True): 3}
+"""REMOVE_WATCHES by whether it is about the node and about its children."""
 
 
 class ZooKeeperUnreachable(ConnectionError):
@@ -299,6 +308,23 @@ class ZooKeeperRegistry:
         for watch in dict.fromkeys(watches):
             watch(Event(kind, path))
 
+    def watches(self, path: str) -> tuple[bool, bool]:
+        """Tell whether a node and whether its children are watched."""
+        return path in self._node_watches, path in self._child_watches
+
+    async def unwatch(
+        self, path: str, *, node: bool, children: bool, even_offline: bool = False
+    ) -> None:
+        """Take back the watches of a node, of its children, or both; `even_offline` does not wait for a connection."""
+        if self.is_connected or not even_offline:
+            request = WatchTypeRequest(self._outer(path), _WATCH_TYPES[node, children])
+            await self._asked(OpCode.REMOVE_WATCHES, request, path)
+        if node:
+            self._node_watches.pop(path, None)
+            self._absent.discard(path)
+        if children:
+            self._child_watches.pop(path, None)
+
     # -- reading
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
@@ -348,9 +374,33 @@ class ZooKeeperRegistry:
             raise
         return sorted(decode(ChildrenResponse, reader).children)
 
+    async def acl(self, path: str) -> tuple[list[Acl], Stat]:
+        """Return who may do what with a node, and its facts."""
+        reader = await self._asked(OpCode.GET_ACL, PathRequest(self._outer(path)), path)
+        response = decode(GetAclResponse, reader)
+        return response.acl, read_stat(response.stat)
+
+    async def ephemerals(self, prefix: str) -> list[str]:
+        """Return the ephemeral nodes of this session whose paths begin so, sorted."""
+        request = PathRequest(self._outer(prefix))
+        reader = await self._asked(OpCode.GET_EPHEMERALS, request, prefix)
+        found = decode(EphemeralsResponse, reader).ephemerals
+        return sorted(self._inner(path) for path in found if path.startswith(f"{self._chroot}/"))
+
+    async def identities(self) -> list[ClientInfo]:
+        """Return as whom the member knows this session."""
+        return decode(WhoAmIResponse, await self._asked(OpCode.WHO_AM_I, None, "/")).client_info
+
+    async def sync(self, path: str) -> None:
+        """Wait until the member has what the leader of the ensemble has."""
+        await self._asked(OpCode.SYNC, PathRequest(self._outer(path)), path)
+
     async def _read(self, operation: OpCode, path: str, watch: Watch | None) -> Reader:
         """Ask with the watch registered already: its event may come in the same bytes as the answer."""
         request = PathWatchRequest(self._outer(path), watch is not None)
+        return await self._asked(operation, request, path)
+
+    async def _asked(self, operation: OpCode, request: NamedTuple | None, path: str) -> Reader:
         reader: Reader = await self._retried(lambda live: live.ask(operation, request), path)
         return reader
 

@@ -51,24 +51,34 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         _T.LIST,
         None,
         "Directories of logs, separated by commas.",
+        told_as=_T.STRING,
     ),
     Setting(
         "listeners",
         _T.LIST,
         ["PLAINTEXT://127.0.0.1:9092"],
         "Where the broker listens: NAME://host:port, separated by commas; port 0 takes a free one.",
+        told_as=_T.STRING,
+        scope=Scope.PER_BROKER,
+        fixed=True,
     ),
     Setting(
         "advertised.listeners",
         _T.LIST,
         None,
         "What clients are told to connect to, where it differs from listeners.",
+        told_as=_T.STRING,
+        scope=Scope.PER_BROKER,
+        fixed=True,
     ),
     Setting(
         "listener.security.protocol.map",
         _T.LIST,
         ["PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"],
         "The security protocol of each listener name.",
+        told_as=_T.STRING,
+        scope=Scope.PER_BROKER,
+        fixed=True,
     ),
     Setting(
         "num.partitions",
@@ -467,6 +477,8 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         1,
         "Logs of each log directory that are opened, or recovered, at one time at the start, and closed at the stop.",
         minimum=1,
+        scope=_ANYWHERE,
+        fixed=True,
     ),
     Setting(
         "kavka.io.threads",
@@ -511,6 +523,20 @@ BROKER_SETTINGS = Catalogue(
 
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
+
+
+_SAME_MEANING = (
+    ["log.retention.ms", "log.retention.minutes", "log.retention.hours"],
+    ["log.roll.ms", "log.roll.hours"],
+    ["log.roll.jitter.ms", "log.roll.jitter.hours"],
+)
+
+
+def same_meaning(name: str) -> list[str]:
+    """Return the names that stand for the same as `name`, the strongest first."""
+    if name == "log.flush.interval.ms":  # the scheduler's has a meaning of its own
+        return [name, "log.flush.scheduler.interval.ms"]
+    return next((names for names in _SAME_MEANING if name in names), [name])
 
 
 def resolve_defaults(values: dict[str, Value]) -> None:

@@ -17,6 +17,7 @@ Value = str | int | float | bool | list[str] | None
 class ValueType(IntEnum):
     """The types of values, as DescribeConfigs numbers them."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -45,12 +46,17 @@ class InvalidSetting(ValueError):
 
     def __init__(self, name: str, value: object, reason: str) -> None:
         """Keep the parts of the message for callers that print them apart."""
-        super().__init__(f"Invalid value {value} for configuration {name}: {reason}")
+        shown = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else value
+        super().__init__(f"Invalid value {shown} for configuration {name}: {reason}")
         self.name = name
         self.value = value
         self.reason = reason
 
 
+# What Java reads as a double, without its hexadecimal notation and its NaN, which no setting means.
+_DOUBLE: Final = re.compile(
+    r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?)", re.ASCII
+)
 _WIDTH: Final = {ValueType.SHORT: 15, ValueType.INT: 31, ValueType.LONG: 63}
 
 
@@ -63,11 +69,13 @@ class Setting:
         "default",
         "doc",
         "effective",
+        "fixed",
         "maximum",
         "minimum",
         "name",
         "scope",
         "synonym",
+        "told_as",
         "type",
     )
 
@@ -85,8 +93,14 @@ class Setting:
         synonym: str | None = None,
         effective: bool = True,
         check: Callable[[Value], str | None] | None = None,
+        fixed: bool = False,
+        told_as: ValueType | None = None,
     ) -> None:
-        """`synonym` is the broker's setting behind a topic's; `effective` is false for names that do nothing here."""
+        """`synonym` is the broker's setting behind a topic's; `effective` is false for names that do nothing here.
+
+        `fixed` is true where a broker goes by the value of its start, though Kafka lets it be changed later. `told_as`
+        is Kafka's type where ours says more.
+        """
         self.name = name
         self.type = type
         self.default = default
@@ -98,11 +112,18 @@ class Setting:
         self.synonym = synonym
         self.effective = effective
         self.check = check
+        self.fixed = fixed
+        self.told_as = type if told_as is None else told_as
 
     @property
     def is_sensitive(self) -> bool:
         """Whether the value may never be shown."""
-        return self.type is ValueType.PASSWORD
+        return self.type in (ValueType.PASSWORD, ValueType.UNKNOWN)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a change while the broker runs does nothing."""
+        return self.fixed or not self.effective
 
     def parse(self, text: str | None) -> Value:
         """Return the value that `text` stands for. Raise InvalidSetting with the reason."""
@@ -112,6 +133,16 @@ class Setting:
         value = self._convert(text)
         self._check_bounds(value)
         return value
+
+    def parse_new(self, text: str) -> Value:
+        """Return the value of a text that is to be stored. Raise InvalidSetting as `parse`, and for empty items.
+
+        Kafka does not start with such a list. One that is stored already is read without them: to fall back to the
+        default could delete what was to be compacted.
+        """
+        if self.told_as is ValueType.LIST and text.strip():
+            self._check_bounds([item.strip() for item in text.split(",")])
+        return self.parse(text)
 
     def _convert(self, text: str) -> Value:
         match self.type:
@@ -124,10 +155,9 @@ class Setting:
             case ValueType.INT | ValueType.SHORT | ValueType.LONG:
                 return self._whole_number(text)
             case ValueType.DOUBLE:
-                try:
-                    return float(text)
-                except ValueError:
-                    raise InvalidSetting(self.name, text, "Not a number of type DOUBLE") from None
+                if _DOUBLE.fullmatch(text) is None:
+                    raise InvalidSetting(self.name, text, "Not a number of type DOUBLE")
+                return float(text.rstrip("fFdD"))
             case ValueType.LIST:
                 return [item.strip() for item in text.split(",") if item.strip()]
             case _:

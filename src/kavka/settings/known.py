@@ -1,11 +1,11 @@
 """Broker settings that Kafka 3.9 knows and that have no effect here yet.
 
-They are accepted, checked for their type, and reported at the start when they are set.
+They are accepted, checked for their type, and reported when they are set, at the start or while the broker runs.
 """
 
 from __future__ import annotations
 
-from kavka.settings.declaration import LONG_MAX, Setting, Value, ValueType
+from kavka.settings.declaration import LONG_MAX, Scope, Setting, Value, ValueType
 
 _T = ValueType
 _DOC = "Known to Kafka 3.9; without effect in this release of kavka."
@@ -75,14 +75,14 @@ _TABLE: list[tuple[str, ValueType, Value]] = [
     ("alter.log.dirs.replication.quota.window.size.seconds", _T.INT, 1),
     ("controller.quota.window.num", _T.INT, 11),
     ("controller.quota.window.size.seconds", _T.INT, 1),
-    ("client.quota.callback.class", _T.STRING, None),
-    ("alter.config.policy.class.name", _T.STRING, None),
+    ("client.quota.callback.class", _T.CLASS, None),
+    ("alter.config.policy.class.name", _T.CLASS, None),
     ("authorizer.class.name", _T.STRING, ""),
     ("super.users", _T.LIST, []),
     ("allow.everyone.if.no.acl.found", _T.STRING, None),
     (
         "principal.builder.class",
-        _T.STRING,
+        _T.CLASS,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     ),
     ("metric.reporters", _T.LIST, []),
@@ -99,10 +99,10 @@ _TABLE: list[tuple[str, ValueType, Value]] = [
     ("sasl.enabled.mechanisms", _T.LIST, ["GSSAPI"]),
     ("sasl.mechanism.inter.broker.protocol", _T.STRING, "GSSAPI"),
     ("sasl.jaas.config", _T.PASSWORD, None),
-    ("sasl.login.class", _T.STRING, None),
-    ("sasl.login.callback.handler.class", _T.STRING, None),
-    ("sasl.client.callback.handler.class", _T.STRING, None),
-    ("sasl.server.callback.handler.class", _T.STRING, None),
+    ("sasl.login.class", _T.CLASS, None),
+    ("sasl.login.callback.handler.class", _T.CLASS, None),
+    ("sasl.client.callback.handler.class", _T.CLASS, None),
+    ("sasl.server.callback.handler.class", _T.CLASS, None),
     ("sasl.kerberos.service.name", _T.STRING, None),
     ("sasl.kerberos.kinit.cmd", _T.STRING, "/usr/bin/kinit"),
     ("sasl.kerberos.principal.to.local.rules", _T.LIST, ["DEFAULT"]),
@@ -127,7 +127,7 @@ _TABLE: list[tuple[str, ValueType, Value]] = [
     ("ssl.keymanager.algorithm", _T.STRING, "SunX509"),
     ("ssl.trustmanager.algorithm", _T.STRING, "PKIX"),
     ("ssl.provider", _T.STRING, None),
-    ("ssl.engine.factory.class", _T.STRING, None),
+    ("ssl.engine.factory.class", _T.CLASS, None),
     ("ssl.principal.mapping.rules", _T.STRING, "DEFAULT"),
     ("ssl.allow.dn.changes", _T.BOOLEAN, False),
     ("ssl.allow.san.changes", _T.BOOLEAN, False),
@@ -204,7 +204,7 @@ _TABLE: list[tuple[str, ValueType, Value]] = [
     ("group.share.min.heartbeat.interval.ms", _T.INT, 5_000),
     ("group.share.max.heartbeat.interval.ms", _T.INT, 15_000),
     ("group.share.max.size", _T.SHORT, 200),
-    ("create.topic.policy.class.name", _T.STRING, None),
+    ("create.topic.policy.class.name", _T.CLASS, None),
     ("alter.config.policy.kraft.compatibility.enable", _T.BOOLEAN, False),
     ("group.share.delivery.count.limit", _T.INT, 5),
     ("group.share.record.lock.duration.ms", _T.INT, 30_000),
@@ -241,6 +241,80 @@ _TABLE: list[tuple[str, ValueType, Value]] = [
     ("sasl.oauthbearer.expected.issuer", _T.STRING, None),
 ]
 
+# What Kafka lets be changed while brokers run, with the least number that it may be.
+_CLUSTER_WIDE: dict[str, int | None] = {
+    "remote.log.index.file.cache.total.size.bytes": 1,
+    "log.local.retention.ms": -2,
+    "log.local.retention.bytes": -2,
+    "remote.log.manager.copy.max.bytes.per.second": 1,
+    "remote.log.manager.fetch.max.bytes.per.second": 1,
+    "remote.fetch.max.wait.ms": 1,
+    "num.io.threads": 1,
+    "background.threads": 1,
+    "max.connections.per.ip.overrides": None,
+    "max.connection.creation.rate": 0,
+    "num.network.threads": 1,
+    "log.preallocate": None,
+    "log.message.downconversion.enable": None,
+    "metric.reporters": None,
+}
+_PER_BROKER = frozenset(
+    [
+        "principal.builder.class",
+        "ssl.client.auth",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.enabled.protocols",
+        "ssl.keystore.type",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.key.password",
+        "ssl.keystore.key",
+        "ssl.keystore.certificate.chain",
+        "ssl.truststore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.certificates",
+        "ssl.keymanager.algorithm",
+        "ssl.trustmanager.algorithm",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.secure.random.implementation",
+        "ssl.cipher.suites",
+        "ssl.engine.factory.class",
+        "sasl.mechanism.inter.broker.protocol",
+        "sasl.enabled.mechanisms",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.jaas.config",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.buffer.seconds",
+    ]
+)
+_CHOICES = {"ssl.client.auth": ("required", "requested", "none")}
+
+
+def _scope(name: str) -> Scope:
+    if name in _CLUSTER_WIDE:
+        return Scope.CLUSTER_WIDE
+    return Scope.PER_BROKER if name in _PER_BROKER else Scope.READ_ONLY
+
+
 KNOWN_SETTINGS: list[Setting] = [
-    Setting(name, kind, default, _DOC, effective=False) for name, kind, default in _TABLE
+    Setting(
+        name,
+        kind,
+        default,
+        _DOC,
+        minimum=_CLUSTER_WIDE.get(name),
+        choices=_CHOICES.get(name),
+        scope=_scope(name),
+        effective=False,
+    )
+    for name, kind, default in _TABLE
 ]

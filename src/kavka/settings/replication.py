@@ -91,7 +91,7 @@ REPLICATION_SETTINGS: list[Setting] = [
         LONG_MAX,
         "Bytes per second that leaders send to the replicas of leader.replication.throttled.replicas.",
         minimum=0,
-        scope=Scope.PER_BROKER,
+        scope=Scope.CLUSTER_WIDE,
     ),
     Setting(
         "follower.replication.throttled.rate",
@@ -99,7 +99,7 @@ REPLICATION_SETTINGS: list[Setting] = [
         LONG_MAX,
         "Bytes per second that the replicas of follower.replication.throttled.replicas fetch.",
         minimum=0,
-        scope=Scope.PER_BROKER,
+        scope=Scope.CLUSTER_WIDE,
     ),
     Setting(
         "replica.alter.log.dirs.io.max.bytes.per.second",
@@ -107,6 +107,6 @@ REPLICATION_SETTINGS: list[Setting] = [
         LONG_MAX,
         "Bytes per second that are copied from one log directory to another.",
         minimum=0,
-        scope=Scope.PER_BROKER,
+        scope=Scope.CLUSTER_WIDE,
     ),
 ]

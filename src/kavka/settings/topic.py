@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from kavka.settings.declaration import LONG_MAX, Catalogue, Setting, Value, ValueType
+from kavka.settings.releases import release_fault
 
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
 
 
 def _throttled_replicas(value: Value) -> str | None:
     assert isinstance(value, list)
-    for item in value:
-        if item != "*" and not all(part.isdigit() for part in item.split(":", 1)):
-            return "Must be the literal '*' or a list of [partitionId]:[brokerId]"
-    return None
+    if "".join(value) == "*" or all(_REPLICA.fullmatch(item) for item in value):
+        return None
+    return "Must be the literal '*' or a list of [partitionId]:[brokerId]"
 
 
 def gzip_level_fault(value: Value) -> str | None:
@@ -170,6 +172,7 @@ TOPIC_SETTINGS = Catalogue(
             _T.STRING,
             "3.0-IV1",
             "Deprecated: the format follows the inter-broker protocol.",
+            check=release_fault,
             synonym="log.message.format.version",
             effective=False,
         ),

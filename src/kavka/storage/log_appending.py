@@ -112,7 +112,7 @@ class AppendingLog(FlushingLog):
                 segment.data.unpin()
 
         segment.reserved_size = position + len(buffer)
-        return self.directory.writes.submit(write, len(buffer))
+        return self.directory.writes.submit(write)
 
     def _commit(self, segment: Segment, position: int, headers: Sequence[BatchHeader]) -> bool:
         """Make written batches visible; tell whether the indexes should be written."""
@@ -178,7 +178,7 @@ class AppendingLog(FlushingLog):
             except OSError as error:
                 raise self.directory.fail(error) from error
         else:
-            self.directory.writes.submit(partial(old.seal_in_pool, self.directory.disk), 0)
+            self.directory.writes.submit(partial(old.seal_in_pool, self.directory.disk))
         self._segments.append(segment)
         self._base_offsets.append(base_offset)
         self._active = segment

@@ -28,9 +28,8 @@ class WriteQueue:
         self._clock = clock
         self._slow_write_ms = slow_write_ms
         self._failed = failed
-        self._operations: deque[tuple[Operation, int, asyncio.Future[None]]] = deque()
+        self._operations: deque[tuple[Operation, asyncio.Future[None]]] = deque()
         self._draining: asyncio.Task[None] | None = None
-        self.queued_bytes = 0
         self.is_idle = True  # Invariant: false while anything is queued or running
 
     def note_duration(self, started_tick_ms: int) -> None:
@@ -38,11 +37,10 @@ class WriteQueue:
         if self._clock.tick_ms() - started_tick_ms > self._slow_write_ms:
             self.is_idle = False
 
-    def submit(self, operation: Operation, size: int) -> asyncio.Future[None]:
-        """Run `operation` after all that was submitted before; `size` counts in `queued_bytes`."""
+    def submit(self, operation: Operation) -> asyncio.Future[None]:
+        """Run `operation` after all that was submitted before."""
         future = asyncio.get_running_loop().create_future()
-        self._operations.append((operation, size, future))
-        self.queued_bytes += size
+        self._operations.append((operation, future))
         self.is_idle = False
         if self._draining is None:
             self._draining = asyncio.get_running_loop().create_task(self._drain())
@@ -56,18 +54,17 @@ class WriteQueue:
     async def reached(self) -> None:
         """Return when all that is queued now is done, whatever comes behind it; failures are told to their callers."""
         if self._operations:
-            await asyncio.wait([self._operations[-1][2]])
+            await asyncio.wait([self._operations[-1][1]])
 
     async def _drain(self) -> None:
         is_slow = False
         try:
             while self._operations:
-                operation, size, future = self._operations[0]
+                operation, future = self._operations[0]
                 started = self._clock.tick_ms()
                 await operation()
                 is_slow = self._clock.tick_ms() - started > self._slow_write_ms
                 self._operations.popleft()
-                self.queued_bytes -= size
                 if not future.done():
                     future.set_result(None)
             self.is_idle = not is_slow
@@ -78,9 +75,8 @@ class WriteQueue:
 
     def _abandon(self, error: OSError) -> None:
         """Tell all that wait; the directory takes nothing any more."""
-        for _, _, future in self._operations:
+        for _, future in self._operations:
             if not future.done():
                 future.set_exception(error)
-                future.exception()  # retrieved: a caller with acks=0 does not ask
+                future.exception()  # retrieved: not every caller asks
         self._operations.clear()
-        self.queued_bytes = 0

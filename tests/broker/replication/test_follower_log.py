@@ -24,7 +24,7 @@ def test_work_that_nobody_begins_because_the_fetcher_stops_leaves_nothing_behind
         await cluster.order(2, isr=[2], replicas=[1, 2], to=[1])
         replica = cluster.replica(1)
         is_free = asyncio.Event()
-        replica.log.directory.writes.submit(is_free.wait, 1)  # what comes now has to wait
+        replica.log.directory.writes.submit(is_free.wait)  # what comes now has to wait
         work = FollowerLog(replica).append(Append(0, 0), memoryview(b"some records"))
         assert work is not None
         del work
@@ -46,7 +46,7 @@ def test_records_that_reach_the_disk_of_a_replica_that_goes_are_of_no_account(pl
         await cluster.order(2, isr=[2], replicas=[1, 2], to=[1])
         replica = cluster.replica(1)
         is_free = asyncio.Event()
-        replica.log.directory.writes.submit(is_free.wait, 1)
+        replica.log.directory.writes.submit(is_free.wait)
         builder = BatchBuilder()
         builder.append(None, b"late", 1_700_000_000_000)
         work = FollowerLog(replica).append(Append(1, 0), memoryview(builder.build()))

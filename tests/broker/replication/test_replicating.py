@@ -328,9 +328,9 @@ def test_leader_on_a_busy_slow_disk_steps_down_at_once(play: Play) -> None:
             """Keep the queue of the directory full, as producers of other partitions do."""
             await asyncio.sleep(0.001)
             if is_busy:
-                writes.submit(write_more, 1)
+                writes.submit(write_more)
 
-        writes.submit(write_more, 1)
+        writes.submit(write_more)
         async with asyncio.timeout(60):
             await cluster.order(2)
         is_busy = False

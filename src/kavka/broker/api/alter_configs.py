@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kavka.broker.broker import Broker
-from kavka.broker.configs import ConfigRefused
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.overrides import ConfigRefused
 from kavka.broker.resources import NAMED_TWICE, alter, check_changes, named_twice
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (

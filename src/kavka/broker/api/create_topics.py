@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from kavka.broker.broker import Broker
-from kavka.broker.configs import ConfigEntry, check_topic_overrides
+from kavka.broker.configs import ConfigEntry
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.known_topics import NOT_TOPICS
+from kavka.broker.overrides import check_new_topic_overrides
 from kavka.broker.topics import CreatedTopic
 from kavka.core.controller.topics import NewTopic, TopicRefusal
 from kavka.errors import ErrorCode
@@ -73,7 +74,7 @@ def _rows(
     if not validate_only:
         return broker.configs.describe_topic(topic.name)
     overrides = {config.name: config.value for config in topic.configs}
-    return broker.configs.describe_new_topic(check_topic_overrides(overrides))
+    return broker.configs.describe_new_topic(check_new_topic_overrides(broker.configs, overrides))
 
 
 def _created(

@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings of topics and of this broker, with where each value comes from.
+"""DescribeConfigs: settings of topics and of this broker, with where each value comes from; levels of its loggers.
 
 Of topics what is stored is told, as Apache Kafka does: another broker may have changed it a moment ago.
 """
@@ -11,7 +11,13 @@ from collections.abc import Awaitable, Iterable, Mapping
 from kavka.broker.broker import Broker
 from kavka.broker.configs import ConfigEntry, Source
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.resources import ResourceType, broker_resource_error
+from kavka.broker.loggers import describe_loggers
+from kavka.broker.overrides import ConfigRefused
+from kavka.broker.resources import (
+    ResourceType,
+    broker_resource_error,
+    check_logger_resource,
+)
 from kavka.core.controller.topics import bad_name
 from kavka.errors import ErrorCode
 from kavka.registry.interface import RegistryRefused
@@ -111,6 +117,13 @@ def _rows(
             return broker.configs.describe_broker(default=name == "")
         answer.error_code, answer.error_message = ErrorCode.INVALID_REQUEST, message
         return ()
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        try:
+            check_logger_resource(name, broker.broker_id)
+        except ConfigRefused as refused:
+            answer.error_code, answer.error_message = refused.code, str(refused)
+            return ()
+        return describe_loggers()
     answer.error_code = ErrorCode.INVALID_REQUEST
     answer.error_message = f"Unsupported resource type: {resource.resource_type}"
     return ()
@@ -127,7 +140,7 @@ def _config(
         is_default=version == 0 and row.source is Source.DEFAULT,
         config_source=row.source if version > 0 else -1,
         is_sensitive=hidden,
-        config_type=row.setting.type,
+        config_type=row.setting.told_as,
     )
     if request.include_synonyms:
         config.synonyms = [
@@ -137,5 +150,5 @@ def _config(
             for synonym in row.synonyms
         ]
     if request.include_documentation:
-        config.documentation = row.setting.doc
+        config.documentation = row.setting.doc or None
     return config

@@ -186,8 +186,8 @@ def _response(
     included = set(answer.partitions)
     topics: dict[str | bytes, FetchResponseTopic] = {}
     for read in reads:
-        traffic = read.traffic
-        if traffic is not None:
+        if read.replica is not None:
+            traffic = read.replica.traffic
             traffic.fetch_requests += 1
             traffic.bytes_out += read.outcome.records_length
         if read.key not in included:

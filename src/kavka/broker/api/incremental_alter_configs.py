@@ -1,17 +1,22 @@
-"""IncrementalAlterConfigs: overrides are set, deleted, appended to and subtracted from, name by name (KIP-339)."""
+"""IncrementalAlterConfigs: overrides are set, deleted, appended to and subtracted from, name by name (KIP-339).
+
+Levels of loggers (KIP-412) are changed here only: AlterConfigs, which replaces all, does not know them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from kavka.broker.broker import Broker
-from kavka.broker.configs import ConfigRefused, Operation, changed
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.loggers import alter_loggers
+from kavka.broker.overrides import ConfigRefused, Operation, changed
 from kavka.broker.resources import (
     NAMED_TWICE,
     ResourceType,
     alter,
     check_changes,
+    check_logger_resource,
     named_twice,
 )
 from kavka.errors import ErrorCode
@@ -54,6 +59,10 @@ async def _alter(
         if (kind, name) in twice:
             raise ConfigRefused(ErrorCode.INVALID_REQUEST, NAMED_TWICE)
         changes = _changes(resource)
+        if kind == ResourceType.BROKER_LOGGER:
+            check_logger_resource(name, broker.broker_id)
+            alter_loggers(changes, validate_only=validate_only)
+            return answer
         await alter(broker, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
         answer.error_code, answer.error_message = refused.code, str(refused)

@@ -66,9 +66,7 @@ def handle(
         if len(outcomes) < len(appends):
             return _finish(broker, context, request, appends)
     if request.acks == 0:
-        if any(outcome.error is not _NONE for _, some in outcomes for _, _, outcome in some):
-            context.connection.abort()
-        return None
+        return _give_no_answer(context, outcomes)
     written = _written(request.acks, outcomes)
     if written is not None:
         return encode_written(context.version, context.header.correlation_id, written)
@@ -187,11 +185,33 @@ async def _finish(
     await asyncio.wait(waiting)
     outcomes = _finished(appends)
     if request.acks == 0:
-        if any(outcome.error is not _NONE for _, some in outcomes for _, _, outcome in some):
-            context.connection.abort()
+        unanswered = _give_no_answer(context, outcomes)
+        if unanswered is not None:
+            await unanswered
         return None
     response = _respond(broker, context, request, outcomes)
     return response if isinstance(response, ProduceResponse) else await response
+
+
+def _give_no_answer(
+    context: RequestContext, outcomes: list[tuple[str, _Outcomes]]
+) -> Awaitable[None] | None:
+    """End a request of acks=0: now, or when a slow disk has taken it, for it counts as in flight until then."""
+    if any(outcome.error is not _NONE for _, some in outcomes for _, _, outcome in some):
+        context.connection.abort()
+        return None
+    queued = [
+        (replica, outcome)
+        for _, some in outcomes
+        for _, replica, outcome in some
+        if replica is not None and outcome.written is not None
+    ]
+    return _give_no_answer_when_written(context, queued) if queued else None
+
+
+async def _give_no_answer_when_written(context: RequestContext, queued: list[Append]) -> None:
+    if any(code is not _NONE for code in await written(queued)):
+        context.connection.abort()
 
 
 def _written(

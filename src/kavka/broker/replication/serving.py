@@ -9,7 +9,6 @@ has is learnt from the offsets that it asks for; that moves the high watermark a
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
@@ -44,8 +43,6 @@ from kavka.wire.messages.fetch import (
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
     from kavka.broker.replication.both_sides import Replication
-
-log = logging.getLogger(__name__)
 
 _LAST_EPOCH: Final = 2**31 - 1
 _MOST_SESSIONS: Final = 64
@@ -200,7 +197,7 @@ class _Waiting:
 class _Read:
     """What was found for one partition: the answer, and the records where they are."""
 
-    __slots__ = ("_cut_at", "answer", "read", "watched")
+    __slots__ = ("_cut_at", "answer", "read", "replica", "watched")
 
     def __init__(
         self,
@@ -210,6 +207,7 @@ class _Read:
         cut_at: int | None = None,
     ) -> None:
         self.watched = watched
+        self.replica = watched.replica
         self.answer = answer
         self.read = read
         # How many bytes may be given; None when the first batch is whole in any case.
@@ -343,10 +341,8 @@ class FollowerFetches:
                 except OSError:
                     read.answer = _refusal(read.watched, ErrorCode.KAFKA_STORAGE_ERROR)
                 except CorruptFile as error:
-                    log.error(
-                        "partition unreadable partition=%s reason=%s", read.watched.key, error
-                    )
-                    read.answer = _refusal(read.watched, ErrorCode.CORRUPT_MESSAGE)
+                    assert read.replica is not None
+                    read.answer = _refusal(read.watched, read.replica.met_damage(error))
         return self._response(session, reads)
 
     def _response(self, session: _Session, reads: list[_Read]) -> FetchResponse:
@@ -456,9 +452,7 @@ class FollowerFetches:
         except LogDirectoryFailed:
             return self._refused(watched, ErrorCode.KAFKA_STORAGE_ERROR)
         except CorruptFile as error:
-            log.error("partition cannot be read partition=%s reason=%s", replica.where, error)
-            replica.traffic.failed_fetch_requests += 1
-            return self._refused(watched, ErrorCode.CORRUPT_MESSAGE)
+            return self._refused(watched, replica.met_damage(error))
         if watched.is_named:
             watched.is_named = False
             self._note(session, watched, replica, now_ms)

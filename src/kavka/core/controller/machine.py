@@ -150,6 +150,9 @@ class ControllerMachine:
                 verdict = TopicReply(Verdict(error, said))
                 tokens = self.state.waiting_deletions.pop(record.topic, [])
                 answers += [Answer(token, verdict) for token in tokens]
+        for record in decision.records:
+            if isinstance(record, StateWritten):
+                self.state.forget_unwritten_finish(record.where)
         self._is_unsettled = True
         return Decision((), tuple(answers))
 
@@ -163,6 +166,9 @@ class ControllerMachine:
         for broker, partitions in self._settled.items():
             self._due.returned.setdefault(broker, set()).update(partitions - written)
         self._is_unsettled |= bool(self._settled)
+        for record in decision.records[applied:]:
+            if isinstance(record, StateWritten):
+                self.state.forget_unwritten_finish(record.where)
         for record in decision.records[:applied]:
             for replicas in self._returns[1].values():
                 replicas.discard(getattr(record, "where", None))
@@ -312,6 +318,7 @@ class ControllerMachine:
             topic.partition_nodes.add(where.partition)
             if known is None or known.partition_epoch != read[1]:
                 self._due.foreign[where] = None
+                self.state.finishing.pop(where, None)
         self._is_unsettled = True
 
     def _unclean_enabled(self, step: Step, event: UncleanEnabled) -> None:

@@ -198,12 +198,13 @@ def finish(step: Step, where: TopicPartition) -> None:
     if not assignment.is_reassigning:
         _lead_by_target(step, where)
     elif where not in step.state.finishing:
-        step.state.finishing[where] = Finishing()
-        _lead_by_target(step, where)
+        leader_epoch = _lead_by_target(step, where)
+        step.state.finishing[where] = Finishing(assignment.target, leader_epoch)
     _conclude(step, where)
 
 
-def _lead_by_target(step: Step, where: TopicPartition) -> None:
+def _lead_by_target(step: Step, where: TopicPartition) -> int:
+    """Have a leader and an in-sync set of the target; return the leader epoch."""
     assignment, node = step.assignment(where), step.node(where)
     assert assignment is not None
     assert node is not None
@@ -213,14 +214,14 @@ def _lead_by_target(step: Step, where: TopicPartition) -> None:
         # Nobody of a mere reordering may be able to lead: it stays as it is until one comes back.
         after = election.reassigned(node, target, is_online) or after
     rest = [b for b in after.in_sync_replicas if b in target]
-    step.put_node(where, after._replace(in_sync_replicas=rest or after.in_sync_replicas))
+    return step.put_node(where, after._replace(in_sync_replicas=rest or after.in_sync_replicas))
 
 
 def _conclude(step: Step, where: TopicPartition) -> None:
     """Write the target alone, unless somebody who can be reached has yet to delete its replica."""
     assignment = step.assignment(where)
     assert assignment is not None
-    finishing = step.state.finishing.get(where, Finishing())
+    finishing = step.state.finishing.get(where, Finishing(assignment.target, 0))
     leaving = [b for b in assignment.removing if step.state.is_reachable(b)]
     stop_replicas(step, where, [b for b in leaving if b not in finishing.asked])
     finishing.asked.update(leaving)

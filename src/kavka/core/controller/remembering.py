@@ -92,7 +92,6 @@ def _apply_assignment(
         before = topic.assignments.get(partition)
         if before == assignment:
             continue
-        state.finishing.pop(TopicPartition(record.topic, partition), None)
         where = TopicPartition(record.topic, partition)
         state.put_assignment(where, assignment)
         if before is not None:

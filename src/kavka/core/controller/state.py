@@ -138,6 +138,9 @@ class Deletion:
 class Finishing:
     """A move whose target leads: which of the others were told to delete their replica, and have answered. Soft."""
 
+    target: tuple[int, ...]
+    leader_epoch: int
+    """Of the first state in which the target leads: as long as that is not written, all replicas are needed."""
     asked: set[int] = field(factory=set)
     answered: set[int] = field(factory=set)
 
@@ -222,11 +225,25 @@ class ClusterState:
         return None if topic is None else topic.assignments.get(where.partition)
 
     def obeyed_assignment(self, where: TopicPartition) -> Assignment | None:
-        """Return the assignment that replicas are told: those that are deleted at the end of a move are none."""
-        assignment = self.assignment(where)
-        if assignment is not None and where in self.finishing:
-            return Assignment(assignment.target)
-        return assignment
+        """Return the assignment that replicas are told: those that are deleted at the end of a move are none.
+
+        What is decided and not written yet does not count: orders of the state before it may still be on their way.
+        """
+        assignment, leadership = self.assignment(where), self.leadership(where)
+        finishing = self.finishing.get(where)
+        if assignment is None or leadership is None or finishing is None:
+            return assignment
+        is_written = leadership.node.leader_epoch >= finishing.leader_epoch
+        is_same = finishing.target == assignment.target
+        return Assignment(assignment.target) if is_written and is_same else assignment
+
+    def forget_unwritten_finish(self, where: TopicPartition) -> None:
+        """Learn that the state with which a move was to be finished is not written: it is decided anew."""
+        finishing, leadership = self.finishing.get(where), self.leadership(where)
+        if finishing is not None and (
+            leadership is None or leadership.node.leader_epoch < finishing.leader_epoch
+        ):
+            del self.finishing[where]
 
     def leadership(self, where: TopicPartition) -> Leadership | None:
         """Return who leads, or None while nobody ever did."""
@@ -272,6 +289,11 @@ class ClusterState:
             for broker in before.replicas:
                 self.by_broker[broker].pop(where, None)
         topic.assignments[where.partition] = assignment
+        finishing = self.finishing.get(where)
+        if finishing is not None and (
+            not assignment.is_reassigning or finishing.target != assignment.target
+        ):
+            del self.finishing[where]
         for broker in assignment.replicas:
             self.by_broker.setdefault(broker, {})[where] = None
 

@@ -75,8 +75,8 @@ class Step:
         """Write a partition's replicas."""
         self._assignments[where] = assignment
 
-    def put_node(self, where: TopicPartition, node: StateNode) -> None:
-        """Write a partition's leader and in-sync set, signed with this controller's epoch.
+    def put_node(self, where: TopicPartition, node: StateNode) -> int:
+        """Write a partition's leader and in-sync set, signed with this controller's epoch; return the leader epoch.
 
         However often a step decides, one write is one leader epoch.
         """
@@ -85,6 +85,7 @@ class Step:
         if before is not None:
             leader_epoch = min(leader_epoch, before.node.leader_epoch + 1)
         self._nodes[where] = node._replace(controller_epoch=self.epoch, leader_epoch=leader_epoch)
+        return leader_epoch
 
     def tell(self, tell: Tell) -> None:
         """Have brokers told, once everything is written."""

@@ -35,6 +35,7 @@ from kavka.wire.messages.list_offsets import (
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 _TIMEOUT_MS = 3000
+_AUDITED_BYTES = 10_000  # a network with small windows brings them before the time is over
 _NOBODY = Fetched(ErrorCode.LEADER_NOT_AVAILABLE, -1, -1, [])
 
 
@@ -104,7 +105,7 @@ class LeaderReader(RawReader):
         self,
         positions: dict[TopicPartition, int],
         *,
-        max_bytes: int = 1 << 20,
+        max_bytes: int = _AUDITED_BYTES,
         max_wait_ms: int = 300,
     ) -> dict[TopicPartition, Fetched]:
         """Fetch what follows the positions, from one leader after the other."""

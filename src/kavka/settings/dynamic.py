@@ -1,0 +1,90 @@
+"""What brokers may override while they run: settings of the catalogue, of one listener, and names of anybody's own.
+
+Apache Kafka takes each name that it does not know, because plug-ins may read it; so do we, for a cluster that had such
+names, and for brokers of both kinds beside each other. Source: KIP-226.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kavka.settings.broker import BROKER_SETTINGS
+from kavka.settings.declaration import InvalidSetting, Scope, Setting, ValueType
+
+_OF_ONE_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_OF_A_MECHANISM = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+"""Of one listener these are said of a mechanism, whose name stands before them."""
+_ONLY_OF_A_LISTENER = frozenset(
+    [
+        "ssl.keystore.type",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.key",
+        "ssl.keystore.certificate.chain",
+        "ssl.key.password",
+        "ssl.truststore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.certificates",
+    ]
+)
+_OF_ALL_BROKERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+"""Of one listener these may be the same for all brokers."""
+_SECRETS = tuple(
+    setting.name
+    for setting in BROKER_SETTINGS
+    if setting.type is ValueType.PASSWORD and setting.scope is not Scope.READ_ONLY
+)
+
+
+def name_behind(name: str) -> str:
+    """Return the name that holds for all listeners where `name` is a listener's own, else `name`."""
+    of_listener = _OF_ONE_LISTENER.fullmatch(name)
+    if of_listener is None:
+        return name
+    behind = of_listener[1]
+    return next((known for known in _OF_A_MECHANISM if behind.endswith(known)), behind)
+
+
+def declaration_of(name: str) -> Setting:
+    """Return what is known of any name: of one that nobody has declared, that its value may be a secret."""
+    if name in BROKER_SETTINGS:
+        return BROKER_SETTINGS[name]
+    behind = name_behind(name)
+    if behind in BROKER_SETTINGS:
+        known = BROKER_SETTINGS[behind]
+        return Setting(name, known.told_as, None, known.doc, effective=False)
+    return Setting(name, ValueType.UNKNOWN, None, "", effective=False)
+
+
+def change_fault(name: str, text: str, *, default: bool) -> str | None:
+    """Return why an override may not be set while brokers run; `default` is true for one of all brokers.
+
+    The reason never holds the value of a secret.
+    """
+    scope = BROKER_SETTINGS[name].scope if name in BROKER_SETTINGS else None
+    if scope is Scope.READ_ONLY:
+        return f"Cannot update these configs dynamically: Set({name})"
+    if name in _ONLY_OF_A_LISTENER:
+        return f"These security configs can only be updated for one listener, by its prefix: Set({name})"
+    if name.endswith(_SECRETS):
+        return (
+            f"Passwords cannot be kept encrypted in this release, so they are not kept: Set({name})"
+        )
+    of_listener = _OF_ONE_LISTENER.fullmatch(name)
+    behind = of_listener[1] if of_listener else name
+    of_one_broker = of_listener is not None and behind not in _OF_ALL_BROKERS
+    if default and (scope is Scope.PER_BROKER or of_one_broker):
+        return f"Cannot update these configs at default cluster level: Set({name})"
+    if behind in BROKER_SETTINGS and BROKER_SETTINGS[behind].scope is not Scope.READ_ONLY:
+        try:
+            BROKER_SETTINGS[behind].parse_new(text)
+        except InvalidSetting as error:
+            return str(error)
+    return None
