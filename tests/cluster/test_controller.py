@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from kavka.broker.control.reign import Reign
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.alter_partition_reassignments import (
@@ -406,6 +410,29 @@ def test_unclean_election_follows_when_it_is_allowed(run: Run) -> None:
         await cluster.until(lambda: cluster.leader(WHERE) == 3, "3 leads")
 
     run(story)
+
+
+def test_unclean_election_that_is_allowed_while_a_controller_begins_is_not_missed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Reign.begin
+
+    async def begin_and_allow(reign: Reign, bounced: Collection[int] = ()) -> None:
+        """Hear of the setting after the first elections, before the new controller is known."""
+        await begin(reign, bounced)
+        allowed = {"unclean.leader.election.enable": "true"}
+        reign._broker.topics.topic_configured("t", allowed)
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", [1, 2])
+        await cluster.stop(2)
+        await cluster.until(lambda: cluster.in_sync(WHERE) == {1}, "2 is out")
+        await cluster.stop(1)
+        monkeypatch.setattr(Reign, "begin", begin_and_allow)
+        await cluster.start(2)
+        await cluster.until(lambda: cluster.leader(WHERE) == 2, "2 leads")
+
+    run(story, brokers=2)
 
 
 def test_replica_on_a_failed_disk_is_led_away_from(run: Run, tmp_path: Path) -> None:

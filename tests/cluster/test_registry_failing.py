@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from kavka.broker.broker import Broker
 from kavka.broker.host import RealHost
+from kavka.core.znodes import Operation, ZnodeError
+from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
-from kavka.registry.interface import Watch, ensure_paths
+from kavka.registry.interface import RegistryRefused, Watch, ensure_paths
 from kavka.registry.session import Session
+from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import TopicNode
@@ -42,8 +45,8 @@ async def start(cluster: Cluster, session: Session) -> None:
     """Start broker 1 in this session."""
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(cluster.path / "1")}
     broker = Broker({"broker.id": "1", **settings}, RealHost(), session)
-    await broker.start()
-    cluster.brokers[1] = broker
+    (endpoint,) = await broker.start()
+    cluster.brokers[1], cluster.ports[1] = broker, endpoint.port
 
 
 @pytest.mark.parametrize("path", [znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES])
@@ -159,3 +162,32 @@ def test_a_topic_that_is_spoilt_keeps_no_other_from_being_led(run: Run, node: st
         assert await cluster.read(where) == [b"a", b"b"]
 
     run(story)
+
+
+class Small(Session):
+    """A session with a registry that takes little at a time."""
+
+    async def multi(self, operations: Sequence[Operation]) -> Any:
+        size = sum(len(getattr(op, "data", None) or b"") for op in operations)
+        if size > 20_000:
+            raise RegistryRefused(ZnodeError.BAD_ARGUMENTS, operations[0].path)
+        return await super().multi(operations)
+
+
+def test_topic_that_is_too_large_for_the_registry_is_refused_at_once(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        await start(cluster, Small(cluster.keeper, 60_000))
+        await cluster.until(lambda: cluster.brokers[1].controller.is_active, "1 rules")
+        for name, partitions, code in (
+            ("large", 3000, ErrorCode.POLICY_VIOLATION),
+            ("small", 1, ErrorCode.NONE),
+        ):
+            topic = CreateTopicsRequestTopic(
+                name=name, num_partitions=partitions, replication_factor=1
+            )
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+            answer = (await cluster.send(1, request)).topics[0]
+            assert answer.error_code == code
+        assert cluster.keeper.tree.children(znodes.TOPICS) == ["small"]
+
+    run(story, brokers=0)

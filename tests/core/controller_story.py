@@ -9,6 +9,8 @@ prefer [t-0 ...]         prefer-node t-0    unclean t-0 ...     allow-unclean t 
 isr t-0 1,2 [leader-epoch=n] [partition-epoch=n] [by=n] [epochs=a,b] [recovering=1]     catch-up
 shutdown N [epoch=n]     break N t-0    mend N t-0    refuse-deletion N    disk N
 conflict t-0 (somebody writes the state)    state    tree
+spoil t (nobody can read a state of it)    restore t
+vanish t [unmarked] (somebody takes its znodes away, and its mark)
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from kavka.core.controller.records import (
     StateWritten,
     TopicCreated,
     TopicRemoved,
+    deletion_path,
 )
 from kavka.core.controller.replies import (
     IsrReply,
@@ -175,6 +178,18 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
 
     def do_mark(self, name: str) -> None:
         self.must_write(Create(f"{znodes.DELETED_TOPICS}/{name}"))
+        self.announce()
+
+    def do_spoil(self, name: str) -> None:
+        self.handle(controller_world.TopicsChanged(unreadable=[name]))
+
+    def do_restore(self, name: str) -> None:
+        self.handle(controller_world.TopicsChanged({name: self.read_topic(name)}))
+
+    def do_vanish(self, name: str, unmarked: str = "") -> None:
+        mark = deletion_path(name)
+        for path in [*self.remains_of(name), *([mark] if unmarked else [])]:
+            self.forget(path)
         self.announce()
 
     def do_forbid_deletion(self) -> None:

@@ -124,7 +124,9 @@ class World:
         self.now_ms = 0
         self.unclean: set[str] = set()
         self.settings = ControllerSettings(
-            allows_unclean=self.unclean.__contains__, rebalances=False
+            allows_unclean=self.unclean.__contains__,
+            new_topic_id=lambda: TopicId((1000 + self.next_token()).to_bytes(16)),
+            rebalances=False,
         )
         self.brokers: dict[int, ModelBroker] = {}
         self.away: dict[int, ModelBroker] = {}
@@ -158,6 +160,16 @@ class World:
         if txn.changes:
             self.tree.apply(txn)
         return None
+
+    def _wanted(self, operations: list[Operation]) -> list[Operation]:
+        """Leave out, as the shell does, wishes that are to be taken away and are gone already."""
+        return [
+            operation
+            for operation in operations
+            if isinstance(operation, Create)
+            or not operation.path.startswith("/admin/")
+            or self.tree.stat(operation.path) is not None
+        ]
 
     def must_write(self, *operations: Operation) -> None:
         refusal = self.write(list(operations))
@@ -265,7 +277,7 @@ class World:
                     raise Died
                 self.lives -= 1
             below = self.remains_of(record.topic) if isinstance(record, TopicRemoved) else ()
-            refusal = self.write(operations_of(record, below))
+            refusal = self.write(self._wanted(operations_of(record, below)))
             if refusal is not None:
                 self.told.append(f"refused {refusal.error.name} {refusal.path}")
                 self.machine.overtaken(decision, number)

@@ -13,6 +13,7 @@ from kavka.doors import Chance
 from kavka.ids import BrokerId, uuid_text
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import Registry, RegistryRefused, ensure_path
+from kavka.registry.understanding import understood
 from kavka.storage.meta_properties import MetaProperties
 from kavka.wire.stored import znodes
 
@@ -112,12 +113,12 @@ async def _broker_id(
 async def _refuse_others_topics(registry: Registry, broker_id: BrokerId) -> None:
     """An embedded registry has one broker: under another id it would lead none of its topics."""
     for name in await registry.children(znodes.TOPICS):
-        data, _stat = await registry.get(znodes.topic_path(name))
-        owners = {
-            owner
-            for owners in znodes.TopicNode.decode(data).assignment.values()
-            for owner in owners
-        }
+        path = znodes.topic_path(name)
+        data, _stat = await registry.get(path)
+        node = understood(data, znodes.TopicNode.decode, path)
+        if node is None:
+            continue
+        owners = {owner for owners in node.assignment.values() for owner in owners}
         if broker_id not in owners:
             raise IdentityError(
                 f"Topic {name} belongs to broker {sorted(owners)}, but this broker would be {broker_id}, because its "

@@ -425,7 +425,8 @@ class Partition:
         """Take the refusal of `change`; tell whether the same proposal should be sent again later.
 
         After errors that mean "your view is old" the set stays maximal until the controller's news comes: the
-        proposal may have been carried out. INVALID_REQUEST and INELIGIBLE_REPLICA say that it was not.
+        proposal may have been carried out, and is made again from time to time (`pending_change`).
+        INVALID_REQUEST and INELIGIBLE_REPLICA say that it was not.
         """
         if not self._is_pending(change):
             return False
@@ -443,6 +444,12 @@ class Partition:
             ErrorCode.INVALID_UPDATE_VERSION,
         )
         return error not in stale
+
+    def pending_change(self) -> IsrChange | None:
+        """Return the proposal of which nobody knows what became of it, if there is one."""
+        if self.role is not Role.LEADER or self.pending_isr is None:
+            return None
+        return IsrChange(self.pending_isr, self.leader_epoch, self.partition_epoch)
 
     def _is_pending(self, change: IsrChange) -> bool:
         return (

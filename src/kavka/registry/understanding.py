@@ -15,6 +15,6 @@ def understood(data: bytes, decode: Callable[[bytes], T], path: str) -> T | None
     """Return what a znode says, or None, with a warning, when `decode` cannot read it."""
     try:
         return decode(data)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         log.warning("znode not understood path=%s reason=%r", path, error)
         return None

@@ -441,7 +441,10 @@ class ZooKeeperRegistry:
         await self._written(ask, [Delete(path, version)])
 
     async def multi(self, operations: Sequence[Operation]) -> list[str]:
-        """Do all operations or none. BAD_ARGUMENTS refuses what is larger than a packet of ZooKeeper (1 MiB)."""
+        """Do all operations or none.
+
+        BAD_ARGUMENTS, at the largest operation, refuses what is larger than a packet of ZooKeeper (1 MiB).
+        """
         _check_size(operations)
         body = encode_multi(operations, self._outer)
 
@@ -547,11 +550,10 @@ def _refused(error: ServerRefused, path: str) -> Exception:
 
 
 def _check_size(operations: Sequence[Operation]) -> None:
-    size = sum(
-        len(op.path) + len(getattr(op, "data", None) or b"") + _OVERHEAD for op in operations
-    )
-    if size > _LARGEST_PACKET:
-        raise RegistryRefused(ZnodeError.BAD_ARGUMENTS, operations[0].path)
+    sizes = [len(op.path) + len(getattr(op, "data", None) or b"") + _OVERHEAD for op in operations]
+    if sum(sizes) > _LARGEST_PACKET:
+        largest = operations[sizes.index(max(sizes))]
+        raise RegistryRefused(ZnodeError.BAD_ARGUMENTS, largest.path)
 
 
 def _add(watches: dict[str, list[Watch]], path: str, watch: Watch | None) -> None:

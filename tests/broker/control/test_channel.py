@@ -1,4 +1,4 @@
-"""What refused connections to a broker say about it."""
+"""What refused connections to a broker say about it, and what it cannot be told."""
 
 from __future__ import annotations
 
@@ -7,12 +7,24 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from kavka.broker.control.channel import Channel
 from kavka.broker.control.remote_link import RemoteLink
-from kavka.core.controller.state import Endpoint
+from kavka.broker.control.rendering import Renderer
+from kavka.core.controller.events import Snapshot
+from kavka.core.controller.machine import ControllerMachine
+from kavka.core.controller.orders import Tell
+from kavka.core.controller.settings import ControllerSettings
+from kavka.core.controller.state import Endpoint, TopicRead
+from kavka.errors import ErrorCode
+from kavka.ids import BrokerId, TopicId, TopicPartition
 from kavka.net.network import TcpNetwork
 from kavka.wire.apis import ApiKey
 from kavka.wire.frame import decode_request_header, encode_response
 from kavka.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
+from kavka.wire.messages.update_metadata import UpdateMetadataResponse
+from kavka.wire.stored.znodes import StateNode, TopicNode
 
 NOWHERE = Endpoint("PLAINTEXT", "127.0.0.1", 1, "PLAINTEXT")
 
@@ -123,5 +135,71 @@ def test_a_broker_that_breaks_each_connection_at_once_is_not_asked_without_a_pau
         finally:
             await link.stop()
             server.close()
+
+    asyncio.run(run())
+
+
+class Picky:
+    """A broker that cannot be told of some partitions, and notes of which it was."""
+
+    def __init__(self, fails: Callable[[str], None]) -> None:
+        self.fails = fails
+        self.shown: list[str] = []
+
+    async def send(self, request: Any) -> Any:
+        for topic in request.topic_states:
+            self.fails(topic.topic_name)
+        self.shown += [topic.topic_name for topic in request.topic_states]
+        return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+    async def stop(self) -> None:
+        """Nothing is held."""
+
+
+class Refusal(Picky):
+    """One that refuses requests as a whole."""
+
+    async def send(self, request: Any) -> Any:
+        try:
+            return await super().send(request)
+        except ValueError:
+            return UpdateMetadataResponse(error_code=ErrorCode.INVALID_REQUEST)
+
+
+def _not_bad(topic: str) -> None:
+    if topic == "bad":
+        raise ValueError("not an integer")
+
+
+@pytest.mark.parametrize("kind", [Picky, Refusal])
+def test_what_cannot_be_told_does_not_hold_up_the_rest(kind: type[Picky]) -> None:
+    async def run() -> None:
+        link = kind(_not_bad)
+        names = ["a", "b", "bad", "c", "d"]
+        topics = {
+            name: TopicRead(
+                TopicNode(TopicId(name.encode().ljust(16)), {0: [1]}),
+                0,
+                {0: (StateNode(1, 0, 1, [1]), 0)},
+            )
+            for name in names
+        }
+        machine = ControllerMachine(1, Snapshot((), topics), ControllerSettings())
+        outbox = machine.outbox
+        outbox.add(Tell((1,), metadata=tuple(TopicPartition(name, 0) for name in names)))
+        renderer = Renderer(machine, BrokerId(1), "PLAINTEXT", 1)
+        channel = Channel(1, 1, outbox, link, renderer, lambda _event: None)
+        try:
+            async with asyncio.timeout(30):
+                await channel.flushed()
+                assert link.shown == ["a", "b", "c", "d"]
+                outbox.add(Tell((1,), metadata=(TopicPartition("a", 0),)))
+                await channel.flushed()
+                assert link.shown[4:] == ["a"]
+                link.fails = lambda _topic: None  # what it says is mended
+                await channel.flushed()
+                assert link.shown[5:] == ["bad"]
+        finally:
+            await channel.stop()
 
     asyncio.run(run())

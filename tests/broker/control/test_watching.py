@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from kavka.broker.control.changes import read_change
 from kavka.broker.control.watching import Changed, Source, Watching
 from kavka.broker.host import RealHost
+from kavka.core.controller.events import TopicsChanged
+from kavka.core.controller.state import ClusterState
 from kavka.core.znodes import Stat
 from kavka.ids import TopicId
 from kavka.registry.interface import Watch, ensure_paths
 from kavka.registry.keeper import Keeper
 from kavka.registry.session import Session
 from kavka.wire.stored import znodes
-from kavka.wire.stored.znodes import TopicNode
+from kavka.wire.stored.znodes import StateNode, TopicNode
 
 NODE = TopicNode(TopicId(bytes(16)), {0: [1]}, {}, {})
 
@@ -87,6 +90,29 @@ def test_a_topic_that_was_not_there_when_it_was_read_is_watched_once_it_is() -> 
         await watched.session.set(znodes.topic_path("t"), NODE.encode())
         await watched.settle()
         assert watched.told == [Changed(Source.TOPIC, "t")]
+
+    run(story)
+
+
+def test_a_state_that_nobody_could_read_is_watched_until_it_is_mended() -> None:
+    async def story(watched: Watched) -> None:
+        state = StateNode(1, 3, 1, [1])
+        path = znodes.state_path("t", 0)
+        await watched.session.create(znodes.topic_path("t"), NODE.encode())
+        await ensure_paths(watched.session, [znodes.partition_path("t", 0)])
+        await watched.session.create(path, b"?")
+        assert await watched.watching.topics(["t"]) == {}
+        assert watched.watching.unreadable == {"t"}
+        for data in (b"{}", state.encode()):
+            assert watched.told == []
+            await watched.session.set(path, data)
+            await watched.settle()
+            (told,) = watched.told
+            watched.told.clear()
+            change = await read_change(watched.watching, ClusterState(), told)
+        assert isinstance(change, TopicsChanged)
+        assert change.topics["t"].states == {0: (state, 2)}
+        assert watched.watching.unreadable == set()
 
     run(story)
 

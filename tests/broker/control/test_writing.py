@@ -9,9 +9,10 @@ import pytest
 
 from kavka.broker.control.election import Election
 from kavka.broker.control.watching import Watching
-from kavka.broker.control.writing import Deposed, Overtaken, Writer
+from kavka.broker.control.writing import Deposed, Overtaken, Unwritable, Writer
 from kavka.broker.host import RealHost
 from kavka.core.controller.records import (
+    AssignmentWritten,
     DeletionDropped,
     DeletionMarked,
     PreferredElectionTaken,
@@ -82,6 +83,35 @@ def test_many_records_go_in_more_than_one_multi() -> None:
         assert hands.applied == records
         assert hands.keeper.tree.zxid == before + 3
         assert len(hands.keeper.tree.children("/brokers/topics/t/partitions") or ()) == 600
+
+    run(story)
+
+
+def test_large_records_go_in_more_than_one_multi() -> None:
+    async def story(hands: Hands) -> None:
+        writer = await hands.prepare()
+        await writer.write([*created("a", 1), *created("b", 1)], hands.applied.append)
+        before = hands.keeper.tree.zxid
+        many = {p: Assignment((1001, 1002, 1003)) for p in range(12_000)}
+        large: list[Record] = [
+            AssignmentWritten(name, TopicId(name.encode().ljust(16)), many, 0) for name in "ab"
+        ]
+        await writer.write(large, lambda _record: None)
+        assert hands.keeper.tree.zxid == before + 2
+        assert len(hands.data("/brokers/topics/a") or b"") > 250_000
+
+    run(story)
+
+
+def test_record_that_the_registry_never_takes_is_no_change_of_somebody_else() -> None:
+    async def story(hands: Hands) -> None:
+        writer = await hands.prepare()
+        await writer.write(created("t", 1), hands.applied.append)
+        where = TopicPartition("t", 0)
+        before: list[Record] = [StateWritten(where, NODE, version) for version in range(500)]
+        with pytest.raises(Unwritable) as met:
+            await writer.write([*before, *created("no//path", 1)], hands.applied.append)
+        assert met.value.applied == 500
 
     run(story)
 

@@ -75,3 +75,55 @@ def test_a_block_of_producer_ids_has_its_numbers_as_texts() -> None:
         "block_end": "2999",
     }
     assert znodes.ProducerIdBlock.decode(block.encode()) == block
+
+
+def test_numbers_that_somebody_wrote_as_texts_are_numbers() -> None:
+    state = b'{"controller_epoch":"1","leader":"2","version":1,"leader_epoch":"3","isr":["2","1"]}'
+    assert znodes.StateNode.decode(state) == znodes.StateNode(2, 3, 1, [2, 1])
+    topic = znodes.TopicNode.decode(b'{"version":1,"partitions":{"0":["1",2]}}')
+    assert topic.assignment == {0: [1, 2]}
+    moves = b'{"partitions":[{"topic":"t","partition":"0","replicas":["1",2]}]}'
+    assert znodes.decode_reassignments(moves) == {TopicPartition("t", 0): (1, 2)}
+
+
+@pytest.mark.parametrize(
+    "values", ["[1.5]", "[true]", "[null]", "[[1]]", '"12"', "[2147483648]", '["one"]', "null"]
+)
+def test_state_that_no_message_could_carry_is_not_understood(values: str) -> None:
+    data = f'{{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":1,"isr":{values}}}'
+    with pytest.raises((ValueError, TypeError)):
+        znodes.StateNode.decode(data.encode())
+
+
+@pytest.mark.parametrize(
+    "partitions",
+    ['{"0":[]}', '{"0":null}', '{"0":"12"}', '{"-1":[1]}', '{"0":[1.5]}', "[[1]]", '{"x":[1]}'],
+)
+def test_topic_without_replicas_that_could_lead_is_not_understood(partitions: str) -> None:
+    with pytest.raises((ValueError, TypeError, AttributeError)):
+        znodes.TopicNode.decode(f'{{"version":1,"partitions":{partitions}}}'.encode())
+
+
+def test_replica_that_is_named_twice_is_one() -> None:
+    assert znodes.TopicNode.decode(b'{"partitions":{"0":[1,2,1]}}').assignment == {0: [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        '"endpoints":["PLAINTEXT://h:1"],"rack":7',
+        '"endpoints":[7]',
+        '"endpoints":["PLAINTEXT://h:1"],"port":"x"',
+        '"endpoints":["A://h:1"],"features":{"f":{"min_version":1,"max_version":70000}}',
+    ],
+)
+def test_broker_that_nobody_could_be_told_of_is_not_understood(fields: str) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        znodes.BrokerNode.decode(f"{{{fields}}}".encode())
+
+
+def test_settings_that_are_no_texts_are_taken_as_such() -> None:
+    data = b'{"config":{"a":5,"b":true,"c":"x","d":0.5}}'
+    assert znodes.decode_config(data) == {"a": "5", "b": "true", "c": "x", "d": "0.5"}
+    with pytest.raises(TypeError):
+        znodes.decode_config(b'{"config":{"a":[5]}}')

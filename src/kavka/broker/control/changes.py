@@ -71,9 +71,9 @@ async def _topics(watching: Watching, state: ClusterState) -> Event | None:
 
 
 async def _topic(watching: Watching, state: ClusterState, name: str) -> Event | None:
-    """Look at one topic's assignment."""
+    """Look at one topic's assignment, and at its states when one of them could not be read."""
     known = state.topics.get(name)
-    if known is not None:
+    if known is not None and name not in watching.unreadable:
         version = await watching.topic_version(name)
         if version is None or version == known.version:
             return None

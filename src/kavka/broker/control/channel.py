@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kavka.broker.control.rendering import Renderer, leader_and_isr_errors, names_told
 from kavka.broker.orders import Orders
@@ -25,6 +25,15 @@ from kavka.wire.messages.stop_replica import StopReplicaRequest
 log = logging.getLogger(__name__)
 
 _RETRY_S = 0.1
+_OUT_OF_OFFICE: Final = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.STALE_BROKER_EPOCH)
+"""A newer controller rules, or the broker lives anew: both come by a watch."""
+_OUT_OF_ORDER: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR)
+_MOST_FAULTS: Final = 20
+"""In one order; if there are more, it is not some partitions' fault."""
+
+
+class _NotObeyed(Exception):
+    """A broker refused a whole request for what is in it."""
 
 
 class Link(Protocol):
@@ -111,17 +120,32 @@ class Channel:
             self._tell_flushed()
 
     async def _carry(self, order: Order) -> None:
-        """Send an order; what did not get through is dirty again."""
-        try:
-            await self._send(order)
-        except (OSError, KafkaError, CorruptFrame) as error:
-            log.info("order not answered broker=%d reason=%s", self.broker, error)
-            self._outbox.put_back(self.broker, order)
-            await asyncio.sleep(_RETRY_S)
-        except Exception:
-            # A fault of ours must not end the task: the broker would never be told anything again.
-            log.exception("order failed broker=%d", self.broker)
-            self._outbox.put_back(self.broker, order)
+        """Send an order; what did not get through is dirty again.
+
+        An order that cannot be sent, or is refused, is sent in halves: one partition must not keep the others'.
+        """
+        todo, failed = [order], list[Order]()
+        while todo:
+            part = todo.pop()
+            try:
+                await self._send(part)
+            except (OSError, KafkaError, CorruptFrame) as error:
+                log.info("order not answered broker=%d reason=%s", self.broker, error)
+                failed += [part, *todo]
+                break
+            except Exception:
+                # A fault of ours must not end the task: the broker would never be told anything again.
+                halves = part.halves()
+                todo += reversed(halves)
+                if not halves:
+                    log.exception("order failed broker=%d partitions=%s", self.broker, part)
+                    failed.append(part)
+                if len(failed) == _MOST_FAULTS:
+                    failed += todo
+                    break
+        for part in failed:
+            self._outbox.put_back(self.broker, part)
+        if failed:
             await asyncio.sleep(_RETRY_S)
 
     async def _send(self, order: Order) -> None:
@@ -129,11 +153,14 @@ class Channel:
         deleted: dict[TopicPartition, ErrorCode] = {}
         for request in self._renderer.requests(order):
             response = await self._link.send(request)
-            if response.error_code != ErrorCode.NONE:
-                # A newer controller rules, or the broker lives anew: both come by a watch.
-                code = ErrorCode.of(response.error_code)
+            code = ErrorCode.of(response.error_code)
+            if code in _OUT_OF_OFFICE:
                 log.info("order refused broker=%d error=%s", self.broker, code.name)
                 continue
+            if code in _OUT_OF_ORDER:
+                raise _NotObeyed(f"{type(request).__name__}: {code.name}")
+            if code is not ErrorCode.NONE:
+                raise KafkaError(code)
             if isinstance(request, LeaderAndIsrRequest):
                 obeyed = leader_and_isr_errors(response, names_told(request))
             elif isinstance(request, StopReplicaRequest):

@@ -16,20 +16,22 @@ from kavka.broker.control.counts import ControllerCounts
 from kavka.broker.control.election import Election, Office
 from kavka.broker.control.reign import NotController, Reign
 from kavka.broker.control.requests import answer
-from kavka.broker.control.watching import endpoints_of
+from kavka.broker.control.watching import broker_told
 from kavka.broker.control.writing import Deposed
 from kavka.broker.looking import Looking
 from kavka.core.controller.events import (
     Event,
+    UncleanEnabled,
 )
 from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.state import ClusterState
 from kavka.core.features import FeatureUpdate
 from kavka.core.machine import Token
 from kavka.core.znodes import Operation
+from kavka.ids import TopicId
 from kavka.registry.interface import RegistryRefused
+from kavka.registry.understanding import understood
 from kavka.wire.stored import znodes
-from kavka.wire.stored.znodes import BrokerNode
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
@@ -238,6 +240,9 @@ class Controller:
             await reign.stop()
             raise
         self._reign = reign
+        reign.tell(
+            UncleanEnabled(None)
+        )  # a setting may have changed since the first elections, and was told nobody
         await reign.shown(None)
 
     def _deposed(self) -> None:
@@ -255,12 +260,14 @@ class Controller:
         from kavka.broker.control.remote_link import RemoteLink
 
         registry = self._broker.registry
+        path = f"{znodes.BROKER_IDS}/{office.broker_id}"
         try:
-            data, _stat = await registry.get(f"{znodes.BROKER_IDS}/{office.broker_id}")
+            data, _stat = await registry.get(path)
         except RegistryRefused:
             return  # its session is over, so its office will be free; or it is about to register anew
+        told = understood(data, broker_told, path)
         config = self._broker.config
-        for endpoint in endpoints_of(BrokerNode.decode(data)):
+        for endpoint in () if told is None else told[0]:
             if endpoint.listener == config.inter_broker_listener:
                 self._link = RemoteLink(
                     self._broker.host.network,
@@ -296,6 +303,7 @@ def controller_settings(broker: Broker) -> ControllerSettings:
 
     return ControllerSettings(
         allows_unclean=allows_unclean,
+        new_topic_id=lambda: TopicId(broker.chance.random_bytes(16)),
         allows_deletion=config.flag("delete.topic.enable"),
         # Nobody else can have a replica, and this broker sets logs of topics that are gone aside.
         deletes_without_failed_disks=broker.keeps_registry,

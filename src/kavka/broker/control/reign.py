@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from kavka.broker.control.changes import read_change
 from kavka.broker.control.channels import Channels
 from kavka.broker.control.features import begin_features, update_features
-from kavka.broker.control.watching import Changed, Watching
-from kavka.broker.control.writing import Deposed, Overtaken, Writer
+from kavka.broker.control.watching import Changed, Source, Watching
+from kavka.broker.control.writing import Deposed, Overtaken, Unwritable, Writer
 from kavka.core.controller.events import (
     DeletionsMarked,
     Elected,
@@ -36,6 +36,7 @@ from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.step import ControllerDecision
 from kavka.core.features import FeatureUpdate
 from kavka.core.machine import Answer, Token
+from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.stored import znodes
 
@@ -295,6 +296,9 @@ class Reign:
             self.machine.overtaken(decision, overtaken.applied)
             await self._reread(decision.records[overtaken.applied :])
             return False
+        except Unwritable as unwritable:
+            await self._abandon(decision, unwritable)
+            return True
         except ConnectionError as error:
             for effect in decision.effects:
                 if isinstance(effect, Answer):
@@ -307,6 +311,18 @@ class Reign:
                 self._answer(effect.token, effect.reply)
         self._look_after()
         return True
+
+    async def _abandon(self, decision: ControllerDecision, unwritable: Unwritable) -> None:
+        """Answer with the reason why a decision is never written; what it began stays."""
+        log.error("decision not written reason=%s", unwritable)
+        reason = f"The registry does not take it, it may be too large: {unwritable}"
+        self.machine.overtaken(decision, unwritable.applied)
+        refused = self.machine.failed(decision, ErrorCode.POLICY_VIOLATION, self._now_ms(), reason)
+        for effect in refused.effects:
+            if isinstance(effect, Answer):
+                self._answer(effect.token, effect.reply)
+        self._look_after()
+        await asyncio.sleep(_RETRY_S)  # what is due may be decided, and refused, again at once
 
     def _apply(self, record: Record) -> None:
         self._counts.written(record, self.machine.state)
@@ -346,16 +362,21 @@ class Reign:
             for partition in read.node.assignment
         }
         moves = await self._watching.reassignments()
+        marks = await self._watching.deletions()
         for event in (
             PartitionsRead(states),
             TopicsChanged(topics, removed, unreadable),
-            DeletionsMarked(await self._watching.deletions()),
+            DeletionsMarked(marks),
         ):
-            # What it decides now it decides again: only what brokers are to be told is kept.
+            # What it would write now it decides again: only what somebody is to be told is kept.
             for effect in self.machine.handle(event, self._now_ms()).effects:
                 if isinstance(effect, Tell):
                     self.machine.outbox.add(effect)
+                else:
+                    self._answer(effect.token, effect.reply)
         self.machine.state.reassignment_node = dict(moves or {})
+        if not self.machine.state.deletions.keys() >= set(marks):
+            self._changed(Changed(Source.DELETIONS))  # marks that say nothing are to be taken away
 
     async def _recover(self) -> None:
         """Load everything again when the registry answers; what was lost on the way shows there. Raise Deposed."""

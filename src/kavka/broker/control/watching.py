@@ -20,6 +20,7 @@ from kavka.wire.stored.znodes import BrokerNode, StateNode, TopicNode
 K = TypeVar("K")
 T = TypeVar("T")
 _AT_ONCE = 500
+_LAST_PORT = 65535
 
 
 class Source(Enum):
@@ -111,7 +112,7 @@ class Watching:
                 data, stat = await self._registry.get(path, watch)
         except RegistryRefused:
             return None
-        told = understood(data, _broker_told, path)
+        told = understood(data, broker_told, path)
         return None if told is None else LiveBroker(broker, stat.czxid, *told)
 
     # -- topics
@@ -179,11 +180,18 @@ class Watching:
         return dict(zip(wanted, found, strict=True))
 
     async def _state(self, where: TopicPartition) -> tuple[StateNode, int] | None:
+        path = znodes.state_path(*where)
         try:
-            data, stat = await self._registry.get(znodes.state_path(*where))
+            data, stat = await self._registry.get(path)
+            node = understood(data, StateNode.decode, path)
+            if (
+                node is None
+            ):  # read again with a watch: nothing else would tell that somebody has mended it
+                with self._watch(path, Source.TOPIC, where.topic) as watch:
+                    data, stat = await self._registry.get(path, watch)
+                node = understood(data, StateNode.decode, path)
         except RegistryRefused:
             return None
-        node = understood(data, StateNode.decode, znodes.state_path(*where))
         if node is None:
             self.unreadable.add(where.topic)
             return None
@@ -256,17 +264,19 @@ def _decoded(data: bytes | None, decode: Callable[[bytes], T], path: str) -> T |
     return understood(data, decode, path) if data else None
 
 
-def _broker_told(data: bytes) -> tuple[tuple[Endpoint, ...], str | None]:
+def broker_told(data: bytes) -> tuple[tuple[Endpoint, ...], str | None]:
     """Return where a registered broker listens, and its rack."""
     node = BrokerNode.decode(data)
     return tuple(endpoints_of(node)), node.rack
 
 
 def endpoints_of(node: BrokerNode) -> Iterable[Endpoint]:
-    """Return where a registered broker listens."""
+    """Return where a registered broker listens. Raise ValueError for what is no address."""
     for text in node.endpoints:
         listener, _separator, address = text.partition("://")
         host, _colon, port = address.rpartition(":")
+        if not port.isdecimal() or int(port) > _LAST_PORT:
+            raise ValueError(f"no address: {text!r}")
         protocol = node.protocols.get(listener, listener)
         yield Endpoint(listener, host.strip("[]"), int(port), protocol)
 

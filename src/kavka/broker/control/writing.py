@@ -10,6 +10,8 @@ from kavka.registry.interface import Registry, RegistryRefused
 from kavka.wire.stored import znodes
 
 _MOST_OPERATIONS = 500
+_MOST_BYTES = 500_000
+"""Of paths and data. ZooKeeper takes 1 MiB in one packet."""
 
 
 class Deposed(Exception):
@@ -18,6 +20,15 @@ class Deposed(Exception):
 
 class Overtaken(Exception):
     """Somebody else changed what a record was about; those before it are written."""
+
+    def __init__(self, applied: int, refused: RegistryRefused) -> None:
+        """`applied` counts the records that are written."""
+        super().__init__(str(refused))
+        self.applied = applied
+
+
+class Unwritable(Exception):
+    """The registry never takes a record, whatever stands there: it is too large. Those before it are written."""
 
     def __init__(self, applied: int, refused: RegistryRefused) -> None:
         """`applied` counts the records that are written."""
@@ -42,21 +53,25 @@ class Writer:
     ) -> None:
         """Write; `written` is told when brokers may hear of what is written so far.
 
-        Raise Deposed, Overtaken, or ConnectionError: then the last multi may have happened, or not.
+        Raise Deposed, Overtaken, Unwritable, or ConnectionError: then the last multi may have happened, or not.
         """
         at = 0
         while at < len(records):
             operations: list[Operation] = []
-            end = at
+            end, size = at, 0
             while end < len(records):
                 more = await self._operations(records[end])
-                if operations and len(operations) + len(more) > _MOST_OPERATIONS:
+                size += _size_of(more)
+                is_full = len(operations) + len(more) > _MOST_OPERATIONS or size > _MOST_BYTES
+                if operations and is_full:
                     break
                 operations += more
                 end += 1
             try:
                 await self._multi(operations)
             except RegistryRefused as refused:
+                if refused.error is ZnodeError.BAD_ARGUMENTS:
+                    raise Unwritable(at, refused) from refused
                 raise Overtaken(at, refused) from refused
             for record in records[at:end]:
                 apply(record)
@@ -103,9 +118,14 @@ class Writer:
         try:
             await multi_over_settings(self._registry, [self._fence, *operations])
         except RegistryRefused as refused:
-            if refused.path == znodes.CONTROLLER_EPOCH:
+            is_too_large = refused.error is ZnodeError.BAD_ARGUMENTS
+            if refused.path == znodes.CONTROLLER_EPOCH and not is_too_large:
                 raise Deposed("another controller was elected") from refused
             raise
+
+
+def _size_of(operations: Sequence[Operation]) -> int:
+    return sum(len(op.path) + len(getattr(op, "data", None) or b"") for op in operations)
 
 
 async def multi_over_settings(registry: Registry, operations: Sequence[Operation]) -> None:

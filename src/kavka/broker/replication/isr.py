@@ -41,6 +41,7 @@ class InSyncSets:
         self._controller = controller
         # Invariant: one change of each partition, the one that its `pending_isr` is about.
         self._waiting: dict[TopicPartition, tuple[Replica, IsrChange]] = {}
+        self._sending: dict[TopicPartition, tuple[Replica, IsrChange]] = {}
         self._sender: asyncio.Task[None] | None = None
         self._checker: asyncio.Task[None] | None = None
         self.shrinks = self.expansions = self.failures = 0
@@ -100,6 +101,11 @@ class InSyncSets:
             change = partition.propose_growth(partition.live_replicas, now_ms)
         if change is not None:
             self.propose(replica, change)
+        elif not (replica.where in self._waiting or replica.where in self._sending):
+            # Refused with news to come: of a topic that the controller does not know none may come.
+            change = partition.pending_change()
+            if change is not None:
+                self.propose(replica, change)
 
     # -- sending
 
@@ -107,6 +113,7 @@ class InSyncSets:
         try:
             while self._waiting:
                 batch = dict(list(self._waiting.items())[:_MOST_PARTITIONS])
+                self._sending = batch
                 for where in batch:
                     del self._waiting[where]
                 try:
@@ -122,6 +129,7 @@ class InSyncSets:
                             self._waiting.setdefault(where, (replica, change))
         finally:
             self._sender = None
+            self._sending = {}
 
     async def _send(
         self, batch: dict[TopicPartition, tuple[Replica, IsrChange]]

@@ -41,8 +41,11 @@ def settle(step: Step, where: TopicPartition, *, allow_unclean: bool = False) ->
             step.put_node(where, fresh)
         return
     strangers = [b for b in node.in_sync_replicas if b not in assignment.replicas]
-    if node.leader != NO_LEADER and node.leader in assignment.replicas and is_online(node.leader):
-        absent = [b for b in node.in_sync_replicas if b in strangers or not is_online(b)]
+    # A leader that shuts down serves on: it hands over by itself, to who is in sync, and keeps what nobody can take.
+    serves = step.online(where, or_leaving=True)
+    if node.leader != NO_LEADER and node.leader in assignment.replicas and serves(node.leader):
+        followers = [b for b in node.in_sync_replicas if b != node.leader]
+        absent = [b for b in followers if b in strangers or not is_online(b)]
         if absent:
             step.put_node(where, election.without(node, absent))
     else:
@@ -64,7 +67,7 @@ def _replace_leader(
     allowed = allow_unclean or (
         step.settings.allows_unclean(where.topic)
         # Their registrations stand: what was acknowledged is there, and mere suspicion must not give it up.
-        and not any(step.may_return(broker) for broker in node.in_sync_replicas)
+        and not any(step.may_return(broker, where) for broker in node.in_sync_replicas)
     )
     elected = election.offline(node, assignment.replicas, is_online, allow_unclean=allowed)
     if elected is not None:

@@ -66,7 +66,7 @@ from kavka.core.controller.state import (
 from kavka.core.controller.step import ControllerDecision, Step
 from kavka.core.machine import Answer, Decision
 from kavka.errors import ErrorCode
-from kavka.ids import TopicPartition
+from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.values import replace
 
 
@@ -83,6 +83,11 @@ class ControllerMachine:
         self._due = Due()
         self._is_unsettled = False
         self._rebalance_ms: int | None = None
+        self._handled: Event | None = None
+        self._overtaken: Event | None = None
+        """The last event whose decision met another version: what was read then is newer than what it tells."""
+        self._settled: dict[int, set[TopicPartition]] = {}
+        """What the decision in hand took from `_due.returned`."""
         # The last change of brokers, and which replicas it found back that were not written to be away yet.
         self._returns: tuple[BrokersChanged | None, dict[int, set[TopicPartition]]] = (None, {})
         for live in snapshot.brokers:
@@ -94,7 +99,7 @@ class ControllerMachine:
             BrokersChanged: self._brokers_changed,
             BrokerSuspected: self._broker_suspected,
             BrokerCleared: self._broker_cleared,
-            TopicsChanged: topic_changes.change,
+            TopicsChanged: self._topics_changed,
             DeletionsMarked: self._deletions_marked,
             ReassignmentNodeRead: reassignment.ask_by_node,
             PreferredElectionRead: self._preferred_election_read,
@@ -118,6 +123,7 @@ class ControllerMachine:
         """Decide what an event leads to."""
         if isinstance(event, Elected):
             self._rebalance_ms = now_ms + self._settings.rebalance_first_ms
+        self._handled, self._settled = event, {}
         step = self._step()
         self._handlers[type(event)](step, event)
         return step.decision()
@@ -127,16 +133,21 @@ class ControllerMachine:
         apply_record(self.state, self.outbox, self._due, record)
 
     def failed(
-        self, decision: ControllerDecision, error: ErrorCode, now_ms: int
+        self,
+        decision: ControllerDecision,
+        error: ErrorCode,
+        now_ms: int,
+        reason: str | None = None,
     ) -> ControllerDecision:
-        """Answer the requests of a decision that could not be written with the reason."""
+        """Answer the requests of a decision that could not be written with the reason, or with what Kafka says."""
+        said = reason or error.message
         answers: list[Effect] = []
         for effect in decision.effects:
             if isinstance(effect, Answer):
-                answers.append(Answer(effect.token, refused(effect.reply, error)))
+                answers.append(Answer(effect.token, refused(effect.reply, error, said)))
         for record in decision.records:
             if isinstance(record, DeletionMarked):
-                verdict = TopicReply(Verdict(error, error.message))
+                verdict = TopicReply(Verdict(error, said))
                 tokens = self.state.waiting_deletions.pop(record.topic, [])
                 answers += [Answer(token, verdict) for token in tokens]
         for record in decision.records:
@@ -150,6 +161,11 @@ class ControllerMachine:
 
         Its event is handled again, which decides anew what was not written, and answers.
         """
+        self._overtaken = self._handled
+        written = {getattr(record, "where", None) for record in decision.records[:applied]}
+        for broker, partitions in self._settled.items():
+            self._due.returned.setdefault(broker, set()).update(partitions - written)
+        self._is_unsettled |= bool(self._settled)
         for record in decision.records[applied:]:
             if isinstance(record, StateWritten):
                 self.state.forget_unwritten_finish(record.where)
@@ -169,6 +185,7 @@ class ControllerMachine:
 
     def tick(self, now_ms: int) -> ControllerDecision:
         """Do one thing that is due."""
+        self._settled = {}
         step = self._step()
         ready = self.outbox.unshown.take_ready(now_ms)
         if ready:
@@ -204,6 +221,9 @@ class ControllerMachine:
     def _elected(self, step: Step, event: Elected) -> None:
         snapshot = self._snapshot
         self._mark_due(topic_changes.marked(step, DeletionsMarked(snapshot.deletions)))
+        for topic in self.state.topics.values():
+            if topic.topic_id == NO_TOPIC_ID:
+                topic_changes.name_topic(step, topic.name)
         away = {broker: set(self.state.by_broker.get(broker, ())) for broker in event.bounced}
         for broker, partitions in event.returned.items():
             away.setdefault(broker, set()).update(partitions)
@@ -216,6 +236,8 @@ class ControllerMachine:
 
     def _settle_everything(self, step: Step) -> None:
         partitions = list(self.state.topic_partitions())
+        self._settled, self._due.returned = self._due.returned, {}
+        brokers.return_again(step, self._settled)
         settle_all(step, partitions)
         foreign, self._due.foreign = self._due.foreign, {}
         for where in foreign:
@@ -262,6 +284,17 @@ class ControllerMachine:
                 self.outbox.drop(broker)
         self._due.reassignments.update(dict.fromkeys(self.state.finishing))
         self._mark_due(self.state.deletions)
+
+    def _topics_changed(self, step: Step, event: TopicsChanged) -> None:
+        if event is not self._overtaken:
+            for name in event.removed:
+                self.outbox.unshown.forget(name)
+            foreign = topic_changes.take_up(step, event)
+            self._due.foreign.update(dict.fromkeys(foreign))
+            for broker, partitions in topic_changes.returned(step, event).items():
+                self._due.returned.setdefault(broker, set()).update(partitions)
+            self._is_unsettled |= bool(foreign)
+        topic_changes.change(step, event)
 
     def _deletions_marked(self, step: Step, event: DeletionsMarked) -> None:
         self._mark_due(topic_changes.marked(step, event))

@@ -14,7 +14,7 @@ New partitions are not shown before they are led (`unshown`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from kavka.core.controller.replies import (
@@ -80,6 +80,25 @@ class Order:
         before = self.stops.get(where)
         deletes = stop.deletes or (before is not None and before.deletes)
         self.stops[where] = stop._replace(deletes=deletes)
+
+    def halves(self) -> list[Order]:
+        """Return two orders, for half of the partitions each; none when there is only one."""
+        kinds = (self.deleted, self.leader_and_isr, self.metadata, self.stops)
+        partitions = sorted({where for kind in kinds for where in kind})
+        if len(partitions) < 2:
+            return []
+        first = set(partitions[: len(partitions) // 2])
+        return [self._of(first), self._of(set(partitions) - first)]
+
+    def _of(self, partitions: Collection[TopicPartition]) -> Order:
+        """Return what is for these partitions; who is alive goes with all that is shown."""
+        return Order(
+            self.live_brokers,
+            {w: topic_id for w, topic_id in self.deleted.items() if w in partitions},
+            {w: is_new for w, is_new in self.leader_and_isr.items() if w in partitions},
+            {w: None for w in self.metadata if w in partitions},
+            {w: stop for w, stop in self.stops.items() if w in partitions},
+        )
 
     def add(self, tell: Tell) -> None:
         """Take in what an effect says."""

@@ -38,6 +38,9 @@ class Due:
     foreign: dict[TopicPartition, None] = field(factory=dict)
     """Partitions whose state somebody else wrote, or whose assignment was written without the state that tells it."""
 
+    returned: dict[int, set[TopicPartition]] = field(factory=dict)
+    """By broker: replicas that it may have lost when it died, unseen."""
+
     def __bool__(self) -> bool:
         """Tell whether there is anything."""
         return bool(self.deletions or self.reassignments)
@@ -59,6 +62,7 @@ def apply_record(state: ClusterState, outbox: Outbox, due: Due, record: Record) 
             topic.leadership[where.partition] = Leadership(node, 0)
             outbox.hold(where)
             obey(state, outbox, where, is_new=True)
+            _go_on_moving(state, due, where)
         case StateWritten():
             _apply_state(state, outbox, due, record)
         case DeletionMarked(name):
@@ -80,6 +84,10 @@ def _apply_assignment(
 ) -> None:
     topic = state.topics[record.topic]
     topic.version = record.expected_version + 1
+    if topic.topic_id != record.topic_id:
+        state.put_topic_id(record.topic, record.topic_id)
+        for where in topic.partitions():  # the same state once more fills the id in
+            obey(state, outbox, where, is_new=False)
     for partition, assignment in record.assignments.items():
         before = topic.assignments.get(partition)
         if before == assignment:
@@ -105,7 +113,12 @@ def _apply_state(state: ClusterState, outbox: Outbox, due: Due, record: StateWri
         obey(state, outbox, where, is_new=False)
     else:  # the leader knows, it proposed that
         outbox.learned(where, state.reachable)
-    assignment = topic.assignments.get(where.partition)
+    _go_on_moving(state, due, where)
+
+
+def _go_on_moving(state: ClusterState, due: Due, where: TopicPartition) -> None:
+    """Look at a move again: the target may be in sync now."""
+    assignment = state.assignment(where)
     if assignment is not None and assignment.is_reassigning:
         due.reassignments[where] = None
 

@@ -74,9 +74,9 @@ class ShutdownReply(NamedTuple):
 Reply = TopicReply | PartitionsReply | ReassignmentsReply | IsrReply | ShutdownReply
 
 
-def refused(reply: Reply, error: ErrorCode) -> Reply:
+def refused(reply: Reply, error: ErrorCode, reason: str) -> Reply:
     """Return the reply that says `error` in place of one that is not true."""
-    verdict = Verdict(error, error.message)
+    verdict = Verdict(error, reason)
     match reply:
         case TopicReply():
             return TopicReply(verdict)

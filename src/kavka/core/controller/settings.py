@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kavka.ids import NO_TOPIC_ID, TopicId
 from kavka.values import frozen
 
 
 def _never(_topic: str) -> bool:
     return False
+
+
+def _no_id() -> TopicId:
+    return NO_TOPIC_ID
 
 
 @frozen
@@ -17,6 +22,8 @@ class ControllerSettings:
 
     allows_unclean: Callable[[str], bool] = _never
     """`unclean.leader.election.enable` of a topic, as it is in force."""
+    new_topic_id: Callable[[], TopicId] = _no_id
+    """Makes the id of a topic that has none."""
     allows_deletion: bool = True
     """`delete.topic.enable`."""
     deletes_without_failed_disks: bool = False

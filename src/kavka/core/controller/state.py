@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition, are_other_topics
 from kavka.values import field, mutable
 from kavka.wire.stored.znodes import StateNode, TopicNode
 
@@ -161,6 +161,8 @@ class ClusterState:
         self.deletions: dict[str, Deletion] = {}
         self.gone: dict[str, dict[TopicPartition, TopicId]] = {}
         """Topics that were deleted in this reign, a bounded number: a broker that was away then may still show them."""
+        self.unread: dict[str, dict[int, int]] = {}
+        """Topics that nobody can read any more: the brokers, with their epochs, that were registered until then."""
         self.waiting_deletions: dict[str, list[int]] = {}
         """Requests whose topics are being marked."""
         self.reassignment_node: dict[TopicPartition, tuple[int, ...]] = {}
@@ -256,15 +258,14 @@ class ClusterState:
     def put_topic(self, name: str, read: TopicRead) -> None:
         """Take up a topic, or its present assignment and states, from the registry."""
         present = self.topics.get(name)
-        if present is not None and present.topic_id != read.node.topic_id:
+        if present is not None and are_other_topics(present.topic_id, read.node.topic_id):
             self.remove_topic(name)
             present = None
         if present is None:
-            present = Topic(name, read.node.topic_id, read.version)
-            self.topics[name] = present
+            present = self.topics[name] = Topic(name, NO_TOPIC_ID, read.version)
             self.gone.pop(name, None)
-            if read.node.topic_id != NO_TOPIC_ID:
-                self.names[read.node.topic_id] = name
+        if read.node.topic_id != NO_TOPIC_ID:
+            self.put_topic_id(name, read.node.topic_id)
         present.version = read.version
         present.has_partitions |= read.has_partitions
         present.partition_nodes |= read.partition_nodes | set(read.states)
@@ -274,6 +275,11 @@ class ClusterState:
             self.put_assignment(TopicPartition(name, partition), assignment)
         for partition, (node, version) in read.states.items():
             present.leadership[partition] = Leadership(node, version)
+
+    def put_topic_id(self, name: str, topic_id: TopicId) -> None:
+        """Take up the id of a known topic; it has none yet, or this one."""
+        self.topics[name].topic_id = topic_id
+        self.names[topic_id] = name
 
     def put_assignment(self, where: TopicPartition, assignment: Assignment) -> None:
         """Take up the replicas of a partition of a known topic."""
@@ -307,6 +313,7 @@ class ClusterState:
             return
         gone = dict.fromkeys(topic.partitions(), topic.topic_id)
         self.forget_topic(name)
+        del self.unread[name]
         self.gone[name] = gone
         if len(self.gone) > _MOST_GONE:
             del self.gone[next(iter(self.gone))]
@@ -316,6 +323,7 @@ class ClusterState:
         topic = self.topics.get(name)
         if topic is None:
             return
+        self.unread[name] = {broker: live.epoch for broker, live in self.brokers.items()}
         for where in topic.partitions():
             self.drop_partition(where)
         for offline in self.offline_replicas.values():

@@ -17,7 +17,7 @@ from kavka.core.controller.replies import (
 from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.state import Assignment, ClusterState
 from kavka.core.machine import Answer, Decision, Token
-from kavka.ids import TopicPartition
+from kavka.ids import TopicId, TopicPartition
 from kavka.wire.stored.znodes import StateNode
 
 ControllerDecision = Decision[Record, Effect]
@@ -37,6 +37,7 @@ class Step:
         self.effects: list[Effect] = []
         self.returning: frozenset[int] = frozenset()
         """Brokers that are registered anew, and are taken for dead for a moment so that their leaderships move."""
+        self._topic_ids: dict[str, TopicId] = {}
         self._assignments: dict[TopicPartition, Assignment] = {}
         self._nodes: dict[TopicPartition, StateNode] = {}
 
@@ -58,11 +59,17 @@ class Step:
         """Return the question whether a broker's replica of the partition is online."""
         return lambda broker: self.state.is_online(broker, where, or_leaving=or_leaving)
 
-    def may_return(self, broker: int) -> bool:
-        """Tell whether a broker that is not online is registered all the same."""
-        return broker in self.returning or broker in self.state.suspects
+    def may_return(self, broker: int, where: TopicPartition) -> bool:
+        """Tell whether a broker whose replica is not online is registered all the same, or has yet to shut down."""
+        if broker in self.returning or broker in self.state.suspects:
+            return True
+        return self.state.is_online(broker, where, or_leaving=True)
 
     # -- writing
+
+    def put_topic_id(self, name: str, topic_id: TopicId) -> None:
+        """Write the id of a topic whose znode has none."""
+        self._topic_ids[name] = topic_id
 
     def put_assignment(self, where: TopicPartition, assignment: Assignment) -> None:
         """Write a partition's replicas."""
@@ -91,7 +98,8 @@ class Step:
     def decision(self) -> ControllerDecision:
         """Return all that was decided: for each topic its assignment first, then its partitions."""
         records = list(self.before)
-        touched = dict.fromkeys(where.topic for where in (*self._assignments, *self._nodes))
+        touched = dict.fromkeys(self._topic_ids)
+        touched.update(dict.fromkeys(w.topic for w in (*self._assignments, *self._nodes)))
         nodes: dict[str, list[TopicPartition]] = {}
         for where in self._nodes:
             nodes.setdefault(where.topic, []).append(where)
@@ -103,12 +111,13 @@ class Step:
     def _assignment_records(self, name: str) -> list[Record]:
         changed = {w.partition: a for w, a in self._assignments.items() if w.topic == name}
         topic = self.state.topics.get(name)
-        if not changed or topic is None:  # a topic that is being created carries its own
+        if topic is None:  # a topic that is being created carries its own
             return []
+        topic_id = self._topic_ids.get(name)
         whole = {**topic.assignments, **changed}
-        if whole == topic.assignments:
+        if topic_id is None and whole == topic.assignments:
             return []
-        return [AssignmentWritten(name, topic.topic_id, whole, topic.version)]
+        return [AssignmentWritten(name, topic_id or topic.topic_id, whole, topic.version)]
 
     def _state_records(self, name: str, partitions: Iterable[TopicPartition]) -> list[Record]:
         topic = self.state.topics.get(name)

@@ -27,7 +27,7 @@ from kavka.core.controller.replies import (
 from kavka.core.controller.state import Assignment, Deletion, Topic
 from kavka.core.controller.step import Step
 from kavka.errors import ErrorCode
-from kavka.ids import NO_TOPIC_ID, TopicPartition
+from kavka.ids import NO_TOPIC_ID, TopicPartition, are_other_topics
 
 
 def create(step: Step, event: TopicCreationAsked) -> None:
@@ -76,18 +76,70 @@ def grow(step: Step, event: TopicGrowthAsked) -> None:
     step.answer(event.token, TopicReply(DONE))
 
 
-def change(step: Step, event: TopicsChanged) -> None:
-    """Take up topics and partitions that another broker has put into the registry."""
+def take_up(step: Step, event: TopicsChanged) -> list[TopicPartition]:
+    """Learn of topics and partitions that another broker has put into the registry, or that are gone from it.
+
+    Return the partitions whose states somebody else wrote, or which could not be read for a while: their replicas know
+    other states, or have missed some.
+    """
+    foreign = []
     for name in event.removed:
         topic = step.state.topics.get(name)
         if topic is not None:
             _tell_deleted(step, topic)
             step.state.remove_topic(name)
+            _call_off_deletion(step, name)
     for name in event.unreadable:
         step.state.forget_topic(name)
     for name, read in event.topics.items():
+        topic = step.state.topics.get(name)
+        if topic is not None and are_other_topics(topic.topic_id, read.node.topic_id):
+            _call_off_deletion(step, name)
+        known = {} if topic is None else dict(topic.leadership)
         step.state.put_topic(name, read)
-        settle_all(step, step.state.topics[name].partitions())
+        for partition, state in read.states.items():
+            if known.get(partition) != state:
+                foreign.append(TopicPartition(name, partition))
+                step.state.finishing.pop(foreign[-1], None)
+    return foreign
+
+
+def returned(step: Step, event: TopicsChanged) -> dict[int, set[TopicPartition]]:
+    """Return, by broker, in-sync replicas of topics that could not be read while the broker died and came back."""
+    away: dict[int, set[TopicPartition]] = {}
+    for name, read in event.topics.items():
+        if name not in step.state.unread:
+            continue
+        epochs = step.state.unread.pop(name)
+        for partition, (node, _version) in read.states.items():
+            for broker in node.in_sync_replicas:
+                live = step.state.brokers.get(broker)
+                if live is not None and live.epoch != epochs.get(broker):
+                    away.setdefault(broker, set()).add(TopicPartition(name, partition))
+    return away
+
+
+def change(step: Step, event: TopicsChanged) -> None:
+    """Elect the leaders of topics and partitions that were taken up."""
+    for name, read in event.topics.items():
+        topic = step.state.topics.get(name)
+        if topic is None:
+            continue
+        if read.node.topic_id == NO_TOPIC_ID:
+            name_topic(step, name)
+        settle_all(step, topic.partitions())
+
+
+def name_topic(step: Step, name: str) -> None:
+    """Give a topic an id whose znode has none, as those that Apache Kafka's tools wrote before 2.8 (KIP-516).
+
+    One that lost its id, to such a tool, gets it back. In-sync sets change by ids only, from AlterPartition 2 on.
+    """
+    topic_id = step.state.topics[name].topic_id
+    if topic_id == NO_TOPIC_ID:
+        topic_id = step.settings.new_topic_id()
+    if topic_id != NO_TOPIC_ID:
+        step.put_topic_id(name, topic_id)
 
 
 # -- deletion
@@ -121,6 +173,14 @@ def marked(step: Step, event: DeletionsMarked) -> list[str]:
     return taken_up
 
 
+def _call_off_deletion(step: Step, name: str) -> None:
+    """Delete nothing for a topic that somebody else took out of the registry: the next of that name is another."""
+    deletion = step.state.deletions.pop(name, None)
+    if deletion is not None:
+        _release(step, deletion)
+        step.after.append(DeletionDropped(name))
+
+
 def go_on(step: Step, name: str) -> None:
     """Do what can be done for a marked topic: ask its replicas, or remove it when all are deleted."""
     deletion, topic = step.state.deletions.get(name), step.state.topics.get(name)
@@ -137,7 +197,8 @@ def go_on(step: Step, name: str) -> None:
         _release(step, deletion)
     elif not deletion.asked:
         step.after.append(TopicRemoved(name))
-        _release(step, deletion)
+        for token in deletion.tokens:  # they go with the deletion, when that is written
+            step.answer(token, TopicReply(DONE))
 
 
 def _ask_replicas(step: Step, topic: Topic, deletion: Deletion) -> bool:

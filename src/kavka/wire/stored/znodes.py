@@ -1,6 +1,8 @@
 """Paths and JSON of the znodes that Apache Kafka 3.9 keeps in ZooKeeper. Source: protocol of `kafka.zk.ZkData`.
 
-Encoders write what 3.9 writes; decoders accept older forms and ignore names that they do not know.
+Encoders write what 3.9 writes; decoders accept older forms and ignore names that they do not know. People write such
+znodes, too, so decoders check what they read, and raise ValueError, KeyError, TypeError or AttributeError for what does
+not fit. A number that stands there as a text is taken (Kafka does not), and is a number when it is written again.
 """
 
 from __future__ import annotations
@@ -111,12 +113,15 @@ class TopicNode(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> TopicNode:
-        """Read versions 1 to 3; a topic of an old cluster has no id."""
+        """Read versions 1 to 3; a topic of an old cluster has no id. Each partition has replicas."""
         fields = json.loads(data)
         text = fields.get("topic_id")
+        assignment = _by_number(fields["partitions"])
+        if not all(assignment.values()):
+            raise ValueError("a partition without replicas")
         return cls(
             TopicId(uuid_bytes(text)) if text else NO_TOPIC_ID,
-            _by_number(fields["partitions"]),
+            assignment,
             _by_number(fields.get("adding_replicas", {})),
             _by_number(fields.get("removing_replicas", {})),
         )
@@ -149,10 +154,10 @@ class StateNode(NamedTuple):
         """Read the payload."""
         fields = json.loads(data)
         return cls(
-            fields["leader"],
-            fields["leader_epoch"],
-            fields["controller_epoch"],
-            list(fields["isr"]),
+            _number(fields["leader"]),
+            _number(fields["leader_epoch"]),
+            _number(fields["controller_epoch"]),
+            _replicas(fields["isr"]),
             fields.get("leader_recovery_state", 0) == 1,
         )
 
@@ -194,15 +199,19 @@ class BrokerNode(NamedTuple):
     def decode(cls, data: bytes) -> BrokerNode:
         """Read versions 4 and 5."""
         fields = json.loads(data)
+        rack, host = fields.get("rack"), fields.get("host")
         return cls(
-            list(fields["endpoints"]),
-            dict(fields.get("listener_security_protocol_map", {})),
-            fields.get("rack"),
-            int(fields.get("timestamp", -1)),
-            fields.get("host"),
-            fields.get("port", -1),
+            [_text(endpoint) for endpoint in fields["endpoints"]],
             {
-                name: (levels["min_version"], levels["max_version"])
+                name: _text(protocol)
+                for name, protocol in fields.get("listener_security_protocol_map", {}).items()
+            },
+            None if rack is None else _text(rack),
+            int(fields.get("timestamp", -1)),
+            None if host is None else _text(host),
+            _number(fields.get("port", -1)),
+            {
+                name: (_level(levels["min_version"]), _level(levels["max_version"]))
                 for name, levels in fields.get("features", {}).items()
             },
         )
@@ -220,7 +229,7 @@ def decode_features(data: bytes) -> dict[str, int]:
     if fields["status"] != 1:
         return {}
     features = fields.get("features", {}).items()
-    return {str(name): int(levels["max_version_level"]) for name, levels in features}
+    return {str(name): _level(levels["max_version_level"]) for name, levels in features}
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -242,7 +251,7 @@ def encode_controller(broker_id: int, now_ms: int) -> bytes:
 
 def decode_controller(data: bytes) -> int:
     """Return the broker that `/controller` names."""
-    return int(json.loads(data)["brokerid"])
+    return _number(json.loads(data)["brokerid"])
 
 
 def encode_reassignments(targets: Mapping[TopicPartition, Sequence[int]]) -> bytes:
@@ -257,10 +266,7 @@ def encode_reassignments(targets: Mapping[TopicPartition, Sequence[int]]) -> byt
 def decode_reassignments(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
     """Return the replicas that each partition shall have."""
     return {
-        TopicPartition(str(row["topic"]), int(row["partition"])): tuple(
-            int(broker) for broker in row["replicas"]
-        )
-        for row in json.loads(data)["partitions"]
+        _partition(row): tuple(_numbers(row["replicas"])) for row in json.loads(data)["partitions"]
     }
 
 
@@ -272,8 +278,7 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
 
 def decode_partitions(data: bytes) -> list[TopicPartition]:
     """Return the partitions that the payload of `encode_partitions` names."""
-    rows = json.loads(data)["partitions"]
-    return [TopicPartition(str(row["topic"]), int(row["partition"])) for row in rows]
+    return [_partition(row) for row in json.loads(data)["partitions"]]
 
 
 def encode_config_change(entity_path: str) -> bytes:
@@ -296,7 +301,7 @@ def encode_log_dir_event(broker: int) -> bytes:
 
 def decode_log_dir_event(data: bytes) -> int:
     """Return the broker that says so."""
-    return int(json.loads(data)["broker"])
+    return _number(json.loads(data)["broker"])
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
@@ -305,8 +310,13 @@ def encode_config(config: Mapping[str, str]) -> bytes:
 
 
 def decode_config(data: bytes) -> dict[str, str]:
-    """Return the dynamic configuration of an entity."""
-    return dict(json.loads(data).get("config", {})) if data else {}
+    """Return the dynamic configuration of an entity; numbers and truths that are no texts are taken as if they were."""
+    if not data:
+        return {}
+    config = json.loads(data).get("config", {})
+    return {
+        name: value if isinstance(value, str) else _plain(value) for name, value in config.items()
+    }
 
 
 class ProducerIdBlock(NamedTuple):
@@ -336,5 +346,53 @@ def _by_text(replicas: Mapping[int, Sequence[int]]) -> dict[str, list[int]]:
     return {str(partition): list(brokers) for partition, brokers in replicas.items()}
 
 
-def _by_number(replicas: Mapping[str, Sequence[int]]) -> dict[int, list[int]]:
-    return {int(partition): list(brokers) for partition, brokers in replicas.items()}
+def _by_number(replicas: Mapping[str, object]) -> dict[int, list[int]]:
+    return {_index(partition): _replicas(brokers) for partition, brokers in replicas.items()}
+
+
+def _partition(row: Mapping[str, Any]) -> TopicPartition:
+    return TopicPartition(_text(row["topic"]), _index(row["partition"]))
+
+
+def _numbers(values: object) -> list[int]:
+    if not isinstance(values, list):
+        raise TypeError(f"no list: {values!r}")
+    return [_number(value) for value in values]
+
+
+def _replicas(values: object) -> list[int]:
+    """Return brokers, each once."""
+    return list(dict.fromkeys(_numbers(values)))
+
+
+def _number(value: object, bits: int = 32) -> int:
+    """Return a number that fits the messages which it goes into."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise TypeError(f"no number: {value!r}")
+    number = int(value)
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise ValueError(f"no number of {bits} bits: {value!r}")
+    return number
+
+
+def _index(value: object) -> int:
+    number = _number(value)
+    if number < 0:
+        raise ValueError(f"no partition: {value!r}")
+    return number
+
+
+def _level(value: object) -> int:
+    return _number(value, bits=16)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"no text: {value!r}")
+    return value
+
+
+def _plain(value: object) -> str:
+    if not isinstance(value, bool | int | float):
+        raise TypeError(f"no setting: {value!r}")
+    return json.dumps(value)
