@@ -240,9 +240,8 @@ class Controller:
             await reign.stop()
             raise
         self._reign = reign
-        reign.tell(
-            UncleanEnabled(None)
-        )  # a setting may have changed since the first elections, and was told nobody
+        # A setting may have changed since the first elections, and was told nobody.
+        reign.tell(UncleanEnabled(None))
         await reign.shown(None)
 
     def _deposed(self) -> None:

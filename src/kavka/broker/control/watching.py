@@ -184,9 +184,8 @@ class Watching:
         try:
             data, stat = await self._registry.get(path)
             node = understood(data, StateNode.decode, path)
-            if (
-                node is None
-            ):  # read again with a watch: nothing else would tell that somebody has mended it
+            if node is None:
+                # Read again with a watch: nothing else would tell that somebody has mended it.
                 with self._watch(path, Source.TOPIC, where.topic) as watch:
                     data, stat = await self._registry.get(path, watch)
                 node = understood(data, StateNode.decode, path)
