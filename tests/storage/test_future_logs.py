@@ -14,12 +14,15 @@ from storage_bench import SeededChance, TurnedClock, add, make_batch, read_bytes
 
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicId, TopicPartition
+from kavka.storage.compaction.cleaning import CleanerLimits, CleaningPass
 from kavka.storage.disk import OsDisk, OsFile
 from kavka.storage.failures import LogClosed, LogDirectoryFailed
 from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
 from kavka.storage.log_store import LogStore
+from kavka.wire.records.batch import BatchBuilder
+from kavka.wire.records.header import read_header
 
 TOPIC_ID = TopicId(bytes(range(16)))
 CONFIG = LogConfig(segment_bytes=1000, file_delete_delay_ms=500)
@@ -125,6 +128,47 @@ def check_moved(log: Log) -> None:
     assert log.epochs.entries[:3] == [(1, OLD_START), (2, 20), (3, 30)]
     assert log.producers.entries()[0].last_sequence == END - 1
     assert log.topic_id == TOPIC_ID
+
+
+def put(log: Log, epoch: int, key: bytes) -> None:
+    """Append a record that compaction can read."""
+    builder = BatchBuilder()
+    builder.append(key, b"value", 1_700_000_000_000)
+    batch = builder.build(base_offset=log.log_end_offset, leader_epoch=epoch)
+    log.append(batch, [read_header(batch)], epoch)
+
+
+def test_a_log_keeps_the_epochs_of_what_was_compacted_away(mover: Mover) -> None:
+    """Of a compacted log whole epochs may be gone, which its copy never sees."""
+
+    async def always(_count: int) -> bool:
+        return True
+
+    async def scenario() -> None:
+        await mover.store.open()
+        config = LogConfig(segment_bytes=1000, cleanup_policy=frozenset({"compact"}))
+        log = await mover.store.create(WHERE, TOPIC_ID, config)
+        for n in range(END):
+            put(log, n // 10, b"the same")
+        log.roll()
+        put(log, END // 10, b"another")
+        await log.flush()
+        found = await log.dirtiness(log.log_end_offset)
+        await CleaningPass(log, found, CleanerLimits(1 << 20, 0.9, 1 << 16, always)).run()
+        epochs = log.epochs.entries
+        assert read_offsets(log)[0][0] > 20, "epochs 0 and 1 are gone"
+        assert [epoch for epoch, _start in epochs] == [0, 1, 2, 3]
+        await mover.copy()
+        moved = await mover.store.swap_future(WHERE)
+        assert moved.epochs.entries == epochs
+        assert moved.end_offset_for(1) == (1, 20)
+        await mover.store.close({})
+        await mover.restarted().open()
+        again = mover.store.get(WHERE)
+        assert again is not None
+        assert again.epochs.entries == epochs
+
+    asyncio.run(scenario())
 
 
 def test_a_partition_moves_to_another_directory(mover: Mover) -> None:

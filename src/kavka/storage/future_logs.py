@@ -129,8 +129,8 @@ class FutureLogs:
                 "the copy has not caught up",
                 where,
             )
-            _take_over(current, future)
             assert _is_same_history(current, future), ("the copy has another history", where)
+            _take_over(current, future)
             await future.flush()
             marker = f"{future.path}/{REPLACES_CURRENT}"
             await future.directory.replace_file(marker, b"")
@@ -273,16 +273,19 @@ async def _align(current: Log, future: Log) -> None:
 
 
 def _is_same_history(current: Log, future: Log) -> bool:
-    """Whether both logs have the same epochs at all offsets of which both know one."""
+    """Whether both logs have the same epochs where one begins in the copy, and at the end.
+
+    The copy knows those of the batches that it was given: of what was compacted away only the log knows the epoch.
+    """
     ours, others = current.epochs.entries, future.epochs.entries
     if not ours or not others:
         return True
     start = max(ours[0].start_offset, others[0].start_offset, current.log_start_offset)
-    places = [entry.start_offset for entry in (*ours, *others)]
+    last = current.log_end_offset - 1
     return all(
         current.epoch_at(place) == future.epoch_at(place)
-        for place in (start, *places)
-        if start <= place < current.log_end_offset
+        for place in (*(entry.start_offset for entry in others), last)
+        if start <= place <= last
     )
 
 
@@ -290,9 +293,7 @@ def _take_over(current: Log, future: Log) -> None:
     """Give the copy what batches do not tell."""
     future.config = current.config
     future.delete_before(current.log_start_offset, future.log_end_offset)
-    if current.latest_epoch > future.latest_epoch:
-        latest = current.epochs.entries[-1]
-        future.assign_epoch(latest.epoch, latest.start_offset)
+    future.epochs.take_over(current.epochs)
 
 
 async def _is_marked(directory: LogDirectory, name: str) -> bool:

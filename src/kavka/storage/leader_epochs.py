@@ -100,6 +100,10 @@ class LeaderEpochs:
             return
         entries[:index] = [EpochStart(entries[index - 1].epoch, start_offset)]
 
+    def take_over(self, others: LeaderEpochs) -> None:
+        """Know what the epochs of another log with the same history are, and nothing else."""
+        self._entries = others.entries
+
     def clear(self) -> None:
         """Forget all."""
         self._entries.clear()
