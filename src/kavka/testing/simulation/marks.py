@@ -106,6 +106,7 @@ CLUSTER_MARKS = (
     Mark("a change of an in-sync set was refused", "in-sync set not changed", "broker"),
     Mark("an old controller was refused", "order of an old controller refused", "broker"),
     Mark("partitions were moved", r"^move .*done", "admin"),
+    Mark("a replica was moved to another directory", "log moved partition=", "broker"),
     Mark("leaders were elected by request", r"^elect .*done", "admin"),
     Mark("a topic was deleted", r"^delete fleeting.*done", "admin"),
     Mark("a topic was grown", r"^grow .*done", "admin"),

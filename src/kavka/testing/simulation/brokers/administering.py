@@ -1,6 +1,7 @@
 """Administrators of a cluster, with our own admin client.
 
-They make, grow, configure and delete topics, delete records, move partitions and stop moves, and elect leaders.
+They make, grow, configure and delete topics, delete records, move partitions and stop moves, change how many replicas
+there are, move replicas between directories, and elect leaders.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import AlterOp, ConfigOp, ConfigResource, ResourceType
 from kavka.client.admin.elections import ElectionType
+from kavka.client.admin.replica_log_dirs import Replica
 from kavka.client.admin.topics import NewPartitions, NewTopic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
@@ -24,6 +26,7 @@ from kavka.testing.simulation.world import World
 
 _TIMEOUT_MS = 8000
 _ANYWHERE = 1 << 62
+_INTERNAL = (TopicPartition("__consumer_offsets", 0), TopicPartition("__transaction_state", 0))
 
 
 def _admin(node: ClientNode, host: SimHost) -> Admin:
@@ -96,6 +99,8 @@ class ClusterAdminNode(ClientNode):
             self._reconfigure,
             self._delete_records,
         ]
+        if len(self._cluster.log_dirs) > 1:
+            actions += [self._move_between_directories] * 2
         for _ in range(12):
             await asyncio.sleep(self.source.expovariate(1))
             action = self.source.choice(actions)
@@ -116,8 +121,10 @@ class ClusterAdminNode(ClientNode):
         return f"fleeting-{self.source.randrange(2)}"
 
     def _some_brokers(self) -> list[int]:
-        """Choose where replicas shall be, as many as the topics have."""
-        return self.source.sample(list(self._cluster.numbers), self._cluster.replication)
+        """Choose where replicas shall be."""
+        factors = self._cluster.factors
+        factor = factors[0] if len(factors) == 1 else self.source.choice(factors)
+        return self.source.sample(list(self._cluster.numbers), factor)
 
     async def _create(self, admin: Admin) -> str:
         name = self._fleeting()
@@ -139,6 +146,22 @@ class ClusterAdminNode(ClientNode):
         return ", ".join(
             f"{partition} to {targets[partition]}: {_name(error)}"
             for partition, error in outcome.items()
+        )
+
+    async def _move_between_directories(self, admin: Admin) -> str:
+        """Place every replica of a broker that is there to be placed."""
+        broker = self.source.choice(list(self._cluster.numbers))
+        there = [*self.scenario.partitions, *self._cluster.payments, *_INTERNAL]
+        chosen = self.source.sample(there, self.source.randint(1, len(there)))
+        targets = {
+            Replica(where.topic, where.partition, broker): self.source.choice(
+                self._cluster.log_dirs
+            )
+            for where in chosen
+        }
+        outcome = await admin.alter_replica_log_dirs(targets, timeout_ms=_TIMEOUT_MS)
+        return ", ".join(
+            f"{replica} to {targets[replica]}: {_name(error)}" for replica, error in outcome.items()
         )
 
     async def _cancel_moves(self, admin: Admin) -> str:

@@ -85,6 +85,9 @@ class Health:
             return "" if replica is None else "is still there"
         if replica is None:
             return "is missing"
+        future = broker.broker.replicas.store.future(where)
+        if future is not None:
+            return f"is moved to {future.path}"
         if replica.partition.is_leader != (number == leader):
             return f"does not obey: {replica.partition}"
         return ""

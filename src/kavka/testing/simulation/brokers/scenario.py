@@ -46,6 +46,10 @@ class ClusterScenario(Scenario):
     """Settings of these producers."""
     two_phase: bool
     """Whether somebody else decides about what they have prepared."""
+    log_dirs: tuple[str, ...]
+    """The log directories of each broker, between which administrators move replicas."""
+    factors: tuple[int, ...]
+    """How many replicas a moved partition may have."""
 
     @property
     def made_topics(self) -> dict[str, int]:
@@ -112,7 +116,22 @@ class ClusterScenario(Scenario):
             registry_delay_ms=source.choice([0, 1, 15]),
             admins=source.choice([0, 1, 1]),
             **_transactions(stream(seed, "transactions"), replication, minimum, inherited),
+            **_places(stream(seed, "places"), brokers, replication, inherited),
         )
+
+
+def _places(
+    source: random.Random, brokers: int, replication: int, inherited: dict[str, Any]
+) -> dict[str, Any]:
+    """Choose where replicas may go, with draws of their own; add what brokers need for it to their settings."""
+    # A broker whose one disk fails gives up; one of two would take its partitions with it, which is another model.
+    more = source.random() < 0.5 and inherited["model"].name != "disks"
+    log_dirs = ("/data", "/more") if more else ("/data",)
+    inherited["broker"] |= {"log.dirs": ",".join(log_dirs)}
+    factors: tuple[int, ...] = (replication,)
+    if source.random() < 0.5 and inherited["model"].name != "power":
+        factors = tuple(range(2, brokers + 1))
+    return {"log_dirs": log_dirs, "factors": factors}
 
 
 def _transactions(
