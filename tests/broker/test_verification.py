@@ -316,7 +316,7 @@ async def move(served: Any, where: TopicPartition, directories: list[Path]) -> N
     client = await served.another()  # the first waits for its answer
     response = await client.send(AlterReplicaLogDirsRequest(dirs=[asked]))
     assert response.results[0].partitions[0].error_code == NONE
-    await asyncio.gather(*served.broker.replicas.moves._tasks)
+    await asyncio.gather(*(m.task for m in served.broker.replicas.moves._moves.values()))
     assert replica.log is not before
 
 

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
-from kavka.settings.declaration import InvalidSetting, Value
+from kavka.settings.declaration import InvalidSetting, whole_number
 from kavka.values import frozen
 
 log = logging.getLogger(__name__)
@@ -20,13 +20,6 @@ REPLICA_SELECTORS = (
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
 )
-
-
-def whole_number(values: Mapping[str, Value], name: str) -> int:
-    """Return the value of a setting that is a whole number."""
-    value = values[name]
-    assert isinstance(value, int), name
-    return value
 
 
 @frozen
@@ -50,7 +43,9 @@ class BrokerConfig:
     def __init__(self, texts: Mapping[str, str]) -> None:
         """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""
         self.texts = {name: text for name, text in texts.items() if name in BROKER_SETTINGS}
-        self.values: dict[str, Value] = BROKER_SETTINGS.parse(self.texts)
+        self.set_values = BROKER_SETTINGS.parse(self.texts)
+        """As they are set, without what follows for others that are not."""
+        self.values = dict(self.set_values)
         resolve_defaults(self.values)
         self.listeners = self._endpoints("listeners")
         self.advertised = self._endpoints("advertised.listeners")

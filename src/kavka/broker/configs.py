@@ -18,7 +18,15 @@ from kavka.broker.config import BrokerConfig
 from kavka.ids import NO_TOPIC_ID, TopicId
 from kavka.registry.understanding import understood
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults, same_meaning
-from kavka.settings.declaration import Catalogue, InvalidSetting, Scope, Setting, Value, ValueType
+from kavka.settings.declaration import (
+    Catalogue,
+    InvalidSetting,
+    Scope,
+    Setting,
+    Value,
+    ValueType,
+    whole_number,
+)
 from kavka.settings.dynamic import declaration_of, name_behind
 from kavka.settings.topic import TOPIC_SETTINGS, topic_defaults
 from kavka.wire.stored import znodes
@@ -72,8 +80,8 @@ class Configs:
         self._topic_ids: dict[str, TopicId] = {}
         self._broker: dict[str, str] = {}
         self._default_broker: dict[str, str] = {}
-        # As they are set, without what follows for others that are not: so they are described.
-        self._set_values = BROKER_SETTINGS.parse(config.texts)
+        # So they are described.
+        self._set_values = config.set_values
         self._broker_values = config.values
         self._topic_defaults = topic_defaults(config.values)
         self._topic_values: dict[str, dict[str, Value]] = {}
@@ -86,9 +94,7 @@ class Configs:
 
     def broker_integer(self, name: str) -> int:
         """Return a whole number now in force."""
-        value = self._broker_values[name]
-        assert isinstance(value, int), name
-        return value
+        return whole_number(self._broker_values, name)
 
     def topic(self, topic: str) -> Mapping[str, Value]:
         """Return every topic setting now in force for `topic`; the mapping is replaced, never changed."""

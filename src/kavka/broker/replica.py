@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from kavka.broker.config import whole_number
 from kavka.broker.traffic import TopicTraffic
 from kavka.core.partition import Partition, Role
 from kavka.core.passing_refusals import PassingRefusals
@@ -16,7 +15,7 @@ from kavka.core.producer_state import Duplicate, Verification
 from kavka.doors import Clock
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
-from kavka.settings.declaration import Value
+from kavka.settings.declaration import Value, whole_number
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed
 from kavka.storage.log import Log
 from kavka.wire.records.compression import Compression
@@ -105,9 +104,7 @@ class Replica:
         """Obey the topic's settings from the next append on."""
         self._rules = batch_rules(values)
         self._stamps = self._rules.timestamp_type is TimestampType.LOG_APPEND_TIME
-        minimum = values["min.insync.replicas"]
-        assert isinstance(minimum, int)
-        self.partition.min_insync_replicas = minimum
+        self.partition.min_insync_replicas = whole_number(values, "min.insync.replicas")
 
     async def succeeded(self, closed: Log) -> bool:
         """Wait until a closed log has its successor in another directory; false when it has none: it was deleted."""

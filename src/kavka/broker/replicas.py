@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kavka.broker.config import whole_number
 from kavka.broker.replica import Replica
 from kavka.broker.traffic import Traffic
 from kavka.core.partition import Partition, PartitionState
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from kavka.settings.declaration import Value
+from kavka.settings.declaration import Value, whole_number
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory

@@ -35,24 +35,23 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-def broker_resource_error(name: str, broker_id: int) -> str | None:
-    """Return why a broker resource cannot be answered here; an empty name means all brokers."""
+def check_broker_resource(name: str, broker_id: int) -> None:
+    """Raise ConfigRefused when a broker resource cannot be answered here; an empty name means all brokers."""
     if name == "":
-        return None
+        return
     if not _INTEGER.fullmatch(name):
-        return f"Broker id must be an integer, but it is: {name}"
+        reason = f"Broker id must be an integer, but it is: {name}"
+        raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
     if int(name) != broker_id:
-        return f"Unexpected broker id, expected {broker_id} or empty string, but received {name}"
-    return None
+        reason = f"Unexpected broker id, expected {broker_id} or empty string, but received {name}"
+        raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
 
 
 def check_logger_resource(name: str, broker_id: int) -> None:
     """Raise ConfigRefused when the loggers are not of this broker: each has its own."""
     if name == "":
         raise ConfigRefused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-    message = broker_resource_error(name, broker_id)
-    if message is not None:
-        raise ConfigRefused(ErrorCode.INVALID_REQUEST, message)
+    check_broker_resource(name, broker_id)
 
 
 def named_twice(resources: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
@@ -82,9 +81,7 @@ def present_overrides(broker: Broker, kind: int, name: str) -> dict[str, str]:
             raise ConfigRefused(code, f"The topic '{name}' does not exist.")
         return broker.configs.topic_overrides(name)
     if kind == ResourceType.BROKER:
-        message = broker_resource_error(name, broker.broker_id)
-        if message is not None:
-            raise ConfigRefused(ErrorCode.INVALID_REQUEST, message)
+        check_broker_resource(name, broker.broker_id)
         return broker.configs.broker_overrides(default=name == "")
     raise ConfigRefused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 

@@ -11,7 +11,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kavka.settings.declaration import Catalogue, InvalidSetting, Setting, Value, ValueType
+from kavka.settings.declaration import (
+    Catalogue,
+    InvalidSetting,
+    Setting,
+    Value,
+    ValueType,
+    whole_number,
+)
 
 log = logging.getLogger(__name__)
 
@@ -165,9 +172,7 @@ class Config:
 
     def integer(self, name: str) -> int:
         """Return a whole number."""
-        value = self._values[name]
-        assert isinstance(value, int), name
-        return value
+        return whole_number(self._values, name)
 
     def flag(self, name: str) -> bool:
         """Return a boolean."""

@@ -83,6 +83,11 @@ class Check(NamedTuple):
 Operation = Create | SetData | Delete | Check
 
 
+def size_of(operation: Operation) -> int:
+    """Return the bytes of an operation's path and data."""
+    return len(operation.path) + len(getattr(operation, "data", None) or b"")
+
+
 class Created(NamedTuple):
     """A resolved change: the node came to be."""
 

@@ -12,13 +12,14 @@ import asyncio
 import hmac
 import logging
 from collections.abc import Mapping
+from functools import partial
 
 from kavka.doors import Host, Listener, Lock, Network
 from kavka.registry.client_connection import ClientConnection
 from kavka.registry.conversation import Conversation, Traffic
 from kavka.registry.four_letter_words import answer_word
 from kavka.registry.keeper import Keeper, Seat
-from kavka.settings.declaration import InvalidSetting
+from kavka.settings.declaration import InvalidSetting, whole_number
 from kavka.settings.registry import REGISTRY_SETTINGS, WITHOUT_EFFECT
 from kavka.values import frozen
 from kavka.wire.zookeeper.jute import encode
@@ -51,12 +52,7 @@ class ServedConfig:
         """Read the names of `zoo.cfg`; warn of unknown ones. Raise InvalidSetting."""
         values = REGISTRY_SETTINGS.parse(texts)
         _check_names(texts)
-
-        def whole(name: str) -> int:
-            value = values[name]
-            assert isinstance(value, int), name
-            return value
-
+        whole = partial(whole_number, values)
         tick_ms = whole("tickTime")
         least_ms, most_ms = whole("minSessionTimeout"), whole("maxSessionTimeout")
         least_ms = 2 * tick_ms if least_ms < 0 else least_ms

@@ -26,6 +26,7 @@ from kavka.core.znodes import (
     SetData,
     Stat,
     ZnodeError,
+    size_of,
 )
 from kavka.doors import Chance, Network
 from kavka.registry.interface import RegistryRefused, Watch
@@ -550,7 +551,7 @@ def _refused(error: ServerRefused, path: str) -> Exception:
 
 
 def _check_size(operations: Sequence[Operation]) -> None:
-    sizes = [len(op.path) + len(getattr(op, "data", None) or b"") + _OVERHEAD for op in operations]
+    sizes = [size_of(operation) + _OVERHEAD for operation in operations]
     if sum(sizes) > _LARGEST_PACKET:
         largest = operations[sizes.index(max(sizes))]
         raise RegistryRefused(ZnodeError.BAD_ARGUMENTS, largest.path)

@@ -40,6 +40,13 @@ class Scope(Enum):
 LONG_MAX: Final = (1 << 63) - 1
 
 
+def whole_number(values: Mapping[str, Value], name: str) -> int:
+    """Return the value of a setting that is a whole number."""
+    value = values[name]
+    assert isinstance(value, int), name
+    return value
+
+
 class InvalidSetting(ValueError):
     """A value that a setting refuses; the message names the setting, the value and the reason."""
 

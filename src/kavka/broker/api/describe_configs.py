@@ -15,7 +15,7 @@ from kavka.broker.loggers import describe_loggers
 from kavka.broker.overrides import ConfigRefused
 from kavka.broker.resources import (
     ResourceType,
-    broker_resource_error,
+    check_broker_resource,
     check_logger_resource,
 )
 from kavka.core.controller.topics import bad_name
@@ -84,7 +84,11 @@ def _describe(
     answer = DescribeConfigsResponseResource(
         resource_type=resource.resource_type, resource_name=resource.resource_name
     )
-    rows = _rows(broker, resource, answer, stored)
+    try:
+        rows = _rows(broker, resource, stored)
+    except ConfigRefused as refused:
+        answer.error_code, answer.error_message = refused.code, str(refused)
+        return answer
     keys = resource.configuration_keys
     for row in rows:
         if not keys or row.setting.name in keys:
@@ -93,40 +97,27 @@ def _describe(
 
 
 def _rows(
-    broker: Broker,
-    resource: DescribeConfigsRequestResource,
-    answer: DescribeConfigsResponseResource,
-    stored: Stored,
+    broker: Broker, resource: DescribeConfigsRequestResource, stored: Stored
 ) -> Iterable[ConfigEntry]:
-    """Return the rows of a resource; an error goes into `answer`."""
+    """Return the rows of a resource. Raise ConfigRefused."""
     name = resource.resource_name
     if resource.resource_type == ResourceType.TOPIC:
         reason = bad_name(name)
         if reason is not None:
-            answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
-            answer.error_message = f"Topic name is invalid: {reason}"
-        elif name not in broker.metadata.topics:
-            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
-        else:
-            return broker.configs.describe_topic(name, stored.get(name))
-        return ()
+            message = f"Topic name is invalid: {reason}"
+            raise ConfigRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+        if name not in broker.metadata.topics:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise ConfigRefused(code, code.message)
+        return broker.configs.describe_topic(name, stored.get(name))
     if resource.resource_type == ResourceType.BROKER:
-        message = broker_resource_error(name, broker.broker_id)
-        if message is None:
-            return broker.configs.describe_broker(default=name == "")
-        answer.error_code, answer.error_message = ErrorCode.INVALID_REQUEST, message
-        return ()
+        check_broker_resource(name, broker.broker_id)
+        return broker.configs.describe_broker(default=name == "")
     if resource.resource_type == ResourceType.BROKER_LOGGER:
-        try:
-            check_logger_resource(name, broker.broker_id)
-        except ConfigRefused as refused:
-            answer.error_code, answer.error_message = refused.code, str(refused)
-            return ()
+        check_logger_resource(name, broker.broker_id)
         return describe_loggers()
-    answer.error_code = ErrorCode.INVALID_REQUEST
-    answer.error_message = f"Unsupported resource type: {resource.resource_type}"
-    return ()
+    message = f"Unsupported resource type: {resource.resource_type}"
+    raise ConfigRefused(ErrorCode.INVALID_REQUEST, message)
 
 
 def _config(

@@ -8,7 +8,12 @@ from kavka.broker.broker import Broker
 from kavka.broker.dispatch import Parked, RequestContext
 from kavka.broker.fetching import FetchReader, PartitionRead
 from kavka.broker.moved_leaders import name_leaders_of_fetch
-from kavka.core.fetch_session import FetchContext, FetchOutcome, FetchPartition, PartitionKey
+from kavka.broker.replication.fetch_messages import (
+    FIRST_BY_TOPIC_ID,
+    forgotten_partitions,
+    named_partitions,
+)
+from kavka.core.fetch_session import FetchContext, FetchOutcome, PartitionKey
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId
 from kavka.wire.messages.fetch import (
@@ -19,26 +24,20 @@ from kavka.wire.messages.fetch import (
     FetchResponseTopic,
 )
 
-_BY_TOPIC_ID = 13
-
 
 def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Parked | Awaitable[FetchResponse]:
     """Begin or continue a session, read, and wait when there is too little."""
-    by_id = context.version >= _BY_TOPIC_ID
+    by_id = context.version >= FIRST_BY_TOPIC_ID
     replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
     if replica_id >= 0:
         return broker.replicas.replication.followers.handle(context, request, replica_id)
     session = broker.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,
-        _partitions(request),
-        [
-            (topic.topic or topic.topic_id, partition)
-            for topic in request.forgotten_topics_data
-            for partition in topic.partitions
-        ],
+        dict(named_partitions(request)),
+        list(forgotten_partitions(request)),
         by_topic_id=by_id,
         is_follower=False,
         now_ms=context.received_ms,
@@ -54,20 +53,6 @@ def handle(
     have = sum(read.outcome.records_length for read in reads)
     reader.release(reads)
     return _WaitingFetch(broker, context, request, session, reader, have).parked
-
-
-def _partitions(request: FetchRequest) -> dict[PartitionKey, FetchPartition]:
-    return {
-        (topic.topic or topic.topic_id, asked.partition): FetchPartition(
-            asked.fetch_offset,
-            asked.partition_max_bytes,
-            asked.current_leader_epoch,
-            asked.log_start_offset,
-            asked.last_fetched_epoch,
-        )
-        for topic in request.topics
-        for asked in topic.partitions
-    }
 
 
 def _is_enough(request: FetchRequest, reads: list[PartitionRead]) -> bool:

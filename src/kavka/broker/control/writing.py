@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kavka.core.controller.records import Record, StateWritten, TopicRemoved, operations_of
-from kavka.core.znodes import Check, Create, Delete, Operation, SetData, ZnodeError
+from kavka.core.znodes import (
+    Check,
+    Create,
+    Delete,
+    Operation,
+    SetData,
+    ZnodeError,
+    size_of,
+)
 from kavka.registry.interface import Registry, RegistryRefused
 from kavka.wire.stored import znodes
 
@@ -61,7 +69,7 @@ class Writer:
             end, size = at, 0
             while end < len(records):
                 more = await self._operations(records[end])
-                size += _size_of(more)
+                size += sum(map(size_of, more))
                 is_full = len(operations) + len(more) > _MOST_OPERATIONS or size > _MOST_BYTES
                 if operations and is_full:
                     break
@@ -122,10 +130,6 @@ class Writer:
             if refused.path == znodes.CONTROLLER_EPOCH and not is_too_large:
                 raise Deposed("another controller was elected") from refused
             raise
-
-
-def _size_of(operations: Sequence[Operation]) -> int:
-    return sum(len(op.path) + len(getattr(op, "data", None) or b"") for op in operations)
 
 
 async def multi_over_settings(registry: Registry, operations: Sequence[Operation]) -> None:

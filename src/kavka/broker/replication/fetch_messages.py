@@ -1,4 +1,4 @@
-"""The Fetch of a follower, as it is said on the wire."""
+"""Fetch on the wire: what a follower says, and what anybody's request names."""
 
 from __future__ import annotations
 

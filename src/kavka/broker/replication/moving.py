@@ -16,7 +16,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka.broker.replica import Replica
 from kavka.broker.replication.throttle import Throttle
@@ -40,10 +42,10 @@ _RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 class _Move:
     """A move that is under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: Callable[[_Move], Coroutine[Any, Any, None]]) -> None:
         self.called_off = asyncio.Event()
         """Set when it is to end after its present step."""
-        self.ended = asyncio.Event()
+        self.task = asyncio.get_running_loop().create_task(run(self))
 
 
 class Moves:
@@ -56,7 +58,6 @@ class Moves:
         self._moves: dict[TopicPartition, _Move] = {}
         # Held while it is decided where a replica goes: of two requests the later one has the last word.
         self._turn = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def move(self, replica: Replica, path: str) -> ErrorCode:
         """Begin to move a replica into the directory `path`; a move to another one ends, one to there goes on."""
@@ -91,10 +92,7 @@ class Moves:
         """Go on with the move of a replica, if it has a future log."""
         where = replica.where
         if where not in self._moves and self._broker.replicas.store.future(where) is not None:
-            self._moves[where] = move = _Move()
-            task = asyncio.get_running_loop().create_task(self._run(replica, move))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._moves[where] = _Move(partial(self._run, replica))
 
     async def forget(self, where: TopicPartition) -> None:
         """Stop a move because the replica goes, which is hosted no longer."""
@@ -113,7 +111,7 @@ class Moves:
         move = self._moves.get(where)
         if move is not None:
             move.called_off.set()
-            await move.ended.wait()
+            await asyncio.wait([move.task])
 
     # -- one move
 
@@ -134,7 +132,6 @@ class Moves:
             log.exception("move of a replica failed partition=%s", where)
         finally:
             del self._moves[where]
-            move.ended.set()
 
     async def _step(self, replica: Replica, future: Log, move: _Move) -> bool:
         """Copy one piece, or swap; true when the move is done."""

@@ -12,7 +12,7 @@ A machine lives for one election. Source: Kafka 3.9's `KafkaController` and its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kavka.core.controller import brokers, isr, reassignment, topic_changes
@@ -150,9 +150,7 @@ class ControllerMachine:
                 verdict = TopicReply(Verdict(error, said))
                 tokens = self.state.waiting_deletions.pop(record.topic, [])
                 answers += [Answer(token, verdict) for token in tokens]
-        for record in decision.records:
-            if isinstance(record, StateWritten):
-                self.state.forget_unwritten_finish(record.where)
+        self._forget_unwritten(decision.records)
         self._is_unsettled = True
         return Decision((), tuple(answers))
 
@@ -166,12 +164,9 @@ class ControllerMachine:
         for broker, partitions in self._settled.items():
             self._due.returned.setdefault(broker, set()).update(partitions - written)
         self._is_unsettled |= bool(self._settled)
-        for record in decision.records[applied:]:
-            if isinstance(record, StateWritten):
-                self.state.forget_unwritten_finish(record.where)
-        for record in decision.records[:applied]:
-            for replicas in self._returns[1].values():
-                replicas.discard(getattr(record, "where", None))
+        self._forget_unwritten(decision.records[applied:])
+        for replicas in self._returns[1].values():
+            replicas.difference_update(written)
         assigned = {r.topic for r in decision.records[:applied] if isinstance(r, AssignmentWritten)}
         for record in decision.records[applied:]:
             if isinstance(record, StateWritten) and record.where.topic in assigned:
@@ -182,6 +177,12 @@ class ControllerMachine:
             if not isinstance(effect, Answer):
                 stops = {w: stop for w, stop in effect.stops.items() if w not in missing}
                 self.outbox.add(replace(effect, stops=stops))
+
+    def _forget_unwritten(self, records: Iterable[Record]) -> None:
+        """Forget which moves were to be finished by states that are not written."""
+        for record in records:
+            if isinstance(record, StateWritten):
+                self.state.forget_unwritten_finish(record.where)
 
     def tick(self, now_ms: int) -> ControllerDecision:
         """Do one thing that is due."""

@@ -105,7 +105,7 @@ CLUSTER_MARKS = (
     Mark("an in-sync set grew", r"proposed .*from=\[\d\] to=\[\d, \d\]", "broker"),
     Mark("a change of an in-sync set was refused", "in-sync set not changed", "broker"),
     Mark("an old controller was refused", "order of an old controller refused", "broker"),
-    Mark("partitions were moved", r"^move .*done", "admin"),
+    Mark("partitions were moved", r"^move (?!between ).*done", "admin"),
     Mark("a replica was moved to another directory", "log moved partition=", "broker"),
     Mark("leaders were elected by request", r"^elect .*done", "admin"),
     Mark("a topic was deleted", r"^delete fleeting.*done", "admin"),

@@ -7,7 +7,8 @@ there are, move replicas between directories, and elect leaders.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import AlterOp, ConfigOp, ConfigResource, ResourceType
@@ -24,6 +25,7 @@ from kavka.testing.simulation.load.client import ClientNode
 from kavka.testing.simulation.scenario import Scenario
 from kavka.testing.simulation.world import World
 
+T = TypeVar("T")
 _TIMEOUT_MS = 8000
 _ANYWHERE = 1 << 62
 _INTERNAL = (TopicPartition("__consumer_offsets", 0), TopicPartition("__transaction_state", 0))
@@ -143,10 +145,7 @@ class ClusterAdminNode(ClientNode):
         chosen = self.source.sample(there, self.source.randint(1, len(there)))
         targets = {partition: self._some_brokers() for partition in chosen}
         outcome = await admin.alter_partition_reassignments(targets, timeout_ms=_TIMEOUT_MS)
-        return ", ".join(
-            f"{partition} to {targets[partition]}: {_name(error)}"
-            for partition, error in outcome.items()
-        )
+        return _told_of_moves(outcome, targets)
 
     async def _move_between_directories(self, admin: Admin) -> str:
         """Place every replica of a broker that is there to be placed."""
@@ -160,9 +159,7 @@ class ClusterAdminNode(ClientNode):
             for where in chosen
         }
         outcome = await admin.alter_replica_log_dirs(targets, timeout_ms=_TIMEOUT_MS)
-        return ", ".join(
-            f"{replica} to {targets[replica]}: {_name(error)}" for replica, error in outcome.items()
-        )
+        return _told_of_moves(outcome, targets)
 
     async def _cancel_moves(self, admin: Admin) -> str:
         moves = await admin.list_partition_reassignments(timeout_ms=_TIMEOUT_MS)
@@ -195,6 +192,10 @@ class ClusterAdminNode(ClientNode):
 def _told(outcomes: object) -> str:
     assert isinstance(outcomes, dict)
     return ", ".join(f"{what}: {_name(outcome)}" for what, outcome in outcomes.items())
+
+
+def _told_of_moves(outcomes: Mapping[T, object], targets: Mapping[T, object]) -> str:
+    return ", ".join(f"{what} to {targets[what]}: {_name(o)}" for what, o in outcomes.items())
 
 
 def _name(outcome: object) -> str:
