@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from waiting import until
+
 from kavka.errors import ErrorCode
 from kavka.wire.messages.delete_records import (
     DeleteRecordsRequest,
@@ -80,7 +82,7 @@ def test_follower_shows_nothing_above_the_high_watermark_that_it_knows(play: Pla
         # A third member that is not alive holds the next record back.
         await cluster.order(1, isr=[1, 2, 77])
         await cluster.produce(1, b"b", acks=1)
-        await cluster.until(lambda: cluster.replica(2).log.log_end_offset == 2)
+        await until(lambda: cluster.replica(2).log.log_end_offset == 2)
         shown = await cluster.fetch(2, 1)
         assert (shown.error_code, shown.high_watermark, shown.records) == (0, 1, b"")
         beyond = await cluster.fetch(2, 3)

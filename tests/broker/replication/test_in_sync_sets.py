@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from waiting import until
 
 from kavka.errors import ErrorCode
 
@@ -23,9 +24,9 @@ def test_set_of_a_topic_that_the_controller_does_not_know_yet_is_proposed_again(
         cluster.refuses = refusal
         await cluster.order(1, isr=[1], replicas=[1, 2])
         sets = cluster.brokers[1].replicas.replication.in_sync_sets
-        await cluster.until(lambda: sets.failures > 0)
+        await until(lambda: sets.failures > 0)
         assert cluster.replica(1).partition.pending_isr == (1, 2)
         cluster.refuses = None
-        await cluster.until(lambda: cluster.replica(1).partition.in_sync_replicas == (1, 2))
+        await until(lambda: cluster.replica(1).partition.in_sync_replicas == (1, 2))
 
     play(story)

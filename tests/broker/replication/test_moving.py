@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -60,11 +61,8 @@ def other(served: Any, tmp_path: Path) -> Path:
 
 
 async def until_moved(served: Any, target: Path) -> None:
-    async with asyncio.timeout(20):
-        while (  # noqa: ASYNC110 - a move tells nobody
-            served.broker.replicas.find(WHERE).log.directory.path != str(target)
-        ):
-            await asyncio.sleep(0.001)
+    replica = served.broker.replicas.find(WHERE)
+    await until(lambda: replica.log.directory.path == str(target))
 
 
 def test_replica_moves_while_it_is_written_to(
@@ -185,9 +183,7 @@ class HeldSwap:
         self.fails = False
 
     async def reached(self) -> None:
-        async with asyncio.timeout(20):
-            while not self.is_reached.is_set():  # noqa: ASYNC110 - it is set in a thread
-                await asyncio.sleep(0.001)
+        await until(self.is_reached.is_set)
 
     def go_on_later(self) -> None:
         """Go on when whoever waits for the swap has begun to wait."""

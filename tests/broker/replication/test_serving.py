@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from waiting import until
 
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId
@@ -334,7 +335,7 @@ def test_what_was_forgotten_while_it_was_read_is_served_no_more(
         ]
         answers = peer.post(naming), peer.post(forgetting)
         kept = cluster.brokers[1].replicas.replication.followers._sessions[session]
-        await cluster.until(lambda: kept.epoch == 3 and (TOPIC_ID, 1) not in kept.partitions)
+        await until(lambda: kept.epoch == 3 and (TOPIC_ID, 1) not in kept.partitions)
         async with asyncio.timeout(60):
             gate.set()
             await asyncio.gather(*answers)
@@ -384,11 +385,11 @@ def test_follower_that_the_high_watermark_waits_for_is_not_throttled(play: Play)
         assert (partition.high_watermark, partition.in_sync_replicas) == (2, (1,))
         assert only(await peer.send(fetch(offset=1))).records
         waiting = asyncio.ensure_future(cluster.produce(1, b"awaited"))
-        await cluster.until(lambda: partition.log_end_offset == 3)
+        await until(lambda: partition.log_end_offset == 3)
         assert partition.high_watermark == 2
         await peer.send(fetch(offset=2))
         await peer.send(fetch(offset=3))
         assert (await waiting).error_code == ErrorCode.NONE
-        await cluster.until(lambda: cluster.isr == [1, 2])
+        await until(lambda: cluster.isr == [1, 2])
 
     play(story)
