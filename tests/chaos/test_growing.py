@@ -10,6 +10,7 @@ import json
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -229,12 +230,13 @@ def test_a_cluster_changes_under_load_and_loses_nothing(
     operator = Operator(cluster, tmp_path)
     amount = {"rate": 200, "producers": 1, "readers": 1, "members": 1}
     with load_on(cluster, TOPIC, replication_factor=2, min_insync_replicas=1, **amount) as load:
-        for step in STEPS:
+        with told_when_it_fails(cluster):
+            for step in STEPS:
+                wait_for_each(load)
+                begun = load.recorder.now_ns()
+                step(cluster, operator, load)
+                tell(step.__name__, load, begun)
             wait_for_each(load)
-            begun = load.recorder.now_ns()
-            step(cluster, operator, load)
-            tell(step.__name__, load, begun)
-        wait_for_each(load)
         verdict = load.finish()
     assert_nothing_is_wrong(verdict)
     assert_read_as_sent(load.recorder.events)
@@ -242,6 +244,19 @@ def test_a_cluster_changes_under_load_and_loses_nothing(
     assert cluster.registered() == set(STAY)
     assert cluster.assert_equal_logs(TOPIC, OFFSETS) > 0
     tell("all", load, 0)
+
+
+@contextmanager
+def told_when_it_fails(cluster: MixedCluster) -> Iterator[None]:
+    """Show who led what, and what the brokers logged last."""
+    try:
+        yield
+    except AssertionError:
+        for partition in cluster.assignment(TOPIC):
+            print(f"{TOPIC}-{partition} {cluster.state(TOPIC, partition)}")
+        for number in sorted((DRAINED, *STAY)):
+            print(f"-- broker {number}", *cluster.text(number).splitlines()[-60:], sep="\n")
+        raise
 
 
 def tell(what: str, load: Load, begun_ns: int) -> None:

@@ -55,3 +55,47 @@ def test_what_too_few_replicas_have_is_neither_acknowledged_nor_shown(play: Play
         assert cluster.isr == [1, 2]
 
     play(story, replica__lag__time__max__ms="300")
+
+
+async def lose_the_follower(cluster: Any) -> asyncio.Future[Any]:
+    """Let it end before it has what is written now; return the answer to come."""
+    await cluster.stop(2)
+    return asyncio.ensure_future(cluster.produce(1, b"a"))
+
+
+def test_a_refused_proposal_holds_nothing_back(play: Play) -> None:
+    """What waited for the one that was proposed has been written by all that are in sync."""
+
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def slowly(request: Any) -> Any:
+            is_asked.set()
+            await may_answer.wait()
+            cluster.refuses = ErrorCode.INELIGIBLE_REPLICA
+            return await cluster.alter_partition(request)
+
+        cluster.brokers[1].replicas.replication.controller.local = slowly
+        await cluster.order(1, isr=[1], replicas=[1, 2])
+        await is_asked.wait()
+        answer = await lose_the_follower(cluster)
+        partition = cluster.replica(1).partition
+        await until(lambda: partition.log_end_offset == 1)
+        partition.max_lag_ms = 0  # it was caught up until now, and is not taken for it any more
+        may_answer.set()
+        assert (await answer).error_code == ErrorCode.NONE
+
+    play(story)
+
+
+def test_a_follower_that_is_not_in_sync_and_gone_holds_nothing_back_for_ever(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        cluster.refuses = ErrorCode.INELIGIBLE_REPLICA
+        await cluster.order(1, isr=[1], replicas=[1, 2])
+        await until(lambda: cluster.brokers[1].replicas.replication.in_sync_sets.failures > 0)
+        answer = await lose_the_follower(cluster)
+        assert (await answer).error_code == ErrorCode.NONE
+
+    play(story, replica__lag__time__max__ms="600")

@@ -96,6 +96,8 @@ class InSyncSets:
         partition = replica.partition
         if not partition.is_leader or len(partition.replicas) == 1:
             return
+        # A follower that was about to be in sync, and is not any more, does not say so.
+        self._advance(replica, now_ms)
         change = partition.propose_shrink(now_ms) if is_shrink_due else None
         if change is None and len(partition.in_sync_replicas) < len(partition.replicas):
             change = partition.propose_growth(partition.live_replicas, now_ms)
@@ -197,12 +199,14 @@ class InSyncSets:
     ) -> bool:
         """Take the answer for one partition; tell whether the change is to be sent again."""
         partition = replica.partition
+        now_ms = self._broker.clock.tick_ms()
         error = ErrorCode.of(answer.error_code)
         if error is not ErrorCode.NONE:
             self.failures += 1
             log.info("in-sync set not changed partition=%s error=%s", replica.where, error.name)
-            return partition.isr_change_failed(change, error)
-        now_ms = self._broker.clock.tick_ms()
+            is_sent_again = partition.isr_change_failed(change, error)
+            self._advance(replica, now_ms)
+            return is_sent_again
         in_sync = tuple(BrokerId(broker) for broker in answer.isr)
         if answer.leader_epoch != partition.leader_epoch:
             return False  # a newer LeaderAndIsr is on its way
@@ -222,3 +226,8 @@ class InSyncSets:
         if growth is not None:
             self.propose(replica, growth)
         return False
+
+    def _advance(self, replica: Replica, now_ms: int) -> None:
+        """Commit what no follower holds back any more: nothing else may come that would, where one batch waits."""
+        if replica.partition.advance_high_watermark(now_ms):
+            replica.high_watermark_moved()
