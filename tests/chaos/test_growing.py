@@ -38,7 +38,10 @@ _SETTINGS = {
     "replica.fetch.max.bytes": "2000",
     # a follower in sync that stops fetching silences its partitions for longer than the test waits
     "replica.lag.time.max.ms": "60000",
+    "zookeeper.session.timeout.ms": "18000",  # Kafka's default
 }
+MOST_SILENCE_S = 3.0
+"""When a leader is killed: a sixth of the session, which decides where nobody sees that a broker is dead."""
 
 Plan = dict[TopicPartition, list[int]]
 
@@ -135,8 +138,8 @@ class Operator:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[MixedCluster]:
-    """Brokers of ours on a served registry; of the fourth there is only the port."""
-    with run_served(tmp_path / "registry", {"tickTime": "500"}) as registry:
+    """Brokers of ours on a served registry, with long sessions; of the fourth there is only the port."""
+    with run_served(tmp_path / "registry") as registry:
         brokers = dict.fromkeys((*STAY, DRAINED), Kind.KAVKA)
         running = MixedCluster(tmp_path, registry.connect, brokers, _SETTINGS)
         running.open_registry()
@@ -205,12 +208,17 @@ def replace_a_disk(cluster: MixedCluster, operator: Operator, load: Load) -> Non
 
 
 def kill_a_leader(cluster: MixedCluster, operator: Operator, load: Load) -> None:
+    """Others lead long before its session is over, because its port refuses connections."""
     operator.prefer()
     state = cluster.state(TOPIC, 0)
     assert state is not None
+    killed = load.recorder.now_ns()
     cluster.kill(state.leader)
     until(lambda: not led_by(cluster, state.leader), 30, "others lead")
     wait_for_each(load)
+    silence = longest_silence(load, killed)
+    print(f"from the kill until the restart: longest silence {silence:.2f} s")
+    assert silence < MOST_SILENCE_S
     cluster.start(state.leader)
     operator.wait_until_well()
 
@@ -262,11 +270,16 @@ def told_when_it_fails(cluster: MixedCluster) -> Iterator[None]:
 def tell(what: str, load: Load, begun_ns: int) -> None:
     """Show what `pytest -s` shows."""
     seconds = (load.recorder.now_ns() - begun_ns) / 1e9
-    spans = silences_since(load.recorder.events, begun_ns)
-    silence = max(end - begin for begin, end in spans if end > 0)
+    silence = longest_silence(load, begun_ns)
     print(
         f"{what}: {seconds:.1f} s, {load.acknowledged} acknowledged, longest silence {silence:.2f} s"
     )
+
+
+def longest_silence(load: Load, begun_ns: int) -> float:
+    """Return the longest time without an acknowledgement of a partition, in seconds; it may have begun before."""
+    spans = silences_since(load.recorder.events, begun_ns)
+    return max(end - begin for begin, end in spans if end > 0)
 
 
 def assert_read_as_sent(events: Sequence[Event]) -> None:
