@@ -1,7 +1,7 @@
 """What `docs/operations.md` says about a cluster that changes, done with our tools while a judged load goes on.
 
-Three brokers become four and three again, the replication factor changes, a disk is replaced, a leader dies. Each
-step is over when `kavka reassign-partitions --verify` and `kavka topics --describe` say so.
+Three brokers become four and three again, a move is cancelled, the replication factor changes, a disk is replaced, a
+leader dies. Each step is over when `kavka reassign-partitions --verify` and `kavka topics --describe` say so.
 """
 
 from __future__ import annotations
@@ -80,6 +80,14 @@ class Operator:
         ]
         self._plan.write_text(json.dumps({"version": 1, "partitions": entries}))
         self._reassign("--execute", *words)
+
+    def cancel(self, before: Plan) -> None:
+        """Take the moves of the plan that was executed last back; the topics then look as before."""
+        said = self._reassign("--cancel")
+        (found,) = (line for line in said if line.startswith("Successfully cancelled"))
+        assert set(found.partition("for: ")[2].split(",")) == {str(at) for at in before}
+        assert self.run("reassign-partitions", "--list") == ["No partition reassignments found."]
+        until(partial(self._is_described, before), 30, f"topics look like {before}")
 
     def is_complete(self, plan: Plan) -> bool:
         """Tell whether all moves of the plan that was executed last have ended; throttles are removed then."""
@@ -166,6 +174,24 @@ def add_a_broker(cluster: MixedCluster, operator: Operator, load: Load) -> None:
     assert led_by(cluster, ADDED), "the new broker leads nothing"
 
 
+def change_ones_mind(cluster: MixedCluster, operator: Operator, load: Load) -> None:
+    """All replicas are on their way to the other two brokers, and are called back."""
+    before = cluster.assignment(TOPIC)
+    all_brokers = {DRAINED, *STAY}
+    others = {n: sorted(all_brokers.difference(replicas)) for n, replicas in before.items()}
+    operator.execute(of_topic(others), "--throttle", str(SLOW))
+    wait_for_each(load)
+    assert not operator.is_complete(of_topic(others)), "the throttle has not held the move back"
+    operator.cancel(of_topic(before))
+    assert cluster.assignment(TOPIC) == before
+    assert throttles(cluster) == set(), "the cancellation has left the throttle"
+    for partition, strangers in others.items():
+        for number in strangers:
+            gone = cluster.partition_directory(number, TOPIC, partition)
+            until(lambda gone=gone: not gone.exists(), 30, f"{gone} is deleted")
+    wait_for_each(load)
+
+
 def drain_the_first(cluster: MixedCluster, operator: Operator, load: Load) -> None:
     plan = operator.generate(STAY, TOPIC, OFFSETS)
     assert operator.replicas_on(DRAINED)
@@ -225,6 +251,7 @@ def kill_a_leader(cluster: MixedCluster, operator: Operator, load: Load) -> None
 
 STEPS: tuple[Callable[[MixedCluster, Operator, Load], None], ...] = (
     add_a_broker,
+    change_ones_mind,
     drain_the_first,
     change_the_factor,
     replace_a_disk,
