@@ -326,3 +326,35 @@ def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead()
         assert network.attempts == 2  # the other one was asked, too
 
     asyncio.run(run())
+
+
+def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
+    """Meanwhile another process took number and address; the watch that told so is used up."""
+
+    async def run():
+        keeper = await opened()
+        session = keeper.open_session(200)
+        ours = registration(session, 9092)
+        await ours.register()
+        failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        ours.keep(_nothing, lambda reason: failed.done() or failed.set_result(reason))
+        await _settled()
+        session.delay_ms = 150  # a watch comes, an answer comes too late
+        other = keeper.open_session()
+        await other.delete(PATH)
+        await registration(other, 9092).register()
+        await asyncio.sleep(0.5)
+        session.delay_ms = 0
+        assert "must not share both" in await asyncio.wait_for(failed, 10)
+        await ours.stop()
+
+    asyncio.run(run())
+
+
+async def _nothing(_epoch: int) -> None:
+    pass
+
+
+async def _settled() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)

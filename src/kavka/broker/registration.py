@@ -189,7 +189,11 @@ class Registration:
             try:
                 stat = await self._registry.stat(self._path, self._touched)
             except (ConnectionError, RegistryRefused):
-                return  # the session is lost, or the registry's watches come again with the connection
+                self._is_touched = True  # the watch that told is used up
+                if self._is_lost:
+                    return  # who registers anew looks then
+                await asyncio.sleep(_RETRY_S)
+                continue
             is_ours = self._registry.session_id == session_id and self.epoch >= 0
             if stat is not None and is_ours and stat.ephemeral_owner != session_id:
                 failed(
