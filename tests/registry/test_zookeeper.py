@@ -251,6 +251,43 @@ def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one()
     run(work())
 
 
+def test_a_session_that_is_given_up_for_another_ends():
+    """Who is refused a registration begins anew; the office of the session before must not wait for its time-out."""
+
+    async def work():
+        async with serving() as (keeper, port):
+            registry = await opened(port)
+            await registry.create("/office", ephemeral=True)
+            await registry.reconnect()
+            assert await registry.stat("/office") is None
+            assert len(keeper.tree.clients) == 1
+            await registry.close()
+
+    run(work())
+
+
+def test_a_call_waits_on_when_the_connection_that_it_waited_for_is_gone_already():
+    async def work():
+        async with serving() as (_keeper, port):
+            relay = Relay(port)
+            registry = await opened(await relay.start())
+            relay.refuses = True
+            relay.cut()
+            while registry.is_connected:  # noqa: ASYNC110 - nobody tells when it is not
+                await asyncio.sleep(0)
+            call = asyncio.ensure_future(registry.stat("/"))
+            await asyncio.sleep(0)
+            registry._connected.set()  # and lost before the call goes on
+            registry._connected.clear()
+            await asyncio.sleep(0)
+            relay.refuses = False
+            assert await call is not None
+            await registry.close()
+            relay.stop()
+
+    run(work())
+
+
 def test_calls_wait_for_a_connection_and_no_longer_than_a_session():
     async def work():
         async with serving() as (_keeper, port):

@@ -175,8 +175,11 @@ class ZooKeeperRegistry:
     # -- the session
 
     async def reconnect(self) -> None:
-        """Begin a new session when the one before is over. Waits until a member answers: the caller bounds the time."""
-        await self._forget_connection()
+        """Begin a new session; the one before ends, if it has not and can be told so.
+
+        Waits until a member answers: the caller bounds the time.
+        """
+        await (self._forget_connection() if self._is_over else self.close())
         self.session_id, self._password, self._last_zxid = 0, _NO_PASSWORD, 0
         self._node_watches.clear()
         self._child_watches.clear()
@@ -530,7 +533,8 @@ class ZooKeeperRegistry:
         if self._connection is None and not self._is_over:
             try:
                 async with asyncio.timeout(self._timeout_ms / 1000):
-                    await self._connected.wait()
+                    while self._connection is None and not self._is_over:
+                        await self._connected.wait()
             except TimeoutError as error:
                 raise ZooKeeperUnreachable(
                     f"no ZooKeeper answered at {self._shown} for {self._timeout_ms} ms"
