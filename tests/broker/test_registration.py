@@ -29,8 +29,18 @@ def registration(
     """Return one of a process on directories of its own, or on those of `own`."""
     own = OwnSessions([]) if own is None else own
     return Registration(
-        session, TcpNetwork(), BrokerId(7), node_at(port), own, patience_ms=patience_ms
+        session,
+        TcpNetwork(),
+        BrokerId(7),
+        node_at(port),
+        own,
+        patience_ms=patience_ms,
+        same_cluster=nothing,
     )
+
+
+async def nothing(*_: object) -> None:
+    """Have nothing to say or do."""
 
 
 async def opened() -> Keeper:
@@ -321,7 +331,15 @@ def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead()
 
         slower = keeper.open_session(60_000)
         network = Meanwhile(another_is_faster)
-        late = Registration(slower, network, BrokerId(7), node_at(3), own, patience_ms=50)
+        late = Registration(
+            slower,
+            network,
+            BrokerId(7),
+            node_at(3),
+            own,
+            patience_ms=50,
+            same_cluster=nothing,
+        )
         await late.register()
         assert network.attempts == 2  # the other one was asked, too
 
@@ -337,7 +355,7 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
         ours = registration(session, 9092)
         await ours.register()
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        ours.keep(_nothing, lambda reason: failed.done() or failed.set_result(reason))
+        ours.keep(nothing, lambda reason: failed.done() or failed.set_result(reason))
         await _settled()
         session.delay_ms = 150  # a watch comes, an answer comes too late
         other = keeper.open_session()
@@ -349,10 +367,6 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
         await ours.stop()
 
     asyncio.run(run())
-
-
-async def _nothing(_epoch: int) -> None:
-    pass
 
 
 async def _settled() -> None:

@@ -49,6 +49,45 @@ async def start(cluster: Cluster, session: Session) -> None:
     cluster.brokers[1], cluster.ports[1] = broker, endpoint.port
 
 
+def test_a_broker_that_finds_another_cluster_in_its_registry_stops(run: Run) -> None:
+    """The registry lost its data while the broker ran, and another cluster was begun in it."""
+
+    async def story(cluster: Cluster) -> None:
+        session = cluster.keeper.open_session(60_000)
+        await start(cluster, session)
+        broker = cluster.brokers[1]
+        other = cluster.keeper.open_session(60_000)
+        await other.set(znodes.CLUSTER_ID, znodes.encode_cluster_id("another"))
+        cluster.keeper.expire(session)
+        await cluster.until(broker.failed.done, "it stops")
+        assert "cluster another" in broker.failed.result()
+        assert await other.children(znodes.BROKER_IDS) == []
+
+    run(story, brokers=0)
+
+
+def test_a_broker_does_not_contend_for_the_office_before_it_is_registered_again(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        session = cluster.keeper.open_session(60_000)
+        await start(cluster, session)
+        other = cluster.keeper.open_session(60_000)
+        await other.delete(f"{znodes.BROKER_IDS}/1")
+        await other.delete(znodes.BROKER_IDS)
+        cluster.keeper.expire(session)
+        await cluster.until(lambda: caplog.text.count("not registered yet") > 1, "it tries")
+        await ensure_paths(other, [znodes.BROKER_IDS])
+        await cluster.until(lambda: znodes.CONTROLLER in cluster.keeper.tree, "it rules")
+        office, node = [
+            cluster.keeper.tree.stat(path) for path in (znodes.CONTROLLER, f"{znodes.BROKER_IDS}/1")
+        ]
+        assert node is not None
+        assert node.czxid < office.czxid
+
+    run(story, brokers=0)
+
+
 @pytest.mark.parametrize("path", [znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES])
 def test_notifications_are_read_after_the_registry_failed(run: Run, path: str) -> None:
     async def story(cluster: Cluster) -> None:

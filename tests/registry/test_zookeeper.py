@@ -266,6 +266,32 @@ def test_a_session_that_is_given_up_for_another_ends():
     run(work())
 
 
+def test_what_was_asked_in_a_session_is_not_done_in_the_next():
+    """Who ruled in the session that is gone may not write as one who rules in the next."""
+
+    async def work():
+        async with serving() as (keeper, port):
+            relay = Relay(port)
+            registry = await opened(await relay.start())
+            relay.refuses = True
+            relay.cut()
+            while registry.is_connected:  # noqa: ASYNC110 - nobody tells when it is not
+                await asyncio.sleep(0)
+            late = asyncio.ensure_future(registry.create("/late"))
+            await asyncio.sleep(0)
+            renewing = asyncio.ensure_future(registry.reconnect())
+            await asyncio.sleep(0)
+            relay.refuses = False
+            await renewing
+            with pytest.raises(ConnectionError, match="is over"):
+                await late
+            assert "/late" not in keeper.tree
+            await registry.close()
+            relay.stop()
+
+    run(work())
+
+
 def test_a_call_waits_on_when_the_connection_that_it_waited_for_is_gone_already():
     async def work():
         async with serving() as (_keeper, port):

@@ -25,7 +25,7 @@ from kavka.broker.control.controller import Controller
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.duties import Duties
 from kavka.broker.features import Features
-from kavka.broker.identity import establish_identity
+from kavka.broker.identity import establish_identity, refuse_other_cluster
 from kavka.broker.known_topics import KnownTopics
 from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LiveBroker, MetadataCache
 from kavka.broker.orders import Orders
@@ -256,6 +256,7 @@ class Broker:
             lambda: node,
             own_sessions,
             patience_ms=_SESSIONS_OF_PATIENCE * self.config.integer("zookeeper.session.timeout.ms"),
+            same_cluster=partial(refuse_other_cluster, self.registry, self.metadata.cluster_id),
         )
         epoch = await self.registration.register()
         self.orders.broker_epoch = epoch

@@ -38,21 +38,26 @@ class Registration:
         own_sessions: OwnSessions,
         *,
         patience_ms: int,
+        same_cluster: Callable[[], Awaitable[None]],
     ) -> None:
-        """`node` is what is registered; `patience_ms` bounds the wait for an older node whose owner may live."""
+        """`node` is what is registered; `patience_ms` bounds the wait for an older node whose owner may live.
+
+        `same_cluster` raises IdentityError when the registry, of which a session was lost, is of another cluster now.
+        """
         self._registry = registry
         self._network = network
         self._broker_id = broker_id
         self._node = node
         self._own_sessions = own_sessions
         self._patience_s = patience_ms / 1000
+        self._same_cluster = same_cluster
         self._is_lost = False
         self._renewing: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._touched: Callable[[Event], None] | None = None
         self._is_touched = False
         self.epoch = -1
-        """The broker epoch: the czxid of the node."""
+        """The broker epoch: the czxid of the node; -1 while this broker is not registered."""
 
     @property
     def _path(self) -> str:
@@ -209,6 +214,7 @@ class Registration:
             self.epoch = -1
             try:
                 await self._registry.reconnect()
+                await self._same_cluster()
                 epoch = await self.register()
             except IdentityError as error:
                 failed(str(error))

@@ -494,8 +494,11 @@ class ZooKeeperRegistry:
     ) -> Any:
         """Ask until a member answers. Raise RegistryRefused, or ConnectionError when the session is over."""
         has_broken = False
+        session_id = self.session_id
         while True:
             live = await self._ready()
+            if session_id not in (0, self.session_id):
+                raise _over(session_id)  # what it rests on may have gone with its session
             try:
                 return await ask(live)
             except ConnectionError:
@@ -544,7 +547,7 @@ class ZooKeeperRegistry:
         return self._connection
 
     def _lost(self) -> ConnectionError:
-        return ConnectionError(f"the session 0x{self.session_id:x} with ZooKeeper is over")
+        return _over(self.session_id)
 
     def _outer(self, path: str) -> str:
         if not self._chroot:
@@ -553,6 +556,10 @@ class ZooKeeperRegistry:
 
     def _inner(self, path: str) -> str:
         return path.removeprefix(self._chroot) or "/"
+
+
+def _over(session_id: int) -> ConnectionError:
+    return ConnectionError(f"the session 0x{session_id:x} with ZooKeeper is over")
 
 
 def _refused(error: ServerRefused, path: str) -> Exception:
