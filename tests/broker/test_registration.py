@@ -369,6 +369,24 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
     asyncio.run(run())
 
 
+def test_who_stopped_looks_no_more():
+    """The session that is closed next takes the node with it."""
+
+    async def run():
+        keeper = await opened()
+        session = keeper.open_session(1000)
+        ours = registration(session, 9092)
+        await ours.register()
+        ours.keep(nothing, pytest.fail)
+        await _settled()
+        await ours.stop()
+        await session.close()
+        await _settled()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+
+
 async def _settled() -> None:
     for _ in range(10):
         await asyncio.sleep(0)

@@ -179,7 +179,7 @@ class Registration:
 
         def touched(_event: Event) -> None:
             self._is_touched = True
-            if self._looking is None or self._looking.done():
+            if self._touched is not None and (self._looking is None or self._looking.done()):
                 self._looking = asyncio.ensure_future(self._look(failed))
 
         self._touched = touched
