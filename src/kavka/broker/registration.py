@@ -84,6 +84,19 @@ class Registration:
                 return self.epoch
             await self._settle_with(BrokerNode.decode(data), stat, node)
 
+    async def register_anew(self, patience_s: float | None = None) -> int:
+        """Register in a new session, if the registry is of the same cluster still. Raise as `register`.
+
+        `patience_s` bounds the wait for a registry that answers.
+        """
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._registry.reconnect()
+        except TimeoutError as error:
+            raise ConnectionError(f"no registry answers within {patience_s} s") from error
+        await self._same_cluster()
+        return await self.register()
+
     async def _settle_with(self, theirs: BrokerNode, stat: Stat, ours: BrokerNode) -> None:
         """Return when this registration has gone: it was of this broker's last life, or its session ended.
 
@@ -213,9 +226,7 @@ class Registration:
             self._is_lost = False
             self.epoch = -1
             try:
-                await self._registry.reconnect()
-                await self._same_cluster()
-                epoch = await self.register()
+                epoch = await self.register_anew()
             except IdentityError as error:
                 failed(str(error))
                 return
