@@ -30,8 +30,18 @@ def registration(
     """Return one of a process on directories of its own, or on those of `own`."""
     own = OwnSessions([]) if own is None else own
     return Registration(
-        session, TcpNetwork(), BrokerId(7), node_at(port), own, patience_ms=patience_ms
+        session,
+        TcpNetwork(),
+        BrokerId(7),
+        node_at(port),
+        own,
+        patience_ms=patience_ms,
+        same_cluster=nothing,
     )
+
+
+async def nothing(*_: object) -> None:
+    """Have nothing to say or do."""
 
 
 async def opened() -> Keeper:
@@ -320,8 +330,62 @@ def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead()
 
         slower = keeper.open_session(60_000)
         network = Meanwhile(another_is_faster)
-        late = Registration(slower, network, BrokerId(7), node_at(3), own, patience_ms=50)
+        late = Registration(
+            slower,
+            network,
+            BrokerId(7),
+            node_at(3),
+            own,
+            patience_ms=50,
+            same_cluster=nothing,
+        )
         await late.register()
         assert network.attempts == 2  # the other one was asked, too
 
     asyncio.run(run())
+
+
+def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
+    """Meanwhile another process took number and address; the watch that told so is used up."""
+
+    async def run():
+        keeper = await opened()
+        session = keeper.open_session(200)
+        ours = registration(session, 9092)
+        await ours.register()
+        failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        ours.keep(nothing, lambda reason: failed.done() or failed.set_result(reason))
+        await _settled()
+        session.delay_ms = 150  # a watch comes, an answer comes too late
+        other = keeper.open_session()
+        await other.delete(PATH)
+        await registration(other, 9092).register()
+        await asyncio.sleep(0.5)
+        session.delay_ms = 0
+        assert "must not share both" in await asyncio.wait_for(failed, 10)
+        await ours.stop()
+
+    asyncio.run(run())
+
+
+def test_who_stopped_looks_no_more():
+    """The session that is closed next takes the node with it."""
+
+    async def run():
+        keeper = await opened()
+        session = keeper.open_session(1000)
+        ours = registration(session, 9092)
+        await ours.register()
+        ours.keep(nothing, pytest.fail)
+        await _settled()
+        await ours.stop()
+        await session.close()
+        await _settled()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+
+
+async def _settled() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)

@@ -9,7 +9,7 @@ import pytest
 
 from kavka.core.partition import PartitionState
 from kavka.errors import ErrorCode
-from kavka.ids import LeaderEpoch
+from kavka.ids import BrokerId, LeaderEpoch
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.stored.znodes import PRODUCER_ID_BLOCK
@@ -43,26 +43,45 @@ def test_an_odd_block_of_producer_ids_lets_nobody_wait(
     run(story, **SETTINGS)
 
 
-def test_the_epoch_of_a_coordinator_is_that_by_which_it_began(run: Run) -> None:
+async def told(served: Any, shard: Any, epoch: int, leader: int) -> None:
+    """Have a newer leader epoch of a shard's partition obeyed."""
+    broker, replica = served.broker, shard._replica
+    partition = replica.partition
+    state = PartitionState(
+        BrokerId(leader),
+        LeaderEpoch(epoch),
+        partition.partition_epoch + 1,
+        (BrokerId(leader),),
+        (broker.broker_id, BrokerId(77)),
+        topic_id=partition.topic_id,
+        controller_epoch=partition.controller_epoch,
+    )
+    assert await broker.replicas.obey(replica.where, state, is_new=False) is ErrorCode.NONE
+    assert partition.leader_epoch == epoch
+
+
+def test_a_coordinator_that_leads_on_sends_markers_with_the_newer_epoch(run: Run) -> None:
+    """Another may have led between, unheard: partitions refuse whatever has an older epoch than its markers had."""
+
     async def story(served: Any) -> None:
         await ready(served)
-        broker = served.broker
-        shard = broker.transactions.shard_of(ID)
+        shard = served.broker.transactions.shard_of(ID)
         began = shard.coordinator_epoch
-        replica = shard._replica
-        partition = replica.partition
-        assert began == partition.leader_epoch
-        told = PartitionState(
-            broker.broker_id,
-            LeaderEpoch(began + 1),
-            partition.partition_epoch + 1,
-            (broker.broker_id,),
-            (broker.broker_id,),
-            topic_id=partition.topic_id,
-            controller_epoch=partition.controller_epoch,
-        )
-        assert await broker.replicas.obey(replica.where, told, is_new=False) is ErrorCode.NONE
-        assert partition.leader_epoch == began + 1
+        assert began == shard._replica.partition.leader_epoch
+        await told(served, shard, began + 2, served.broker.broker_id)
+        assert served.broker.transactions.shard_of(ID) is shard
+        assert shard.coordinator_epoch == began + 2
+
+    run(story, **SETTINGS)
+
+
+def test_a_former_coordinator_keeps_the_epoch_of_its_leadership(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await ready(served)
+        shard = served.broker.transactions.shard_of(ID)
+        began = shard.coordinator_epoch
+        await told(served, shard, began + 1, 77)
+        assert served.broker.transactions.shard_of(ID) is ErrorCode.NOT_COORDINATOR
         assert shard.coordinator_epoch == began
 
     run(story, **SETTINGS)

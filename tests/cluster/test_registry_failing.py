@@ -10,8 +10,10 @@ import pytest
 from kavka.broker.broker import Broker
 from kavka.broker.host import RealHost
 from kavka.core.znodes import Operation, ZnodeError
+from kavka.doors import Listener
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
+from kavka.net.network import TcpNetwork
 from kavka.registry.interface import RegistryRefused, Watch, ensure_paths
 from kavka.registry.session import Session
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
@@ -41,12 +43,82 @@ class Failing(Session):
         return names
 
 
-async def start(cluster: Cluster, session: Session) -> None:
+async def start(cluster: Cluster, session: Session, host: RealHost | None = None) -> None:
     """Start broker 1 in this session."""
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(cluster.path / "1")}
-    broker = Broker({"broker.id": "1", **settings}, RealHost(), session)
+    broker = Broker({"broker.id": "1", **settings}, host or RealHost(), session)
     (endpoint,) = await broker.start()
     cluster.brokers[1], cluster.ports[1] = broker, endpoint.port
+
+
+def test_a_broker_that_finds_another_cluster_in_its_registry_stops(run: Run) -> None:
+    """The registry lost its data while the broker ran, and another cluster was begun in it."""
+
+    async def story(cluster: Cluster) -> None:
+        session = cluster.keeper.open_session(60_000)
+        await start(cluster, session)
+        broker = cluster.brokers[1]
+        other = cluster.keeper.open_session(60_000)
+        await other.set(znodes.CLUSTER_ID, znodes.encode_cluster_id("another"))
+        cluster.keeper.expire(session)
+        await cluster.until(broker.failed.done, "it stops")
+        assert "cluster another" in broker.failed.result()
+        assert await other.children(znodes.BROKER_IDS) == []
+
+    run(story, brokers=0)
+
+
+def test_a_broker_does_not_contend_for_the_office_before_it_is_registered_again(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        session = cluster.keeper.open_session(60_000)
+        await start(cluster, session)
+        other = cluster.keeper.open_session(60_000)
+        await other.delete(f"{znodes.BROKER_IDS}/1")
+        await other.delete(znodes.BROKER_IDS)
+        cluster.keeper.expire(session)
+        await cluster.until(lambda: caplog.text.count("not registered yet") > 1, "it tries")
+        await ensure_paths(other, [znodes.BROKER_IDS])
+        await cluster.until(lambda: znodes.CONTROLLER in cluster.keeper.tree, "it rules")
+        office, node = [
+            cluster.keeper.tree.stat(path) for path in (znodes.CONTROLLER, f"{znodes.BROKER_IDS}/1")
+        ]
+        assert node is not None
+        assert node.czxid < office.czxid
+
+    run(story, brokers=0)
+
+
+class LostWhileListening(TcpNetwork):
+    """A network on which the first listener is bound long after a broker's session has expired."""
+
+    def __init__(self, expire: Callable[[], None]) -> None:
+        super().__init__()
+        self._expire = expire
+
+    async def listen(self, *arguments: Any) -> Listener:
+        self._expire()
+        return await super().listen(*arguments)
+
+
+def test_a_broker_whose_session_ends_while_it_loads_its_logs_starts_in_another(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        session = cluster.keeper.open_session(60_000)
+        first = session.session_id
+        host = RealHost()
+        host.network = LostWhileListening(lambda: cluster.keeper.expire(session))
+        await start(cluster, session, host)
+        assert session.session_id != first
+        other = cluster.keeper.open_session(60_000)
+        stat = await other.stat(f"{znodes.BROKER_IDS}/1")
+        assert stat is not None
+        assert stat.ephemeral_owner == session.session_id
+        await other.create(f"{znodes.CONFIG_CHANGES}/config_change_", b"{}", sequence=True)
+        changes = cluster.brokers[1].config_changes
+        await cluster.until(lambda: changes._seen.endswith("0"), "it follows the settings")
+
+    run(story, brokers=0)
 
 
 @pytest.mark.parametrize("path", [znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import errno
+import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,11 @@ from typing import Any
 import pytest
 
 from kavka.core.znodes import Create, Event, EventType, ZnodeError
+from kavka.doors import Buffer
 from kavka.net.clock import SystemChance, SystemClock
 from kavka.registry.interface import Registry, RegistryRefused
 from kavka.registry.keeper import Keeper
-from kavka.storage.disk import OsDisk
+from kavka.storage.disk import OsDisk, OsFile
 
 TIMEOUT_MS = 40
 
@@ -393,5 +396,60 @@ def test_a_refusal_names_the_operation_of_the_multi() -> None:
         with pytest.raises(RegistryRefused) as refused:
             await session.multi([Create("/a"), Create("/a")])
         assert (refused.value.error, refused.value.at) == (ZnodeError.NODE_EXISTS, 1)
+
+    run(story())
+
+
+class FullFile(OsFile):
+    """A file on a disk that may be full."""
+
+    def __init__(self, descriptor: int, disk: FullDisk) -> None:
+        super().__init__(descriptor)
+        self._disk = disk
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        if self._disk.is_full.is_set():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write_at(data, position)
+
+
+class FullDisk(OsDisk):
+    """A disk that is full before what it was to sync is synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full = asyncio.Event()
+        self.is_slow = False
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        return FullFile(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), self)
+
+    async def run(self, work: Callable[..., Any], *args: Any) -> Any:
+        if self.is_slow:
+            await self.is_full.wait()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return await super().run(work, *args)
+
+
+def test_a_journal_that_fails_twice_is_told_of_once(tmp_path: Path) -> None:
+    """An append fails, and then the sync that was under way."""
+
+    async def story() -> None:
+        disk = FullDisk()
+        keeper = await Keeper.open(disk, str(tmp_path), SystemClock(), SystemChance())
+        told: list[OSError] = []
+        keeper.on_failure = told.append
+        session = keeper.open_session()
+        disk.is_slow = True
+        syncing = asyncio.ensure_future(session.create("/synced"))
+        await asyncio.sleep(0)
+        disk.is_full.set()
+        for failing in (session.create("/late"), syncing):
+            with pytest.raises(ConnectionError):
+                await failing
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len(told) == 1
+        await keeper.close()
 
     run(story())

@@ -568,6 +568,16 @@ def test_four_letter_words_are_answered_if_they_are_on_the_list() -> None:
     run(story())
 
 
+def test_a_line_end_behind_a_word_does_not_break_the_connection() -> None:
+    """`echo ruok | nc` sends one: a socket that is closed with bytes unread is reset, which nc calls a failure."""
+
+    async def story() -> None:
+        async with serving() as served:
+            assert await word(served.port, b"ruok\n") == await word(served.port, b"ruok")
+
+    run(story())
+
+
 def test_four_letter_words_tell_of_sessions_and_watches() -> None:
     async def story() -> None:
         async with serving({"4lw.commands.whitelist": "*"}) as served:

@@ -1,9 +1,9 @@
 """Our ZooKeeper client beside the registry that we serve; tests/compat has it beside Apache ZooKeeper."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -11,10 +11,15 @@ import pytest
 from kavka.core.znodes import Check, Create, Delete, Event, EventType, SetData, ZnodeError
 from kavka.net.clock import SystemChance, SystemClock
 from kavka.net.network import TcpNetwork
+from kavka.registry.client_writes import multi_answer
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.keeper import Keeper
 from kavka.registry.served import ServedConfig, ServedRegistry
 from kavka.registry.zookeeper import ZooKeeperRegistry, ZooKeeperUnreachable, parse_connect
+from kavka.registry.zookeeper_calls import read_multi
+from kavka.registry.zookeeper_connection import ServerRefused
+from kavka.wire.zookeeper.jute import Reader
+from kavka.wire.zookeeper.messages import ErrorResponse, OpCode
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -30,15 +35,24 @@ class Relay:
         self.drops_answers = False
         """Whether the next answer is swallowed and its connection broken: the request was carried out."""
         self.refuses = False
+        self.accepted = 0
         self.garbles_greeting = False
         """Whether bytes without sense follow the next answer at once."""
+        self.breaks_after: int | None = None
+        """After how many answers and events every connection breaks, once; None for never."""
 
     async def start(self) -> int:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
+    @property
+    def is_used(self) -> bool:
+        """Whether there is a connection."""
+        return any(not writer.is_closing() for writer in self._writers)
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
         if self.refuses:
             writer.close()
             return
@@ -58,16 +72,39 @@ class Relay:
                 if answers and self.garbles_greeting:
                     self.garbles_greeting = False
                     data += b"\0\0\0\x01x"
+                if answers and self.breaks_after is not None:
+                    await self._pass_some(data, source, sink, self.breaks_after)
+                    self.breaks_after = None
+                    self.cut(softly=True)
+                    return
                 sink.write(data)
         except ConnectionError:
             pass
         finally:
             sink.close()
 
-    def cut(self) -> None:
-        """Break every connection."""
+    @staticmethod
+    async def _pass_some(
+        data: bytes, source: asyncio.StreamReader, sink: asyncio.StreamWriter, count: int
+    ) -> None:
+        """Pass the first frames of a stream that begins with `data`."""
+        for _ in range(count):
+            while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4]):
+                more = await source.read(65536)
+                if not more:
+                    raise ConnectionError("the server has closed")
+                data += more
+            end = 4 + int.from_bytes(data[:4])
+            sink.write(data[:end])
+            data = data[end:]
+
+    def cut(self, *, softly: bool = False) -> None:
+        """Break every connection, softly after what was sent."""
         for writer in self._writers:
-            writer.transport.abort()
+            if softly:
+                writer.close()
+            else:
+                writer.transport.abort()
         self._writers.clear()
 
     def stop(self) -> None:
@@ -75,7 +112,7 @@ class Relay:
         self.cut()
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def serving() -> AsyncIterator[tuple[Keeper, int]]:
     keeper = Keeper(SystemClock(), SystemChance())
     texts = {"clientPort": "0", "clientPortAddress": "127.0.0.1", "tickTime": "100"}
@@ -214,6 +251,69 @@ def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one()
     run(work())
 
 
+def test_a_session_that_is_given_up_for_another_ends():
+    """Who is refused a registration begins anew; the office of the session before must not wait for its time-out."""
+
+    async def work():
+        async with serving() as (keeper, port):
+            registry = await opened(port)
+            await registry.create("/office", ephemeral=True)
+            await registry.reconnect()
+            assert await registry.stat("/office") is None
+            assert len(keeper.tree.clients) == 1
+            await registry.close()
+
+    run(work())
+
+
+def test_what_was_asked_in_a_session_is_not_done_in_the_next():
+    """Who ruled in the session that is gone may not write as one who rules in the next."""
+
+    async def work():
+        async with serving() as (keeper, port):
+            relay = Relay(port)
+            registry = await opened(await relay.start())
+            relay.refuses = True
+            relay.cut()
+            while registry.is_connected:  # noqa: ASYNC110 - nobody tells when it is not
+                await asyncio.sleep(0)
+            late = asyncio.ensure_future(registry.create("/late"))
+            await asyncio.sleep(0)
+            renewing = asyncio.ensure_future(registry.reconnect())
+            await asyncio.sleep(0)
+            relay.refuses = False
+            await renewing
+            with pytest.raises(ConnectionError, match="is over"):
+                await late
+            assert "/late" not in keeper.tree
+            await registry.close()
+            relay.stop()
+
+    run(work())
+
+
+def test_a_call_waits_on_when_the_connection_that_it_waited_for_is_gone_already():
+    async def work():
+        async with serving() as (_keeper, port):
+            relay = Relay(port)
+            registry = await opened(await relay.start())
+            relay.refuses = True
+            relay.cut()
+            while registry.is_connected:  # noqa: ASYNC110 - nobody tells when it is not
+                await asyncio.sleep(0)
+            call = asyncio.ensure_future(registry.stat("/"))
+            await asyncio.sleep(0)
+            registry._connected.set()  # and lost before the call goes on
+            registry._connected.clear()
+            await asyncio.sleep(0)
+            relay.refuses = False
+            assert await call is not None
+            await registry.close()
+            relay.stop()
+
+    run(work())
+
+
 def test_calls_wait_for_a_connection_and_no_longer_than_a_session():
     async def work():
         async with serving() as (_keeper, port):
@@ -296,6 +396,167 @@ def test_paths_that_nobody_watches_are_not_kept():
             while not told:
                 await registry.stat("/")
             assert registry._absent == set()
+            await registry.close()
+
+    run(work())
+
+
+def test_watches_that_were_not_set_again_yet_are_told_of_what_was_missed_before():
+    """The first of two packets of watches is answered, with a newer transaction, when the connection breaks again."""
+
+    async def work():
+        async with serving() as (keeper, port):
+            relay = Relay(port)
+            registry = await opened(await relay.start())
+            other = keeper.open_session()
+            told = asyncio.Event()
+            for number in range(501):
+                await other.create(f"/{number}")
+                await registry.get(f"/{number}", lambda event: _tell(told, event, "/500"))
+            relay.refuses = True
+            relay.cut()
+            await other.set("/500", b"new")
+            relay.breaks_after, relay.refuses = 2, False  # the greeting, and the first answer
+            await asyncio.wait_for(told.wait(), 30)
+            await registry.close()
+            relay.stop()
+
+    run(work())
+
+
+def _tell(told: asyncio.Event, event: Event, path: str) -> None:
+    if event.path == path:
+        told.set()
+
+
+def test_a_member_that_fell_silent_is_tried_last():
+    """Its connections are not refused: to wait for it first would use up what is left of the session."""
+
+    async def work():
+        async with serving() as (_keeper, port):
+            relays = [Relay(port) for _ in range(3)]
+            ports = [await relay.start() for relay in relays]
+            for _ in range(12):
+                registry = await ZooKeeperRegistry.open(
+                    TcpNetwork(),
+                    SystemChance(),
+                    ",".join(f"127.0.0.1:{each}" for each in ports),
+                    session_timeout_ms=2000,
+                    connection_timeout_ms=5000,
+                )
+                (used,) = [relay for relay in relays if relay.is_used]
+                accepted = used.accepted
+                used.refuses = True
+                used.cut()
+                await registry.stat("/")
+                assert used.accepted == accepted
+                used.refuses = False
+                await registry.close()
+            for relay in relays:
+                relay.stop()
+
+    run(work())
+
+
+class NoChance(SystemChance):
+    """Members are tried in the order in which they are named."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+def test_a_silent_member_is_waited_for_by_the_time_out_that_was_granted():
+    async def work():
+        async with serving() as (_keeper, port):
+            relay = Relay(port)
+            silent = socket.create_server(("127.0.0.1", 0))  # nobody accepts
+            registry = await ZooKeeperRegistry.open(
+                TcpNetwork(),
+                NoChance(),
+                f"127.0.0.1:{await relay.start()},127.0.0.1:{silent.getsockname()[1]}",
+                session_timeout_ms=60_000,  # 2000 are granted
+                connection_timeout_ms=20_000,
+            )
+            session_id = registry.session_id
+            relay.cut()
+            await registry.stat("/")
+            assert registry.session_id == session_id
+            await registry.close()
+            silent.close()
+            relay.stop()
+
+    run(work())
+
+
+def test_what_does_not_fit_into_a_packet_is_refused_and_keeps_the_connection():
+    """The paths are longer on the wire: the chroot stands before them, and they are UTF-8."""
+
+    async def work():
+        async with serving() as (_keeper, port):
+            registry = await opened(port, "/a-chroot-of-which-every-path-of-a-multi-has-a-copy")
+            many = [Create(f"/{number}") for number in range(10_000)]
+            connects = registry.connects
+            for large in (
+                registry.multi([*many, Create("/large", bytes(100_000))]),
+                registry.create("/" + "\N{EURO SIGN}" * 400_000),
+                registry.set("/", bytes(0xFFFFF - 60)),
+            ):
+                with pytest.raises(RegistryRefused) as refused:
+                    await asyncio.wait_for(large, 20)
+                assert refused.value.error is ZnodeError.BAD_ARGUMENTS
+            assert registry.connects == connects
+            await registry.set("/", bytes(0xFFFFF - 80))
+            await registry.close()
+
+    run(work())
+
+
+def test_a_multi_that_is_refused_by_an_unknown_number_is_refused_as_one_operation_is():
+    no_auth = -102
+    body = multi_answer([(OpCode.ERROR, ErrorResponse(no_auth))])
+    with pytest.raises(ServerRefused) as refused:
+        read_multi(Reader(body), [Delete("/x")], str)
+    assert refused.value.code == no_auth
+
+
+def test_who_greets_without_sense_is_given_up_at_once():
+    async def work():
+        async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"\0\0\0\x01x")
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+
+        async with serving() as (_keeper, port):
+            senseless = await asyncio.start_server(greet, "127.0.0.1", 0)
+            wrong = senseless.sockets[0].getsockname()[1]
+            for _ in range(4):
+                registry = await ZooKeeperRegistry.open(
+                    TcpNetwork(),
+                    SystemChance(),
+                    f"127.0.0.1:{wrong},127.0.0.1:{port}",
+                    session_timeout_ms=120_000,
+                    connection_timeout_ms=20_000,
+                )
+                await registry.close()
+            senseless.close()
+
+    run(work())
+
+
+def test_a_watch_that_is_set_again_and_again_is_kept_once():
+    async def work():
+        async with serving() as (keeper, port):
+            registry = await opened(port)
+            told: list[Event] = []
+            for _ in range(5):
+                await registry.stat("/n", told.append)
+                await registry.children("/", told.append)
+            assert [len(each) for each in registry._node_watches.values()] == [1]
+            assert [len(each) for each in registry._child_watches.values()] == [1]
+            await keeper.open_session().create("/n")
+            await registry.stat("/")
+            assert sorted(event.path for event in told) == ["/", "/n"]
             await registry.close()
 
     run(work())

@@ -25,14 +25,14 @@ from kavka.broker.control.controller import Controller
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.duties import Duties
 from kavka.broker.features import Features
-from kavka.broker.identity import establish_identity
+from kavka.broker.identity import establish_identity, refuse_other_cluster
 from kavka.broker.known_topics import KnownTopics
 from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LiveBroker, MetadataCache
 from kavka.broker.orders import Orders
 from kavka.broker.own_sessions import OwnSessions
 from kavka.broker.purgatory import Purgatory
 from kavka.broker.registration import Registration
-from kavka.broker.registries import open_registry
+from kavka.broker.registries import connection_timeout_ms, open_registry
 from kavka.broker.replicas import Replicas
 from kavka.broker.topics import Topics
 from kavka.core import features
@@ -259,13 +259,27 @@ class Broker:
             lambda: node,
             own_sessions,
             patience_ms=_SESSIONS_OF_PATIENCE * self.config.integer("zookeeper.session.timeout.ms"),
+            same_cluster=partial(refuse_other_cluster, self.registry, self.metadata.cluster_id),
         )
-        epoch = await self.registration.register()
+        epoch = await self._registered(self.registration)
         self.orders.broker_epoch = epoch
         self.metadata.brokers[self.broker_id] = LiveBroker(
             self.broker_id, tuple(endpoints), rack, epoch
         )
         self.registration.keep(self._registered_anew, self._fail)
+
+    async def _registered(self, registration: Registration) -> int:
+        """Register, in another session when the first ended while logs were recovered; return the broker epoch."""
+        try:
+            return await registration.register()
+        except ConnectionError as error:
+            if self.keeps_registry:
+                raise
+            log.warning("not registered yet reason=%s", error)
+        epoch = await registration.register_anew(connection_timeout_ms(self.config) / 1000)
+        self.config_changes.session_renewed()
+        self.features.session_renewed()
+        return epoch
 
     async def _registered_anew(self, epoch: int) -> None:
         """Go on in another session: nothing of the one before is left in the registry."""

@@ -89,6 +89,9 @@ class Coordinators(Generic[S]):
         self._shards[partition] = shard
         shard.start()
 
+    def lead_on(self, replica: Replica) -> None:
+        """Learn that a partition that was led here is led here in a newer leader epoch."""
+
     def resign(self, partition: int) -> None:
         """Coordinate the ids of a partition no longer; who waits is told NOT_COORDINATOR."""
         shard = self._shards.pop(partition, None)

@@ -53,6 +53,17 @@ async def establish_identity(
     return Identity(broker_id, cluster_id)
 
 
+async def refuse_other_cluster(registry: Registry, cluster_id: str) -> None:
+    """Raise IdentityError when the registry is not of this cluster any more, RegistryRefused when it is of none."""
+    data, _stat = await registry.get(znodes.CLUSTER_ID)
+    found = znodes.decode_cluster_id(data)
+    if found != cluster_id:
+        raise IdentityError(
+            f"The registry at zookeeper.connect is of cluster {found} now, but this broker belongs to {cluster_id}: "
+            "it has lost its data, or another one answers. Restore a backup, or mend zookeeper.connect."
+        )
+
+
 async def _cluster_id(
     registry: Registry, found: Mapping[str, MetaProperties | None], chance: Chance
 ) -> str:

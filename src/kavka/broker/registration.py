@@ -38,21 +38,26 @@ class Registration:
         own_sessions: OwnSessions,
         *,
         patience_ms: int,
+        same_cluster: Callable[[], Awaitable[None]],
     ) -> None:
-        """`node` is what is registered; `patience_ms` bounds the wait for an older node whose owner may live."""
+        """`node` is what is registered; `patience_ms` bounds the wait for an older node whose owner may live.
+
+        `same_cluster` raises IdentityError when the registry, of which a session was lost, is of another cluster now.
+        """
         self._registry = registry
         self._network = network
         self._broker_id = broker_id
         self._node = node
         self._own_sessions = own_sessions
         self._patience_s = patience_ms / 1000
+        self._same_cluster = same_cluster
         self._is_lost = False
         self._renewing: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._touched: Callable[[Event], None] | None = None
         self._is_touched = False
         self.epoch = -1
-        """The broker epoch: the czxid of the node."""
+        """The broker epoch: the czxid of the node; -1 while this broker is not registered."""
 
     @property
     def _path(self) -> str:
@@ -78,6 +83,19 @@ class Registration:
                 self.epoch = stat.czxid
                 return self.epoch
             await self._settle_with(BrokerNode.decode(data), stat, node)
+
+    async def register_anew(self, patience_s: float | None = None) -> int:
+        """Register in a new session, if the registry is of the same cluster still. Raise as `register`.
+
+        `patience_s` bounds the wait for a registry that answers.
+        """
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._registry.reconnect()
+        except TimeoutError as error:
+            raise ConnectionError(f"no registry answers within {patience_s} s") from error
+        await self._same_cluster()
+        return await self.register()
 
     async def _settle_with(self, theirs: BrokerNode, stat: Stat, ours: BrokerNode) -> None:
         """Return when this registration has gone: it was of this broker's last life, or its session ended.
@@ -174,7 +192,7 @@ class Registration:
 
         def touched(_event: Event) -> None:
             self._is_touched = True
-            if self._looking is None or self._looking.done():
+            if self._touched is not None and (self._looking is None or self._looking.done()):
                 self._looking = asyncio.ensure_future(self._look(failed))
 
         self._touched = touched
@@ -189,7 +207,11 @@ class Registration:
             try:
                 stat = await self._registry.stat(self._path, self._touched)
             except (ConnectionError, RegistryRefused):
-                return  # the session is lost, or the registry's watches come again with the connection
+                self._is_touched = True  # the watch that told is used up
+                if self._is_lost:
+                    return  # who registers anew looks then
+                await asyncio.sleep(_RETRY_S)
+                continue
             is_ours = self._registry.session_id == session_id and self.epoch >= 0
             if stat is not None and is_ours and stat.ephemeral_owner != session_id:
                 failed(
@@ -204,8 +226,7 @@ class Registration:
             self._is_lost = False
             self.epoch = -1
             try:
-                await self._registry.reconnect()
-                epoch = await self.register()
+                epoch = await self.register_anew()
             except IdentityError as error:
                 failed(str(error))
                 return

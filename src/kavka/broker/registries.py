@@ -25,12 +25,16 @@ async def open_registry(
         return embedded
     from kavka.registry.zookeeper import ZooKeeperRegistry  # a lone broker starts without it
 
-    session_ms = config.integer("zookeeper.session.timeout.ms")
-    connection_ms = config.values["zookeeper.connection.timeout.ms"]
     return await ZooKeeperRegistry.open(
         host.network,
         host.chance,
         connect,
-        session_timeout_ms=session_ms,
-        connection_timeout_ms=connection_ms if isinstance(connection_ms, int) else session_ms,
+        session_timeout_ms=config.integer("zookeeper.session.timeout.ms"),
+        connection_timeout_ms=connection_timeout_ms(config),
     )
+
+
+def connection_timeout_ms(config: BrokerConfig) -> int:
+    """Return for how long a start waits until the registry answers: a session's time-out, unless that is set."""
+    chosen = config.values["zookeeper.connection.timeout.ms"]
+    return chosen if isinstance(chosen, int) else config.integer("zookeeper.session.timeout.ms")

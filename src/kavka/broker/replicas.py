@@ -240,8 +240,10 @@ class Replicas:
         stays_leader = stays_leader and partition.is_leader
         replica.role_changed()
         coordinators = self._broker.coordinators_of(where.topic)
-        if coordinators is not None and not stays_leader:
-            if partition.is_leader:
+        if coordinators is not None:
+            if stays_leader:
+                coordinators.lead_on(replica)
+            elif partition.is_leader:
                 coordinators.lead(replica)
             else:
                 coordinators.resign(where.partition)

@@ -53,18 +53,14 @@ class TransactionShell(ShardShell[Event, TransactionRecord, Effect]):
         )
         self._broker = broker
         self._markers = markers
-        self._coordinator_epoch = replica.partition.leader_epoch
+        self.coordinator_epoch = replica.partition.leader_epoch
+        """The leader epoch of this leadership, which fences markers of former coordinators.
+
+        Not that of the partition, which moves on before this shell hears that it is a former coordinator.
+        """
         self._awaits_commit = False
         # A dict, not a set: the order in which they are cancelled can be seen.
         self._asking: dict[asyncio.Task[None], None] = {}
-
-    @property
-    def coordinator_epoch(self) -> int:
-        """The leader epoch of this leadership, which fences markers of former coordinators.
-
-        It stays when that of the partition moves on, since this shell may be a former coordinator by then.
-        """
-        return self._coordinator_epoch
 
     def now_ms(self) -> int:
         """Return the time by which transactions are as old as they are."""

@@ -68,6 +68,12 @@ class TransactionCoordinators(Coordinators[TransactionShell]):
     def _make_shard(self, replica: Replica) -> TransactionShell:
         return TransactionShell(self._broker, replica, self._settings, self.markers)
 
+    def lead_on(self, replica: Replica) -> None:
+        """Send markers with the newer epoch: another may have led between the two, unheard, and sent some with its."""
+        shard = self._shards.get(replica.where.partition)
+        if shard is not None:
+            shard.coordinator_epoch = replica.partition.leader_epoch
+
     def metadata_changed(self) -> None:
         """Send markers that had no leader to go to, where they have one now."""
         self.markers.metadata_changed()

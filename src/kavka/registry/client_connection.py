@@ -65,8 +65,9 @@ class ClientConnection:
         self._server = server
         self._inflow = Inflow()
         self._reader = FrameReader(self._inflow.frames.append, frame_bytes, chunk)
-        self._first: bytearray | None = bytearray()
-        self._first_room = bytearray(_FIRST_BYTES)
+        self._first = b""
+        """What came until it is as long as a four-letter word; no more of it."""
+        self._room = memoryview(b"")
         self._transport: Transport | None = None
         self._is_taken = False
         self._written_bytes = 0
@@ -88,17 +89,14 @@ class ClientConnection:
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return memory for the next bytes."""
-        if self._first is not None:
-            return memoryview(self._first_room)[len(self._first) :]
-        return self._reader.get_buffer(sizehint)
+        self._room = self._reader.get_buffer(sizehint)
+        return self._room
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the requests that are complete."""
         try:
-            if self._first is None:
+            if len(self._first) == _FIRST_BYTES or not self._is_word(nbytes):
                 self._reader.buffer_updated(nbytes)
-            else:
-                self._look_at_first(nbytes)
         except InvalidFrameSize as error:
             self._refuse(error)
         self._handle_frames()
@@ -166,20 +164,15 @@ class ClientConnection:
 
     # -- inside
 
-    def _look_at_first(self, nbytes: int) -> None:
-        """Tell a four-letter word from the size of a frame."""
-        assert self._first is not None
-        self._first += self._first_room[len(self._first) : len(self._first) + nbytes]
-        if len(self._first) < _FIRST_BYTES:
-            return
-        first, self._first = bytes(self._first), None
-        answer = self._server.word(first)
-        if answer is not None:
-            self.send_bytes(answer)
-            self.close()
-            return
-        self._reader.get_buffer(-1)[:_FIRST_BYTES] = first
-        self._reader.buffer_updated(_FIRST_BYTES)
+    def _is_word(self, nbytes: int) -> bool:
+        """Tell a four-letter word from the size of a frame, and answer it; what is behind it is not read."""
+        self._first += bytes(self._room[: min(nbytes, _FIRST_BYTES - len(self._first))])
+        answer = self._server.word(self._first) if len(self._first) == _FIRST_BYTES else None
+        if answer is None:
+            return False
+        self.send_bytes(answer)
+        self.close()
+        return True
 
     def _handle_frames(self) -> None:
         """Take one turn: as many requests as there is room for, up to a number."""

@@ -319,6 +319,8 @@ class Keeper:
 
     def _fail(self, error: OSError) -> None:
         """A failed sync is never retried: what is on the medium is unknown."""
+        if self._failure is not None:
+            return  # an append and the sync before it may both fail
         log.error("registry journal failed reason=%s", error)
         self._failure = error
         waiting, self._waiting = self._waiting, deque()

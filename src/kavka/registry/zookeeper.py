@@ -10,7 +10,6 @@ second try counts as success when the tree looks as the first one would have lef
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -32,7 +31,7 @@ from kavka.doors import Chance, Network
 from kavka.registry.interface import RegistryRefused, Watch
 from kavka.registry.zookeeper_calls import encode_multi, read_multi, read_stat
 from kavka.registry.zookeeper_connection import ServerRefused, ZooKeeperConnection
-from kavka.wire.zookeeper.jute import Reader, decode
+from kavka.wire.zookeeper.jute import Reader, decode, encode
 from kavka.wire.zookeeper.messages import (
     EPHEMERAL_FLAG,
     OPEN_ACL,
@@ -64,8 +63,8 @@ T = TypeVar("T")
 DEFAULT_PORT = 2181
 _LARGEST_PACKET = 0xFFFFF
 """`jute.maxbuffer` as it comes: ZooKeeper drops the connection on which more arrives."""
-_OVERHEAD = 64
-"""More than the bytes of an operation beside its path and data."""
+_HEADER_BYTES = 8
+"""What stands before the body of a request in its packet."""
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _LEAST_ATTEMPT_S = 1.0
@@ -111,6 +110,9 @@ class ZooKeeperRegistry:
         self._members, self._chroot = parse_connect(connect)
         self._shown = connect
         self._timeout_ms = session_timeout_ms
+        self._granted_ms = session_timeout_ms
+        self._member: tuple[str, int] | None = None
+        """Who answered last."""
         self._connection: ZooKeeperConnection | None = None
         self._connected = asyncio.Event()
         self._connecting: asyncio.Task[None] | None = None
@@ -173,8 +175,11 @@ class ZooKeeperRegistry:
     # -- the session
 
     async def reconnect(self) -> None:
-        """Begin a new session when the one before is over. Waits until a member answers: the caller bounds the time."""
-        await self._forget_connection()
+        """Begin a new session; the one before ends, if it has not and can be told so.
+
+        Waits until a member answers: the caller bounds the time.
+        """
+        await (self._forget_connection() if self._is_over else self.close())
         self.session_id, self._password, self._last_zxid = 0, _NO_PASSWORD, 0
         self._node_watches.clear()
         self._child_watches.clear()
@@ -211,9 +216,11 @@ class ZooKeeperRegistry:
         self._connecting = asyncio.get_running_loop().create_task(self._find_member())
 
     async def _find_member(self) -> None:
-        """Try the members in turn until one answers."""
+        """Try the members in turn until one answers; last the one that was lost, which may be silent."""
         pause_s = _FIRST_PAUSE_S
-        members = sorted(self._members, key=lambda _member: self._chance.random())
+        members = sorted(
+            self._members, key=lambda member: (member == self._member, self._chance.random())
+        )
         while True:
             for host, port in members:
                 try:
@@ -229,7 +236,7 @@ class ZooKeeperRegistry:
         request = ConnectRequest(
             0, self._last_zxid, self._timeout_ms, self.session_id, self._password
         )
-        attempt_s = max(_LEAST_ATTEMPT_S, self._timeout_ms / 1000 / len(self._members))
+        attempt_s = max(_LEAST_ATTEMPT_S, self._granted_ms / 1000 / len(self._members))
         async with asyncio.timeout(attempt_s):
             connection, response = await ZooKeeperConnection.open(
                 self._network, host, port, request, self._told, self._connection_lost
@@ -251,6 +258,7 @@ class ZooKeeperRegistry:
             )
         self.session_id = response.session_id
         self._password = response.password or _NO_PASSWORD
+        self._granted_ms, self._member = response.timeout_ms, (host, port)
         self._connection = connection
         self.connects += 1
         self._watch_again(connection)
@@ -343,6 +351,7 @@ class ZooKeeperRegistry:
             _take(self._node_watches, path, watch)
             raise
         self._absent.discard(path)
+        _keep_one(self._node_watches, path, watch)
         response = decode(GetDataResponse, reader)
         return response.data, read_stat(response.stat)
 
@@ -355,6 +364,7 @@ class ZooKeeperRegistry:
             if refused.error is ZnodeError.NO_NODE:
                 if path in self._node_watches:
                     self._absent.add(path)
+                _keep_one(self._node_watches, path, watch)
                 return None
             _take(self._node_watches, path, watch)
             raise
@@ -362,6 +372,7 @@ class ZooKeeperRegistry:
             _take(self._node_watches, path, watch)
             raise
         self._absent.discard(path)
+        _keep_one(self._node_watches, path, watch)
         return read_stat(decode(StatResponse, reader).stat)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
@@ -372,6 +383,7 @@ class ZooKeeperRegistry:
         except BaseException:
             _take(self._child_watches, path, watch)
             raise
+        _keep_one(self._child_watches, path, watch)
         return sorted(decode(ChildrenResponse, reader).children)
 
     async def acl(self, path: str) -> tuple[list[Acl], Stat]:
@@ -418,19 +430,15 @@ class ZooKeeperRegistry:
 
         A sequence node whose connection broke is made anew: there may be two then, as with every ZooKeeper client.
         """
-        made = Create(path, data, ephemeral, sequence)
-        _check_size([made])
         flags = EPHEMERAL_FLAG * ephemeral | SEQUENCE_FLAG * sequence
         request = CreateRequest(self._outer(path), data, OPEN_ACL, flags)
-        reader = await self._written(lambda live: live.ask(OpCode.CREATE, request), [made])
+        reader = await self._change(OpCode.CREATE, request, Create(path, data, ephemeral, sequence))
         return path if reader is None else self._inner(decode(PathResponse, reader).path)
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         """Replace a node's data."""
-        operation = SetData(path, data, version)
-        _check_size([operation])
         request = SetDataRequest(self._outer(path), data, version)
-        reader = await self._written(lambda live: live.ask(OpCode.SET_DATA, request), [operation])
+        reader = await self._change(OpCode.SET_DATA, request, SetData(path, data, version))
         if reader is None:
             return (await self.get(path))[1]
         return read_stat(decode(StatResponse, reader).stat)
@@ -438,16 +446,15 @@ class ZooKeeperRegistry:
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         """Remove a node without children."""
         request = PathVersionRequest(self._outer(path), version)
-        ask = functools.partial(_ask, OpCode.DELETE, request)
-        await self._written(ask, [Delete(path, version)])
+        await self._change(OpCode.DELETE, request, Delete(path, version))
 
     async def multi(self, operations: Sequence[Operation]) -> list[str]:
         """Do all operations or none.
 
         BAD_ARGUMENTS, at the largest operation, refuses what is larger than a packet of ZooKeeper (1 MiB).
         """
-        _check_size(operations)
         body = encode_multi(operations, self._outer)
+        _check_size(body, operations)
 
         async def commit(live: ZooKeeperConnection) -> list[str]:
             return read_multi(await live.ask_encoded(OpCode.MULTI, body), operations, self._inner)
@@ -456,6 +463,14 @@ class ZooKeeperRegistry:
         return [operation.path for operation in operations] if made is None else made
 
     # -- calling
+
+    async def _change(
+        self, kind: OpCode, request: NamedTuple, operation: Operation
+    ) -> Reader | None:
+        """Write one thing; None when a try whose connection broke had done it already."""
+        body = encode(request)
+        _check_size(body, [operation])
+        return await self._written(lambda live: live.ask_encoded(kind, body), [operation])
 
     async def _written(
         self, ask: Callable[[ZooKeeperConnection], Awaitable[T]], operations: Sequence[Operation]
@@ -479,8 +494,11 @@ class ZooKeeperRegistry:
     ) -> Any:
         """Ask until a member answers. Raise RegistryRefused, or ConnectionError when the session is over."""
         has_broken = False
+        session_id = self.session_id
         while True:
             live = await self._ready()
+            if session_id not in (0, self.session_id):
+                raise _over(session_id)  # what it rests on may have gone with its session
             try:
                 return await ask(live)
             except ConnectionError:
@@ -518,7 +536,8 @@ class ZooKeeperRegistry:
         if self._connection is None and not self._is_over:
             try:
                 async with asyncio.timeout(self._timeout_ms / 1000):
-                    await self._connected.wait()
+                    while self._connection is None and not self._is_over:
+                        await self._connected.wait()
             except TimeoutError as error:
                 raise ZooKeeperUnreachable(
                     f"no ZooKeeper answered at {self._shown} for {self._timeout_ms} ms"
@@ -528,7 +547,7 @@ class ZooKeeperRegistry:
         return self._connection
 
     def _lost(self) -> ConnectionError:
-        return ConnectionError(f"the session 0x{self.session_id:x} with ZooKeeper is over")
+        return _over(self.session_id)
 
     def _outer(self, path: str) -> str:
         if not self._chroot:
@@ -539,8 +558,8 @@ class ZooKeeperRegistry:
         return path.removeprefix(self._chroot) or "/"
 
 
-def _ask(operation: OpCode, request: Any, live: ZooKeeperConnection) -> Awaitable[Reader]:
-    return live.ask(operation, request)
+def _over(session_id: int) -> ConnectionError:
+    return ConnectionError(f"the session 0x{session_id:x} with ZooKeeper is over")
 
 
 def _refused(error: ServerRefused, path: str) -> Exception:
@@ -550,11 +569,10 @@ def _refused(error: ServerRefused, path: str) -> Exception:
         return ConnectionError(f"{error} for {path}")
 
 
-def _check_size(operations: Sequence[Operation]) -> None:
-    sizes = [size_of(operation) + _OVERHEAD for operation in operations]
-    if sum(sizes) > _LARGEST_PACKET:
-        largest = operations[sizes.index(max(sizes))]
-        raise RegistryRefused(ZnodeError.BAD_ARGUMENTS, largest.path)
+def _check_size(body: bytearray, operations: Sequence[Operation]) -> None:
+    """Refuse a packet that no connection would outlive: it would be sent again on every next one."""
+    if _HEADER_BYTES + len(body) > _LARGEST_PACKET:
+        raise RegistryRefused(ZnodeError.BAD_ARGUMENTS, max(operations, key=size_of).path)
 
 
 def _add(watches: dict[str, list[Watch]], path: str, watch: Watch | None) -> None:
@@ -570,6 +588,13 @@ def _take(watches: dict[str, list[Watch]], path: str, watch: Watch | None) -> No
     found.remove(watch)
     if not found:
         del watches[path]
+
+
+def _keep_one(watches: dict[str, list[Watch]], path: str, watch: Watch | None) -> None:
+    """Forget a watch that was set anew: who looks again and again at what never changes would fill the memory."""
+    found = watches.get(path, [])
+    if watch is not None and found.count(watch) > 1:
+        found.remove(watch)
 
 
 def _ignore(done: asyncio.Future[Reader]) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kavka.core.znodes import Create, Delete, Operation, SetData, Stat, ZnodeError
 from kavka.registry.interface import RegistryRefused
+from kavka.registry.zookeeper_connection import ServerRefused
 from kavka.wire.zookeeper.jute import CorruptPacket, Reader, append, decode
 from kavka.wire.zookeeper.messages import (
     EPHEMERAL_FLAG,
@@ -69,10 +70,10 @@ def read_multi(
 ) -> list[str]:
     """Return the path of each operation, of a node that was made as the server named it; `inner` takes the chroot away.
 
-    Raise RegistryRefused with what refused the multi.
+    Raise RegistryRefused with what refused the multi, ServerRefused for a number that is no ZnodeError.
     """
     paths: list[str] = []
-    refusal: RegistryRefused | None = None
+    refusal: RegistryRefused | ServerRefused | None = None
     for at, operation in enumerate(operations):
         header = decode(MultiHeader, reader)
         if header.done:
@@ -85,8 +86,15 @@ def read_multi(
         elif header.type == OpCode.ERROR:
             code = decode(ErrorResponse, reader).error
             if code not in _ROLLED_BACK and refusal is None:
-                refusal = RegistryRefused(ZnodeError(code), path, at)
+                refusal = _refusal(code, path, at)
         paths.append(path)
     if refusal is not None:
         raise refusal
     return paths
+
+
+def _refusal(code: int, path: str, at: int) -> RegistryRefused | ServerRefused:
+    try:
+        return RegistryRefused(ZnodeError(code), path, at)
+    except ValueError:
+        return ServerRefused(code)

@@ -172,9 +172,10 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
     def _on_frame(self, frame: memoryview) -> None:
         reader = Reader(frame)
         if self._greeting is not None:
+            response = decode(ConnectResponse, reader)
             greeting, self._greeting = self._greeting, None
             if not greeting.done():
-                greeting.set_result(decode(ConnectResponse, reader))
+                greeting.set_result(response)
             return
         header = decode(ReplyHeader, reader)
         if header.xid == NOTIFICATION_XID:
@@ -184,7 +185,8 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
             return
         if not self._asked or self._asked[0].xid != header.xid:
             raise CorruptPacket(f"an answer to the request {header.xid}, which does not wait")
-        if header.zxid > 0:
+        if header.zxid > 0 and header.xid != SET_WATCHES_XID:
+            # Watches that are to be set again behind these have not been told of anything yet.
             self.last_zxid = header.zxid
         answered = self._asked.popleft().answered
         if answered.done():

@@ -210,6 +210,12 @@ class Controller:
             return await self._link.send(request)
 
     async def _see(self, bounced: Collection[int]) -> None:
+        registration = self._broker.registration
+        if registration is None or registration.epoch < 0:
+            # The office went with the session. To contend for it in the next is for who is known to be in this cluster,
+            # and for a session that is not given up because it cannot be registered in.
+            await self._resign()
+            raise ConnectionError("this broker is not registered")
         before = self._office
         self._known.clear()
         office = await self._election.office(self._looking.again)
