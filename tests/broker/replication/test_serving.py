@@ -12,6 +12,7 @@ from kavka.errors import ErrorCode
 from kavka.ids import BrokerId
 from kavka.storage.disk import OsFile
 from kavka.storage.log_read import LogRead
+from kavka.wire.messages.alter_partition import AlterPartitionRequest
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchRequestForgottenTopic,
@@ -390,5 +391,31 @@ def test_follower_that_the_high_watermark_waits_for_is_not_throttled(play: Play)
         await peer.send(fetch(offset=3))
         assert (await waiting).error_code == ErrorCode.NONE
         await cluster.until(lambda: cluster.isr == [1, 2])
+
+    play(story)
+
+
+def test_set_is_proposed_with_the_registrations_of_the_time_when_it_was(play: Play) -> None:
+    """A follower that registers anew before the controller is reached need not have what it had (KIP-903)."""
+
+    async def story(cluster: Any) -> None:
+        before = await led(cluster, 3)
+        await cluster.brokers[1].orders.update_metadata(cluster.update([1, 2]))
+        asked: list[AlterPartitionRequest] = []
+
+        async def unreachable(request: AlterPartitionRequest) -> None:
+            asked.append(request)
+            raise ConnectionError("no controller")
+
+        cluster.brokers[1].replicas.replication.controller.local = unreachable
+        await before.send(fetch(registration=7, offset=3))
+        assert cluster.replica(1).partition.pending_isr == (1, 2)
+        after = await cluster.peer(1)
+        await after.send(fetch(registration=8, offset=0))
+        asked.clear()
+        await cluster.until(lambda: bool(asked))
+        ((partition,),) = [topic.partitions for topic in asked[0].topics]
+        told = {member.broker_id: member.broker_epoch for member in partition.new_isr_with_epochs}
+        assert told[2] == 7
 
     play(story)

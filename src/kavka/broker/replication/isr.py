@@ -162,6 +162,7 @@ class InSyncSets:
     def _request(
         self, batch: dict[TopicPartition, tuple[Replica, IsrChange]]
     ) -> AlterPartitionRequest:
+        own, own_epoch = self._broker.broker_id, self._broker.orders.broker_epoch
         topics: dict[TopicId, AlterPartitionRequestTopic] = {}
         for where, (replica, change) in batch.items():
             topic_id = replica.partition.topic_id
@@ -172,25 +173,21 @@ class InSyncSets:
                     leader_epoch=change.leader_epoch,
                     new_isr_with_epochs=[
                         AlterPartitionRequestInSync(
-                            broker_id=broker, broker_epoch=self._epoch_of(replica, broker)
+                            broker_id=broker,
+                            broker_epoch=own_epoch if broker == own else broker_epoch,
                         )
-                        for broker in change.in_sync_replicas
+                        for broker, broker_epoch in zip(
+                            change.in_sync_replicas, change.broker_epochs, strict=True
+                        )
                     ],
                     partition_epoch=change.partition_epoch,
                 )
             )
         return AlterPartitionRequest(
-            broker_id=self._broker.broker_id,
-            broker_epoch=self._broker.orders.broker_epoch,
+            broker_id=own,
+            broker_epoch=own_epoch,
             topics=list(topics.values()),
         )
-
-    def _epoch_of(self, replica: Replica, broker: BrokerId) -> int:
-        """Return the broker epoch that a replica's fetches said; the controller refuses a former life's."""
-        if broker == self._broker.broker_id:
-            return self._broker.orders.broker_epoch
-        follower = replica.partition.followers.get(broker)
-        return -1 if follower is None else follower.broker_epoch
 
     def _take(
         self, replica: Replica, change: IsrChange, answer: AlterPartitionResponsePartition
