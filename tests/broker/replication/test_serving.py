@@ -419,3 +419,22 @@ def test_set_is_proposed_with_the_registrations_of_the_time_when_it_was(play: Pl
         assert told[2] == 7
 
     play(story)
+
+
+def test_high_watermark_waits_no_longer_for_who_has_not_been_caught_up_for_too_long(
+    play: Play,
+) -> None:
+    """It was about to rejoin, and was never heard of again; an idempotent producer appends nothing new either."""
+
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 3)
+        await cluster.brokers[1].orders.update_metadata(cluster.update([1, 2]))
+        await peer.send(fetch(offset=0))
+        await cluster.produce(1, b"committed by the leader alone", acks=1)
+        await peer.send(fetch(offset=3))
+        partition = cluster.replica(1).partition
+        assert (partition.high_watermark, partition.pending_isr) == (4, None)
+        answer = await cluster.produce(1, b"awaited", timeout_ms=20_000)
+        assert answer.error_code == ErrorCode.NONE
+
+    play(story, replica__lag__time__max__ms="500")

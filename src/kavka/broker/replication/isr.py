@@ -94,8 +94,12 @@ class InSyncSets:
 
     def _look_at(self, replica: Replica, now_ms: int, *, is_shrink_due: bool) -> None:
         partition = replica.partition
-        if not partition.is_leader or len(partition.replicas) == 1:
+        if not partition.is_leader or len(partition.replicas) == 1 or not _is_online(replica):
             return
+        waits = partition.high_watermark < partition.log_end_offset
+        if waits and partition.advance_high_watermark(now_ms):
+            # It waited for a replica that was about to rejoin, and has not been caught up for too long since.
+            replica.high_watermark_moved()
         change = partition.propose_shrink(now_ms) if is_shrink_due else None
         if change is None and len(partition.in_sync_replicas) < len(partition.replicas):
             change = partition.propose_growth(partition.live_replicas, now_ms)
@@ -125,7 +129,8 @@ class InSyncSets:
                 if again:
                     await asyncio.sleep(_RETRY_MS / 1000)
                     for where, (replica, change) in again.items():
-                        if replica.partition.pending_isr == change.in_sync_replicas:
+                        is_pending = replica.partition.pending_isr == change.in_sync_replicas
+                        if is_pending and _is_online(replica):
                             self._waiting.setdefault(where, (replica, change))
         finally:
             self._sender = None
@@ -219,3 +224,8 @@ class InSyncSets:
         if growth is not None:
             self.propose(replica, growth)
         return False
+
+
+def _is_online(replica: Replica) -> bool:
+    """Whether a leader's log is there. Nobody can follow it else, and it would propose a set of itself alone."""
+    return replica.log.directory.failure is None
