@@ -188,7 +188,7 @@ class Moves:
             replica.is_frozen = True
             try:
                 current = replica.log
-                await current.directory.writes.drained()
+                await current.directory.writes.reached()
                 replica.note_written()
                 if not await self._copy_rest(current, future):
                     return False
