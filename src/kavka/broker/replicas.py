@@ -292,9 +292,11 @@ class Replicas:
             return
         self.replication.brokers_changed()
         now_ms = self._broker.clock.tick_ms()
-        for replica in self:  # who is dead holds no high watermark back any more
-            if replica.partition.is_leader and replica.partition.advance_high_watermark(now_ms):
-                replica.high_watermark_moved()
+        for replica in self:  # nobody waits for who is dead
+            if replica.partition.is_leader:
+                if replica.partition.advance_high_watermark(now_ms):
+                    replica.high_watermark_moved()
+                self.low_watermark_moved(replica.where)
 
     def topic_of(self, topic_id: TopicId) -> str | None:
         """Return the name of a topic that is known, or hosted, by its id."""
