@@ -166,7 +166,7 @@ class Replicas:
         if replica.log.directory.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         async with replica.turn:
-            if not replica.log.directory.writes.is_idle:
+            if replica.log.written_offset < replica.log.log_end_offset:
                 # Nothing more is appended, else a slow disk and busy producers would keep a deposed leader for ever.
                 replica.is_frozen = True
                 try:

@@ -341,10 +341,34 @@ def test_leader_on_a_busy_slow_disk_steps_down_at_once(play: Play) -> None:
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         with busy(cluster.replica(1)):
+            queued = asyncio.ensure_future(cluster.produce(1, b"queued", acks=1))
+            await cluster.until(lambda: cluster.replica(1).log.log_end_offset == 1)
             async with asyncio.timeout(60):
                 await cluster.order(2)
+        assert (await queued).error_code == ErrorCode.NONE
         assert (await cluster.produce(2, b"a")).error_code == ErrorCode.NONE
         await cluster.until_equal(1, 2)
+
+    play(story)
+
+
+def test_leader_that_has_nothing_queued_steps_down_though_others_wait_for_its_disk(
+    play: Play,
+) -> None:
+    """Orders are carried out one after another: a thousand partitions would wait a thousand times."""
+
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"a")
+        is_written = asyncio.Event()
+        cluster.replica(1).log.directory.writes.submit(is_written.wait)
+        try:
+            async with asyncio.timeout(10):
+                await cluster.order(2)
+        finally:
+            is_written.set()
+        assert (await cluster.produce(2, b"b")).error_code == ErrorCode.NONE
 
     play(story)
 
