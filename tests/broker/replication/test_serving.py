@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kavka.errors import ErrorCode
-from kavka.ids import BrokerId
+from kavka.ids import BrokerId, TopicPartition
 from kavka.storage.disk import OsFile
 from kavka.storage.log_read import LogRead
 from kavka.wire.messages.alter_partition import AlterPartitionRequest
@@ -342,6 +342,45 @@ def test_what_was_forgotten_while_it_was_read_is_served_no_more(
             await cluster.produce(1, b"y", acks=1, partition=1)
             quiet = await peer.send(fetch(session=session, epoch=3, is_quiet=True))
         assert quiet.responses == []
+
+    play(story)
+
+
+def test_files_are_let_go_when_the_follower_goes_while_they_are_read(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is pinned stays open, and takes its place on the disk after it was deleted."""
+    begun: list[LogRead] = []
+
+    async def load_for_ever(read: LogRead, _disk: Any) -> LogRead:
+        begun.append(read)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            assert read.range is not None
+            read.range.release()
+        return read
+
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        await lead_another(cluster)
+        await cluster.produce(1, b"a", acks=1, partition=1)
+        monkeypatch.setattr(OsFile, "is_cached", lambda *_place: False)
+        monkeypatch.setattr(LogRead, "load", load_for_ever)
+        request = fetch(epoch=-1)
+        request.topics[0].partitions.append(
+            FetchRequestPartition(
+                partition=1, fetch_offset=0, partition_max_bytes=1 << 20, current_leader_epoch=0
+            )
+        )
+        peer.post(request)
+        await cluster.until(lambda: bool(begun))
+        replicas = [cluster.replica(1, TopicPartition("t", number)) for number in (0, 1)]
+        files = [replica.log.segments[-1].data for replica in replicas]
+        assert [file.pins for file in files] == [1, 1]
+        peer.abort()
+        await cluster.until(lambda: [file.pins for file in files] == [0, 0], timeout_s=10)
+        assert [replica.watchers for replica in replicas] == [{}, {}]
 
     play(story)
 
