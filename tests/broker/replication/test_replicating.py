@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -318,25 +319,84 @@ def test_producer_waits_on_while_its_leader_stays_the_leader(play: Play) -> None
     play(story)
 
 
+@contextmanager
+def busy(replica: Any) -> Iterator[None]:
+    """Keep the queue of a replica's directory full, as producers of other partitions do."""
+    writes = replica.log.directory.writes
+    is_busy = True
+
+    async def write_more() -> None:
+        await asyncio.sleep(0.001)
+        if is_busy:
+            writes.submit(write_more)
+
+    writes.submit(write_more)
+    try:
+        yield
+    finally:
+        is_busy = False
+
+
 def test_leader_on_a_busy_slow_disk_steps_down_at_once(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
-        writes = cluster.replica(1).log.directory.writes
-        is_busy = True
-
-        async def write_more() -> None:
-            """Keep the queue of the directory full, as producers of other partitions do."""
-            await asyncio.sleep(0.001)
-            if is_busy:
-                writes.submit(write_more)
-
-        writes.submit(write_more)
-        async with asyncio.timeout(60):
-            await cluster.order(2)
-        is_busy = False
+        with busy(cluster.replica(1)):
+            queued = asyncio.ensure_future(cluster.produce(1, b"queued", acks=1))
+            await until(lambda: cluster.replica(1).log.log_end_offset == 1)
+            async with asyncio.timeout(60):
+                await cluster.order(2)
+        assert (await queued).error_code == ErrorCode.NONE
         assert (await cluster.produce(2, b"a")).error_code == ErrorCode.NONE
         await cluster.until_equal(1, 2)
+
+    play(story)
+
+
+def test_leader_that_has_nothing_queued_steps_down_though_others_wait_for_its_disk(
+    play: Play,
+) -> None:
+    """Orders are carried out one after another: a thousand partitions would wait a thousand times."""
+
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"a")
+        is_written = asyncio.Event()
+        cluster.replica(1).log.directory.writes.submit(is_written.wait)
+        try:
+            async with asyncio.timeout(10):
+                await cluster.order(2)
+        finally:
+            is_written.set()
+        assert (await cluster.produce(2, b"b")).error_code == ErrorCode.NONE
+
+    play(story)
+
+
+def test_replica_on_a_busy_slow_disk_is_deleted_at_once(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1)
+        await cluster.order(1, isr=[1], replicas=[1])
+        await cluster.produce(1, b"a")
+        with busy(cluster.replica(1)):
+            async with asyncio.timeout(60):
+                code = await cluster.brokers[1].replicas.stop(WHERE, -1, delete=True)
+        assert code is ErrorCode.NONE
+
+    play(story)
+
+
+def test_follower_on_a_busy_slow_disk_is_cut_at_once(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        await cluster.produce(1, b"of the old leader", acks=1)
+        with busy(cluster.replica(1)):
+            await cluster.order(2, isr=[2])
+            await cluster.produce(2, b"of the new leader", acks=1)
+            await until(lambda: cluster.isr == [2, 1])
+        assert cluster.bytes_of(1) == cluster.bytes_of(2)
 
     play(story)
 
