@@ -107,6 +107,7 @@ def test_what_only_the_dead_leader_has_is_lost_when_somebody_asks_for_it(
     assert cluster.log_bytes(LEADER, fresh_name, 0).startswith(held)
     assert len(cluster.log_bytes(LEADER, fresh_name, 0)) > len(held) > 0
     until(lambda: state(cluster, fresh_name).leader == -1, what="nobody leads")
+    until(lambda: cluster.registered() == {WITNESS}, what="the dead are forgotten")
 
     cluster.start(FOLLOWER)
     refused = elect("preferred")  # the controller, which knows that the follower is back, answers
