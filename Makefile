@@ -2,11 +2,12 @@
 #   ACCESS_LOG=FILE make demo     the demo on a real access log
 #   KILLS=100 make chaos          how often the broker is killed
 #   MINUTES=5 SEED=1 make chaos-cluster   for how long, and which faults
-#   QUICK=1 ROUNDS=3 ONLY=consume make bench   a shorter benchmark (and bench-cluster, bench-transactions)
+#   QUICK=1 ROUNDS=3 ONLY=consume make bench   a shorter benchmark (and bench-cluster, bench-transactions, bench-failover)
+#   KIND=apache make bench-failover   with Apache Kafka's brokers
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster librdkafka-tests bench bench-cluster bench-transactions settings passed clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster librdkafka-tests bench bench-cluster bench-transactions bench-failover settings passed clean
 PY := .venv/bin/python
 SLOW := compat or spark or simulation or chaos or long
 
@@ -70,6 +71,10 @@ bench-cluster: ## three brokers of each on one ZooKeeper, replicated
 bench-transactions: ## what transactions cost, beside Apache Kafka; through Spark, too
 	@scripts/setup.sh test
 	PYTHONPATH=bench:tests/compat:tests/spark $(PY) -m transactions.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
+
+bench-failover: ## how long nobody is served when a broker dies, stops or stands still
+	@scripts/setup.sh test
+	PYTHONPATH=tests/compat $(PY) bench/failover.py --rounds $(or $(ROUNDS),$(if $(QUICK),2,10)) $(if $(ONLY),--only "$(ONLY)") $(if $(KIND),--kind $(KIND))
 
 settings: dev ## rewrite docs/settings.md after a setting was changed
 	$(PY) scripts/settings_page.py

@@ -1,6 +1,6 @@
 """How long is nobody served when a broker goes? Three brokers on ZooKeeper, a producer that notes acknowledgements.
 
-    PYTHONPATH=tests/compat python bench/failover.py [--rounds 10] [--kind kavka] [--only kill,rule,office,stop,...]
+    ROUNDS=10 KIND=kavka ONLY=kill,rule,office,stop,pause,many make bench-failover
 
 The producer is librdkafka's with its default settings, but for idempotence (acks=all): a record a millisecond, to three
 partitions with three replicas each. Of each partition the longest time between acknowledgements is noted, and at the

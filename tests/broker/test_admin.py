@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from config_requests import BROKER, TOPIC, altered, described
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -21,16 +22,7 @@ from kavka.wire.messages.delete_records import (
     DeleteRecordsRequestTopic,
 )
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
-from kavka.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsRequestResource,
-)
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
-from kavka.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestConfig,
-    IncrementalAlterConfigsRequestResource,
-)
 from kavka.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
@@ -39,15 +31,10 @@ from kavka.wire.messages.list_offsets import (
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 Run = Callable[..., None]
-TOPIC, BROKER = 2, 4
 
 
 async def config(served: Any, kind: int, resource: str, name: str) -> Any:
-    asked = DescribeConfigsRequestResource(
-        resource_type=kind, resource_name=resource, configuration_keys=[name]
-    )
-    response = await served.send(DescribeConfigsRequest(resources=[asked], include_synonyms=True))
-    (result,) = response.results
+    result = await described(served, kind, resource, [name])
     assert result.error_code == 0, result.error_message
     (row,) = result.configs
     return row
@@ -56,14 +43,8 @@ async def config(served: Any, kind: int, resource: str, name: str) -> Any:
 async def alter(
     served: Any, kind: int, resource: str, name: str, operation: int, value: str | None
 ) -> Any:
-    change = IncrementalAlterConfigsRequestConfig(
-        name=name, config_operation=operation, value=value
-    )
-    asked = IncrementalAlterConfigsRequestResource(
-        resource_type=kind, resource_name=resource, configs=[change]
-    )
-    response = await served.send(IncrementalAlterConfigsRequest(resources=[asked]))
-    return response.responses[0]
+    (answer,) = await altered(served, (kind, resource, [(name, operation, value)]))
+    return answer
 
 
 def test_a_created_topic_is_whole_when_the_answer_comes(run: Run) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("broker", "storage", "registry", "net")
+PACKAGES = ("broker", "storage", "registry", "net", "cli")
 ALARMS = ("warning", "error", "exception")
 SAID_BY_OTHERS = {"self._failed"}
 """What a class was told to say: its makers' words are judged (`Looking`)."""
@@ -71,4 +71,6 @@ def test_an_alarm_is_explained(where: str, words: str, documented: str) -> None:
 
 
 def test_alarms_are_found() -> None:
-    assert len(set(alarms())) > 60
+    found = set(alarms())
+    assert len(found) > 60
+    assert {where.split("/")[2] for where, _words in found} == set(PACKAGES)

@@ -29,3 +29,22 @@ def test_names_of_listeners_are_the_same_in_any_case():
     )
     assert [str(endpoint) for endpoint in config.listeners] == ["INSIDE://127.0.0.1:9092"]
     assert config.inter_broker_listener == "INSIDE"
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        ({"broker.id": "1001"}, "not be larger than reserved.broker.max.id"),
+        ({"broker.id.generation.enable": "false"}, "0 or more"),
+        ({"broker.id.generation.enable": "false", "broker.id": "-1"}, "0 or more"),
+    ],
+)
+def test_an_id_that_could_be_another_brokers_is_refused(texts: dict[str, str], reason: str):
+    with pytest.raises(InvalidSetting, match=reason) as refused:
+        BrokerConfig(texts)
+    assert refused.value.name == "broker.id"
+
+
+def test_an_id_is_as_large_as_its_owner_likes_where_none_are_made():
+    config = BrokerConfig({"broker.id.generation.enable": "false", "broker.id": "5000"})
+    assert config.integer("broker.id") == 5000

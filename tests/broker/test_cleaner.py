@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from waiting import until
+
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.disk import OsDisk, OsFile
@@ -48,13 +50,6 @@ async def read(served: Any, topic: str) -> list[int]:
         assert found
         offset = found[-1] + 1
     return found
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    deadline = asyncio.get_running_loop().time() + 20
-    while not holds():
-        assert asyncio.get_running_loop().time() < deadline
-        await asyncio.sleep(0.01)
 
 
 def log_of(served: Any, topic: str) -> Log:

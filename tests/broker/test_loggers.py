@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from config_requests import APPEND, DELETE, LOGGER, SET, Change, altered, described
 
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (
@@ -14,19 +15,8 @@ from kavka.wire.messages.alter_configs import (
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,
 )
-from kavka.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsRequestResource,
-)
-from kavka.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestConfig,
-    IncrementalAlterConfigsRequestResource,
-)
 
 Run = Callable[..., None]
-LOGGER = 8
-SET, DELETE, APPEND = 0, 1, 2
 NAME = "kavka.broker.broker"
 FROM_LOGGERS = 6
 
@@ -41,29 +31,15 @@ def levels() -> Iterator[None]:
         logger.setLevel(level)
 
 
-async def described(served: Any, entity: str = "0") -> Any:
-    asked = DescribeConfigsRequestResource(
-        resource_type=LOGGER, resource_name=entity, configuration_keys=None
-    )
-    (result,) = (await served.send(DescribeConfigsRequest(resources=[asked]))).results
-    return result
-
-
 async def level(served: Any, name: str) -> str:
-    return next(row.value for row in (await described(served)).configs if row.name == name)
-
-
-async def change(served: Any, *changes: tuple[str, int, str | None], entity: str = "0") -> Any:
-    asked = IncrementalAlterConfigsRequestResource(
-        resource_type=LOGGER,
-        resource_name=entity,
-        configs=[
-            IncrementalAlterConfigsRequestConfig(name=name, config_operation=what, value=value)
-            for name, what, value in changes
-        ],
+    return next(
+        row.value for row in (await described(served, LOGGER, "0")).configs if row.name == name
     )
-    response = await served.send(IncrementalAlterConfigsRequest(resources=[asked]))
-    return response.responses[0]
+
+
+async def change(served: Any, *changes: Change, entity: str = "0") -> Any:
+    (answer,) = await altered(served, (LOGGER, entity, list(changes)))
+    return answer
 
 
 def test_a_level_is_set_and_taken_away_again(run: Run) -> None:
@@ -75,7 +51,7 @@ def test_a_level_is_set_and_taken_away_again(run: Run) -> None:
         assert (await level(served, NAME), await level(served, "root")) == ("TRACE", "ERROR")
         assert (await change(served, (NAME, DELETE, None))).error_code == 0
         assert await level(served, NAME) == "ERROR"
-        rows = (await described(served)).configs
+        rows = (await described(served, LOGGER, "0")).configs
         assert {(r.config_source, r.is_sensitive, r.read_only) for r in rows} == {
             (FROM_LOGGERS, False, False)
         }
@@ -111,7 +87,7 @@ def test_a_bad_change_is_refused_with_all_that_come_with_it(
 @pytest.mark.parametrize("entity", ["", "1", "x"])
 def test_loggers_of_another_broker_are_refused(run: Run, entity: str) -> None:
     async def story(served: Any) -> None:
-        assert (await described(served, entity)).error_code == ErrorCode.INVALID_REQUEST
+        assert (await described(served, LOGGER, entity)).error_code == ErrorCode.INVALID_REQUEST
         answer = await change(served, ("root", SET, "INFO"), entity=entity)
         assert answer.error_code == ErrorCode.INVALID_REQUEST
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -405,9 +406,7 @@ def test_replica_that_is_being_made_obeys_what_is_set_meanwhile(
 
         monkeypatch.setattr(disk, "make_directories", held)
         making = asyncio.ensure_future(served.broker.orders.leader_and_isr(lead(served)))
-        async with asyncio.timeout(20):
-            while not is_reached.is_set():  # noqa: ASYNC110 - it is set in a thread
-                await asyncio.sleep(0.001)
+        await until(is_reached.is_set)
         overrides = {"retention.ms": "7000", "min.insync.replicas": "2"}
         served.broker.topics.topic_configured("t", overrides)
         may_go_on.set()
@@ -488,9 +487,7 @@ def test_change_of_a_topic_that_is_gone_says_nothing_of_the_next_one(run: Run) -
                 )
             change = znodes.encode_config_change(f"topics/{topic}")
             await registry.create(znodes.CONFIG_CHANGE, change, sequence=True)
-        async with asyncio.timeout(20):
-            while configs.topic("u")["retention.ms"] != 3:  # noqa: ASYNC110 - it tells nobody
-                await asyncio.sleep(0.001)
+        await until(lambda: configs.topic("u")["retention.ms"] == 3)
         assert not configs.knows("gone")
         await served.create("gone", cleanup__policy="compact", min__insync__replicas="2")
         replica = served.broker.replicas.find(TopicPartition("gone", 0))

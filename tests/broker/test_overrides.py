@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from config_requests import BROKER, DELETE, SET, TOPIC, altered, described
 
 from kavka.errors import ErrorCode
 from kavka.settings.declaration import ValueType
@@ -14,19 +15,9 @@ from kavka.wire.messages.alter_configs import (
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,
 )
-from kavka.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsRequestResource,
-)
-from kavka.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestConfig,
-    IncrementalAlterConfigsRequestResource,
-)
 from kavka.wire.stored import znodes
 
 Run = Callable[..., None]
-TOPIC, BROKER = 2, 4
 DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = 2, 3, 4, 5
 RATE = "leader.replication.throttled.rate"
 FOREIGN = {
@@ -40,30 +31,18 @@ FOREIGN = {
 
 
 async def rows(served: Any, kind: int, name: str) -> dict[str, Any]:
-    asked = DescribeConfigsRequestResource(
-        resource_type=kind, resource_name=name, configuration_keys=None
-    )
-    request = DescribeConfigsRequest(resources=[asked], include_synonyms=True)
-    (result,) = (await served.send(request)).results
+    result = await described(served, kind, name)
     assert result.error_code == 0, result.error_message
     return {row.name: row for row in result.configs}
 
 
 async def alter(served: Any, kind: int, entity: str, **changes: str | None) -> tuple[int, str]:
     """Set and, where there is no value, delete; names have `__` for dots."""
-    configs = [
-        IncrementalAlterConfigsRequestConfig(
-            name=name.replace("__", "."),
-            config_operation=0 if value is not None else 1,
-            value=value,
-        )
+    settings = [
+        (name.replace("__", "."), DELETE if value is None else SET, value)
         for name, value in changes.items()
     ]
-    asked = IncrementalAlterConfigsRequestResource(
-        resource_type=kind, resource_name=entity, configs=configs
-    )
-    response = await served.send(IncrementalAlterConfigsRequest(resources=[asked]))
-    (answer,) = response.responses
+    (answer,) = await altered(served, (kind, entity, settings))
     return answer.error_code, answer.error_message or ""
 
 

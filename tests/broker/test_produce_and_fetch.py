@@ -189,6 +189,33 @@ def test_a_fetch_waits_until_there_are_enough_bytes(run: Run) -> None:
     run(story)
 
 
+def test_fetch_from_an_older_segment_does_not_wait_for_more_bytes_than_it_has(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.create("t", segment__bytes="200")
+        for number in range(3):
+            await served.produce("t", b"%d" % number * 100)
+        async with asyncio.timeout(10):
+            found = await served.fetch("t", max_wait_ms=60_000, min_bytes=300)
+        assert len(bytes(found.records)) < 300
+
+    run(story)
+
+
+def test_fetch_wants_no_more_bytes_than_it_takes(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        for number in range(3):
+            await served.produce("t", b"%d" % number * 100)
+        asked = FetchRequestPartition(partition_max_bytes=1 << 20)
+        topic = FetchRequestTopic(topic="t", partitions=[asked])
+        request = FetchRequest(max_wait_ms=60_000, min_bytes=1000, max_bytes=300, topics=[topic])
+        async with asyncio.timeout(10):
+            response = await served.send(request, 11)
+        assert len(bytes(response.responses[0].partitions[0].records)) == 300
+
+    run(story)
+
+
 def test_the_first_batch_is_whole_however_small_the_limit(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")

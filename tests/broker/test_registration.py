@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from waiting import until
 
 from kavka.broker.identity import IdentityError
 from kavka.broker.own_sessions import FILE, OwnSessions
@@ -140,9 +141,7 @@ def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(
         first = await registration(session, 9092).register()
         late = registration(keeper.open_session(60_000), port, patience_ms=60_000)
         registering = asyncio.ensure_future(late.register())
-        async with asyncio.timeout(60):
-            while "waiting for an older session to end" not in caplog.text:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: "waiting for an older session to end" in caplog.text)
         assert not registering.done()
         keeper.expire(session)
         assert await asyncio.wait_for(registering, 60) > first

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from config_requests import BROKER, DELETE, SET, TOPIC, Resource, altered, described
 
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (
@@ -27,22 +28,12 @@ from kavka.wire.messages.delete_records import (
 )
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from kavka.wire.messages.describe_cluster import DescribeClusterRequest
-from kavka.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsRequestResource,
-)
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
-from kavka.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestConfig,
-    IncrementalAlterConfigsRequestResource,
-)
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 Run = Callable[..., None]
-TOPIC, BROKER, GROUP = 2, 4, 32
-SET, DELETE = 0, 1
+GROUP = 32
 
 
 async def metadata(served: Any, *names: str) -> list[tuple[str, int]]:
@@ -266,10 +257,7 @@ def test_records_are_deleted_up_to_the_high_watermark_and_no_further(run: Run) -
 @pytest.mark.parametrize("name", ["x", "--5", "²", "1_0", "7"])
 def test_a_broker_that_is_not_this_one_is_refused(run: Run, name: str) -> None:
     async def story(served: Any) -> None:
-        asked = DescribeConfigsRequestResource(
-            resource_type=BROKER, resource_name=name, configuration_keys=None
-        )
-        (result,) = (await served.send(DescribeConfigsRequest(resources=[asked]))).results
+        result = await described(served, BROKER, name)
         assert result.error_code == ErrorCode.INVALID_REQUEST
         assert name in result.error_message
         code, message = await alter(served, (BROKER, name, [("log.retention.ms", SET, "1")]))
@@ -283,34 +271,16 @@ def test_no_keys_mean_all_keys(run: Run) -> None:
         await served.topic("t")
         counts = []
         for keys in (None, []):
-            asked = DescribeConfigsRequestResource(
-                resource_type=TOPIC, resource_name="t", configuration_keys=keys
-            )
-            (result,) = (await served.send(DescribeConfigsRequest(resources=[asked]))).results
-            counts.append(len(result.configs))
+            counts.append(len((await described(served, TOPIC, "t", keys)).configs))
         assert counts[0] == counts[1] > 20
 
     run(story)
 
 
-Resource = tuple[int, str, list[tuple[str, int, str | None]]]
-
-
 async def alter(served: Any, *resources: Resource) -> Any:
     """Return code and message of IncrementalAlterConfigs, one for the lot when they are the same."""
-    asked = [
-        IncrementalAlterConfigsRequestResource(
-            resource_type=kind,
-            resource_name=name,
-            configs=[
-                IncrementalAlterConfigsRequestConfig(name=key, config_operation=what, value=value)
-                for key, what, value in changes
-            ],
-        )
-        for kind, name, changes in resources
-    ]
-    response = await served.send(IncrementalAlterConfigsRequest(resources=asked))
-    (answer,) = {(answer.error_code, answer.error_message) for answer in response.responses}
+    answers = await altered(served, *resources)
+    (answer,) = {(answer.error_code, answer.error_message) for answer in answers}
     return answer
 
 
@@ -368,10 +338,7 @@ def test_a_topic_that_does_not_exist_has_no_settings(run: Run) -> None:
     async def story(served: Any) -> None:
         code, _message = await alter(served, (TOPIC, "t", [("retention.ms", SET, "1")]))
         assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        asked = DescribeConfigsRequestResource(
-            resource_type=TOPIC, resource_name="t", configuration_keys=None
-        )
-        (result,) = (await served.send(DescribeConfigsRequest(resources=[asked]))).results
+        result = await described(served, TOPIC, "t")
         assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     run(story)

@@ -8,17 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from waiting import until
 
 from kavka.ids import TopicPartition
 
 Run = Callable[..., None]
 WHERE = TopicPartition("t", 0)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - what runs beside it has no event to wait for
-            await asyncio.sleep(0.001)
 
 
 async def send_silently(served: Any, value: bytes) -> None:

@@ -9,13 +9,13 @@ import pytest
 from transactional_producer import (
     NONE,
     SETTINGS,
-    TRIES,
     Producer,
     Run,
     committed,
     fetch,
     replica,
 )
+from waiting import until
 
 from kavka.errors import ErrorCode
 from kavka.wire.messages.add_partitions_to_txn import (
@@ -181,18 +181,11 @@ def test_acks_0_in_a_transaction_is_not_answered_and_an_error_closes_the_connect
         await producer.add()
         other = await served.another()
         silent = [asyncio.ensure_future(send_silently(other, producer, b"a"))]
-        for _ in range(TRIES):
-            if replica(served).log.log_end_offset:
-                break
-            await asyncio.sleep(0)
+        await until(lambda: replica(served).log.log_end_offset)
         assert replica(served).log.log_end_offset == 1
         await producer.ended(committed=True)
         silent.append(asyncio.ensure_future(send_silently(other, producer, b"late")))
-        for _ in range(TRIES):
-            if other.peer.is_closed:
-                break
-            await asyncio.sleep(0.001)
-        assert other.peer.is_closed
+        await until(lambda: other.peer.is_closed)
         assert all(
             isinstance(e, OSError) for e in await asyncio.gather(*silent, return_exceptions=True)
         )

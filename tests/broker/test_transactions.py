@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 import pytest
+from waiting import until
 
 from kavka.broker.metadata import LiveBroker
 from kavka.core.partition import PartitionState
@@ -110,7 +111,7 @@ async def state(served: Any) -> Any:
     return response.transaction_states[0]
 
 
-async def until(served: Any, name: str) -> Any:
+async def until_it_is(served: Any, name: str) -> Any:
     for _ in range(TRIES):
         described = await state(served)
         if described.transaction_state == name:
@@ -142,12 +143,12 @@ def test_the_outcome_is_written_to_the_partitions(run: Run, committed: bool, ove
         who = await producer(served)
         assert who == Producer(0, 0)
         assert await add(served, who, t=[0]) == {("t", 0): ErrorCode.NONE}
-        described = await until(served, "Ongoing")
+        described = await until_it_is(served, "Ongoing")
         assert [(t.topic, list(t.partitions)) for t in described.topics] == [("t", [0])]
         batch = {"producer_id": 0, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
         await served.produce("t", b"v", acks=-1, **batch)
         assert await end(served, who, committed=committed) == ErrorCode.NONE
-        described = await until(served, f"Complete{over}")
+        described = await until_it_is(served, f"Complete{over}")
         assert (described.topics, described.producer_id, described.producer_epoch) == ([], 0, 0)
         assert markers(served) == [over.upper()]
 
@@ -160,7 +161,7 @@ def test_the_same_outcome_may_be_asked_for_again(run: Run) -> None:
         who = await producer(served)
         await add(served, who, t=[0])
         assert await end(served, who) == ErrorCode.NONE
-        await until(served, "CompleteCommit")
+        await until_it_is(served, "CompleteCommit")
         assert await end(served, who) == ErrorCode.NONE
         assert await end(served, who, committed=False) == ErrorCode.INVALID_TXN_STATE
 
@@ -173,10 +174,10 @@ def test_a_transaction_goes_on_with_the_broker_after_a_restart(run: Run) -> None
         await add(served, await producer(served), t=[0])
 
     async def after(served: Any) -> None:
-        described = await until(served, "Ongoing")
+        described = await until_it_is(served, "Ongoing")
         assert [(t.topic, list(t.partitions)) for t in described.topics] == [("t", [0])]
         assert await end(served, Producer(0, 0)) == ErrorCode.NONE
-        await until(served, "CompleteCommit")
+        await until_it_is(served, "CompleteCommit")
         assert markers(served) == ["COMMIT"]
 
     run(before, **SETTINGS)
@@ -191,7 +192,7 @@ def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(
         given = await init(served, timeout_ms=1)
         who = Producer(given.producer_id, given.producer_epoch)
         await add(served, who, t=[0])
-        described = await until(served, "CompleteAbort")
+        described = await until_it_is(served, "CompleteAbort")
         assert described.producer_epoch == 1
         assert markers(served) == ["ABORT"]
         assert await end(served, who) == ErrorCode.PRODUCER_FENCED
@@ -494,9 +495,7 @@ def test_a_partition_of_transactions_that_is_damaged_is_not_served(
             assert replica.append_internal(builder.build()).error is ErrorCode.NONE
 
     async def after(served: Any) -> None:
-        async with asyncio.timeout(30):
-            while f"shard not loaded partition={where}" not in caplog.text:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: f"shard not loaded partition={where}" in caplog.text)
         assert (await init(served)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert (await state(served)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert markers(served) == []

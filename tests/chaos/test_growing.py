@@ -1,7 +1,7 @@
 """What `docs/operations.md` says about a cluster that changes, done with our tools while a judged load goes on.
 
-Three brokers become four and three again, the replication factor changes, a disk is replaced, a leader dies. Each
-step is over when `kavka reassign-partitions --verify` and `kavka topics --describe` say so.
+Three brokers become four and three again, a move is cancelled, the replication factor changes, a disk is replaced, a
+leader dies. Each step is over when `kavka reassign-partitions --verify` and `kavka topics --describe` say so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -37,7 +38,10 @@ _SETTINGS = {
     "replica.fetch.max.bytes": "2000",
     # a follower in sync that stops fetching silences its partitions for longer than the test waits
     "replica.lag.time.max.ms": "60000",
+    "zookeeper.session.timeout.ms": "18000",  # Kafka's default
 }
+MOST_SILENCE_S = 3.0
+"""When a leader is killed: a sixth of the session, which decides where nobody sees that a broker is dead."""
 
 Plan = dict[TopicPartition, list[int]]
 
@@ -76,6 +80,14 @@ class Operator:
         ]
         self._plan.write_text(json.dumps({"version": 1, "partitions": entries}))
         self._reassign("--execute", *words)
+
+    def cancel(self, before: Plan) -> None:
+        """Take the moves of the plan that was executed last back; the topics then look as before."""
+        said = self._reassign("--cancel")
+        (found,) = (line for line in said if line.startswith("Successfully cancelled"))
+        assert set(found.partition("for: ")[2].split(",")) == {str(at) for at in before}
+        assert self.run("reassign-partitions", "--list") == ["No partition reassignments found."]
+        until(partial(self._is_described, before), 30, f"topics look like {before}")
 
     def is_complete(self, plan: Plan) -> bool:
         """Tell whether all moves of the plan that was executed last have ended; throttles are removed then."""
@@ -134,8 +146,8 @@ class Operator:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[MixedCluster]:
-    """Brokers of ours on a served registry; of the fourth there is only the port."""
-    with run_served(tmp_path / "registry", {"tickTime": "500"}) as registry:
+    """Brokers of ours on a served registry, with long sessions; of the fourth there is only the port."""
+    with run_served(tmp_path / "registry") as registry:
         brokers = dict.fromkeys((*STAY, DRAINED), Kind.KAVKA)
         running = MixedCluster(tmp_path, registry.connect, brokers, _SETTINGS)
         running.open_registry()
@@ -160,6 +172,24 @@ def add_a_broker(cluster: MixedCluster, operator: Operator, load: Load) -> None:
     assert throttles(cluster) == set(), "the verification has left the throttle"
     operator.prefer()
     assert led_by(cluster, ADDED), "the new broker leads nothing"
+
+
+def change_ones_mind(cluster: MixedCluster, operator: Operator, load: Load) -> None:
+    """All replicas are on their way to the other two brokers, and are called back."""
+    before = cluster.assignment(TOPIC)
+    all_brokers = {DRAINED, *STAY}
+    others = {n: sorted(all_brokers.difference(replicas)) for n, replicas in before.items()}
+    operator.execute(of_topic(others), "--throttle", str(SLOW))
+    wait_for_each(load)
+    assert not operator.is_complete(of_topic(others)), "the throttle has not held the move back"
+    operator.cancel(of_topic(before))
+    assert cluster.assignment(TOPIC) == before
+    assert throttles(cluster) == set(), "the cancellation has left the throttle"
+    for partition, strangers in others.items():
+        for number in strangers:
+            gone = cluster.partition_directory(number, TOPIC, partition)
+            until(lambda gone=gone: not gone.exists(), 30, f"{gone} is deleted")
+    wait_for_each(load)
 
 
 def drain_the_first(cluster: MixedCluster, operator: Operator, load: Load) -> None:
@@ -204,18 +234,24 @@ def replace_a_disk(cluster: MixedCluster, operator: Operator, load: Load) -> Non
 
 
 def kill_a_leader(cluster: MixedCluster, operator: Operator, load: Load) -> None:
+    """Others lead long before its session is over, because its port refuses connections."""
     operator.prefer()
     state = cluster.state(TOPIC, 0)
     assert state is not None
+    killed = load.recorder.now_ns()
     cluster.kill(state.leader)
     until(lambda: not led_by(cluster, state.leader), 30, "others lead")
     wait_for_each(load)
+    silence = longest_silence(load, killed)
+    print(f"from the kill until the restart: longest silence {silence:.2f} s")
+    assert silence < MOST_SILENCE_S
     cluster.start(state.leader)
     operator.wait_until_well()
 
 
 STEPS: tuple[Callable[[MixedCluster, Operator, Load], None], ...] = (
     add_a_broker,
+    change_ones_mind,
     drain_the_first,
     change_the_factor,
     replace_a_disk,
@@ -229,12 +265,13 @@ def test_a_cluster_changes_under_load_and_loses_nothing(
     operator = Operator(cluster, tmp_path)
     amount = {"rate": 200, "producers": 1, "readers": 1, "members": 1}
     with load_on(cluster, TOPIC, replication_factor=2, min_insync_replicas=1, **amount) as load:
-        for step in STEPS:
+        with told_when_it_fails(cluster):
+            for step in STEPS:
+                wait_for_each(load)
+                begun = load.recorder.now_ns()
+                step(cluster, operator, load)
+                tell(step.__name__, load, begun)
             wait_for_each(load)
-            begun = load.recorder.now_ns()
-            step(cluster, operator, load)
-            tell(step.__name__, load, begun)
-        wait_for_each(load)
         verdict = load.finish()
     assert_nothing_is_wrong(verdict)
     assert_read_as_sent(load.recorder.events)
@@ -244,14 +281,32 @@ def test_a_cluster_changes_under_load_and_loses_nothing(
     tell("all", load, 0)
 
 
+@contextmanager
+def told_when_it_fails(cluster: MixedCluster) -> Iterator[None]:
+    """Show who led what, and what the brokers logged last."""
+    try:
+        yield
+    except AssertionError:
+        for partition in cluster.assignment(TOPIC):
+            print(f"{TOPIC}-{partition} {cluster.state(TOPIC, partition)}")
+        for number in sorted((DRAINED, *STAY)):
+            print(f"-- broker {number}", *cluster.text(number).splitlines()[-60:], sep="\n")
+        raise
+
+
 def tell(what: str, load: Load, begun_ns: int) -> None:
     """Show what `pytest -s` shows."""
     seconds = (load.recorder.now_ns() - begun_ns) / 1e9
-    spans = silences_since(load.recorder.events, begun_ns)
-    silence = max(end - begin for begin, end in spans if end > 0)
+    silence = longest_silence(load, begun_ns)
     print(
         f"{what}: {seconds:.1f} s, {load.acknowledged} acknowledged, longest silence {silence:.2f} s"
     )
+
+
+def longest_silence(load: Load, begun_ns: int) -> float:
+    """Return the longest time without an acknowledgement of a partition, in seconds; it may have begun before."""
+    spans = silences_since(load.recorder.events, begun_ns)
+    return max(end - begin for begin, end in spans if end > 0)
 
 
 def assert_read_as_sent(events: Sequence[Event]) -> None:

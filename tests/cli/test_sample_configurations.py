@@ -1,4 +1,4 @@
-"""The files in `config/`: three brokers of one machine and their registry, as the tutorial starts them."""
+"""The files in `config/`: a broker alone, three of one machine and their registry, one of several machines."""
 
 from __future__ import annotations
 
@@ -8,16 +8,25 @@ import pytest
 
 from kavka.broker.config import BrokerConfig
 from kavka.registry.served import ServedConfig
+from kavka.registry.zookeeper import parse_connect
 from kavka.settings.broker import BROKER_SETTINGS
 from kavka.settings.properties import parse_properties
 from kavka.settings.registry import REGISTRY_SETTINGS
+from kavka_compat.our_tools import our_tool
+from kavka_compat.ours import kavka_command
+from kavka_compat.processes import Running
 
 _DIRECTORY = Path(__file__).parents[2] / "config"
-_BROKERS = ("server.properties", "server-1.properties", "server-2.properties")
+_THREE = ("server.properties", "server-1.properties", "server-2.properties")
+_BROKERS = ("one-broker.properties", *_THREE, "production.properties")
 
 
 def _read(name: str) -> dict[str, str]:
     return parse_properties((_DIRECTORY / name).read_text())
+
+
+def test_every_file_is_held_against_the_settings() -> None:
+    assert {path.name for path in _DIRECTORY.iterdir()} == {*_BROKERS, "zookeeper.properties"}
 
 
 @pytest.mark.parametrize("name", _BROKERS)
@@ -27,7 +36,7 @@ def test_each_name_has_an_effect(name: str) -> None:
 
 
 def test_the_three_brokers_share_nothing_but_the_registry() -> None:
-    configs = [BrokerConfig(_read(name)) for name in _BROKERS]
+    configs = [BrokerConfig(_read(name)) for name in _THREE]
     assert [config.integer("broker.id") for config in configs] == [0, 1, 2]
     assert [config.listeners[0].port for config in configs] == [9092, 9093, 9094]
     assert len({path for config in configs for path in config.log_directories}) == 3
@@ -43,4 +52,42 @@ def test_the_registry_is_where_the_brokers_look_for_it() -> None:
     assert [name for name in texts if name not in REGISTRY_SETTINGS] == []
     config = ServedConfig.parse(texts)
     assert (config.host, config.port) == ("127.0.0.1", 2181)
-    assert BrokerConfig(_read(_BROKERS[0])).optional("zookeeper.connect") == "localhost:2181"
+    assert BrokerConfig(_read(_THREE[0])).optional("zookeeper.connect") == "localhost:2181"
+
+
+def test_the_lone_broker_serves_groups_and_keeps_its_registry_itself(tmp_path: Path) -> None:
+    file, logs = _DIRECTORY / "one-broker.properties", tmp_path / "logs"
+    overrides = ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={logs}")
+    words = [word for setting in overrides for word in ("--override", setting)]
+    broker = Running(kavka_command("server-start", str(file), *words), tmp_path / "server.out")
+    try:
+        line = broker.wait_for("kavka broker 0 ready: ", 60)
+        at = ("--bootstrap-server", line.rpartition("//")[2].split()[0], "--topic", "t")
+        our_tool("console-producer", *at, stdin="a record\n")
+        read = ("--group", "readers", "--from-beginning", "--max-messages", "1")
+        assert our_tool("console-consumer", *at, *read).lines == ["a record"]
+        assert (logs / "kavka-registry.journal").exists()
+        assert broker.stop() == 0
+    finally:
+        broker.kill()
+
+
+def test_in_production_no_one_machine_has_the_only_copy() -> None:
+    config = BrokerConfig(_read("production.properties"))
+    factors = ("default", "offsets.topic", "transaction.state.log")
+    assert {config.integer(f"{what}.replication.factor") for what in factors} == {3}
+    least = ("min.insync.replicas", "transaction.state.log.min.isr")
+    assert {config.integer(name) for name in least} == {2}
+    assert not config.flag("unclean.leader.election.enable")
+    assert config.optional("broker.rack")
+    assert len(config.log_directories) > 1
+
+
+def test_in_production_brokers_are_found_by_name_and_their_registry_is_an_ensemble() -> None:
+    config = BrokerConfig(_read("production.properties"))
+    members, chroot = parse_connect(config.text("zookeeper.connect"))
+    assert len(members) == 3
+    assert chroot == "/kafka"
+    (listener,), (advertised,) = config.listeners, config.advertised
+    assert listener.host == ""
+    assert advertised.host.endswith(".example.com")

@@ -292,6 +292,48 @@ def test_replicas_are_moved_between_directories_as_kafka_does(
     twins.same("reassign-partitions", "--cancel", *plan)
 
 
+def test_a_move_that_somebody_writes_into_the_registry_happens(
+    cluster: RunningCluster, ours: Run, same: Run, fresh_name: str
+) -> None:
+    """As Kafka's tools before 2.4 did: `/admin/reassign_partitions`, here by ZooKeeper's own shell.
+
+    Of the two wishes one makes no sense: that one is dropped, and the znode goes when the other is fulfilled.
+    """
+    ours("topics", "--create", "--topic", fresh_name, "--replica-assignment", "0:1")
+    cluster.wait_until_known(fresh_name)
+    fill(cluster, fresh_name, 0, 1_000_000)
+    at = f"{fresh_name}-0"
+    homes = [broker.log_directory.parent for broker in cluster.brokers]
+    (log,) = homes[1].glob(f"*/{at}/*.log")
+    until(lambda: log.stat().st_size > 1_000_000)
+    wishes = [{"topic": fresh_name, "partition": 0, "replicas": [2, 1]}, {**PART, "replicas": [1]}]
+    wish = json.dumps({"version": 1, "partitions": wishes})
+    assert f"Created {WISHES}\n" in typed(cluster, f"create {WISHES} '{wish}'")
+    moved = re.compile(r"Leader: [12]\tReplicas: 2,1\tIsr: (1,2|2,1)\t")
+    describe = ("topics", "--describe", "--topic", fresh_name)
+    until(lambda: moved.search(ours(*describe).out) is not None)
+    until(lambda: f"Node does not exist: {WISHES}" in typed(cluster, f"get {WISHES}"))
+    assert same("reassign-partitions", "--list").lines == ["No partition reassignments found."]
+    (copy,) = homes[2].glob(f"*/{at}/*.log")
+    assert copy.read_bytes() == log.read_bytes()
+    until(lambda: not list(homes[0].glob(f"*/{at}")))
+
+
+WISHES = "/admin/reassign_partitions"
+
+
+def typed(cluster: RunningCluster, line: str) -> str:
+    """Return what ZooKeeper's shell says when one line is typed."""
+    command = WITH_ZOOKEEPER.command(
+        "zookeeper-shell", ["-server", cluster.zookeeper], SMALL, "OFF"
+    )
+    told = f"{line}\nquit\n"
+    done = subprocess.run(
+        command, input=told, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.stdout + done.stderr
+
+
 PART = {"topic": "none", "partition": 0}
 
 

@@ -25,6 +25,8 @@ ENSEMBLE = {
     "TestReconfig::test_no_super_auth",
 }
 TLS = {"TestSSLClient::test_create"}
+READ_ONLY = {"TestReadOnlyMode::test_read_only"}
+"""Stops two of three members and reads from the one that is left."""
 
 
 def test_kazoos_client_tests_pass(tmp_path: Path) -> None:
@@ -35,7 +37,14 @@ def test_kazoos_client_tests_pass(tmp_path: Path) -> None:
 
 
 def test_kazoos_recipes_pass(tmp_path: Path) -> None:
-    modules = "barrier counter election lease lock partitioner party queue watchers"
+    modules = "barrier cache counter election lease lock partitioner party queue watchers"
     outcomes = kazoo_suite.run([f"test_{name}" for name in modules.split()], tmp_path)
     assert {test for test, outcome in outcomes.items() if outcome != "PASSED"} == set()
-    assert len(outcomes) >= 90
+    assert len(outcomes) >= 120
+
+
+def test_kazoos_connections_are_lost_and_found(tmp_path: Path) -> None:
+    outcomes = kazoo_suite.run(["test_connection"], tmp_path)
+    failed = {test for test, outcome in outcomes.items() if outcome != "PASSED"}
+    assert failed == READ_ONLY
+    assert len(outcomes) - len(failed) >= 10

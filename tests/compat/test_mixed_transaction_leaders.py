@@ -10,7 +10,15 @@ from confluent_kafka.admin import AdminClient
 
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.mixed import Kind, MixedCluster, run_mixed, until
-from kavka_compat.traffic import committed, consume, create, group_on, offsets_partition, produce
+from kavka_compat.traffic import (
+    committed,
+    consume,
+    create,
+    deliver,
+    group_on,
+    offsets_partition,
+    produce,
+)
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(400)]
 
@@ -60,17 +68,7 @@ def coordinated_by(cluster: MixedCluster, kind: Kind, prefix: str) -> str:
 
 def write(producer: Producer, topic: str, values: Sequence[bytes]) -> None:
     """Write the values to both partitions, as far as the brokers."""
-    errors: list[object] = []
-    for value in values:
-        for partition in range(2):
-            producer.produce(
-                topic,
-                value,
-                partition=partition,
-                on_delivery=lambda error, _: errors.append(error) if error else None,
-            )
-    assert producer.flush(60) == 0
-    assert not errors, errors
+    deliver(producer, topic, (0, 1), values)
 
 
 def commit_offset(producer: Producer, cluster: MixedCluster, group: str, at: int) -> None:

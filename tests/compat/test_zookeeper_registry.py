@@ -226,7 +226,8 @@ def test_nobody_at_the_address_is_said_with_the_settings_to_look_at():
     asyncio.run(run())
 
 
-def test_a_session_outlives_members_that_are_killed_or_silent(tmp_path: Path):
+@pytest.mark.parametrize("release", ["3.8", pytest.param("3.9", marks=pytest.mark.long)])
+def test_a_session_outlives_members_that_are_killed_or_silent(tmp_path: Path, release: str):
     async def run(ensemble: Ensemble) -> None:
         told: list[Event] = []
         async with (
@@ -257,5 +258,5 @@ def test_a_session_outlives_members_that_are_killed_or_silent(tmp_path: Path):
             assert mine.ephemeral_owner == first
         assert told[0] == Event(EventType.DATA_CHANGED, "/counted")
 
-    with run_ensemble(tmp_path, members=3) as ensemble:
+    with run_ensemble(tmp_path, release=release, members=3) as ensemble:
         asyncio.run(run(ensemble))

@@ -78,7 +78,7 @@ def test_silent_follower_leaves_the_set_and_the_high_watermark_moves() -> None:
     leader.follower_fetched(TWO, 10, 29_000)
     assert leader.propose_shrink(30_000) is None
     change = leader.propose_shrink(30_001)
-    assert change == IsrChange((ONE, TWO), LeaderEpoch(0), 0)
+    assert change == IsrChange((ONE, TWO), LeaderEpoch(0), 0, (-1, -1))
     assert leader.propose_shrink(30_002) is None
     assert leader.high_watermark == 0
     assert leader.isr_changed(change, (ONE, TWO), 1, 30_003)
@@ -100,7 +100,7 @@ def test_follower_joins_the_set_when_it_reaches_high_watermark_and_epoch_start()
     leader.appended(8, 100_000)
     assert leader.follower_fetched(TWO, 4, 100_000) == (False, None)
     moved, change = leader.follower_fetched(TWO, 8, 100_001)
-    assert change == IsrChange((ONE, TWO), LeaderEpoch(0), 0)
+    assert change == IsrChange((ONE, TWO), LeaderEpoch(0), 0, (-1, -1))
     assert not moved
     # Nothing is acknowledged that the one about to join lacks.
     assert not leader.appended(9, 100_002)
@@ -246,7 +246,9 @@ def test_replica_that_the_cluster_does_not_know_to_be_alive_is_not_proposed() ->
     leader = led(isr=(ONE,))
     assert leader.follower_fetched(TWO, 0, 1, is_alive=False) == (False, None)
     assert leader.propose_growth((THREE,), 2) is None
-    assert leader.propose_growth((TWO, THREE), 2) == IsrChange((ONE, TWO), LeaderEpoch(0), 0)
+    assert leader.propose_growth((TWO, THREE), 2) == IsrChange(
+        (ONE, TWO), LeaderEpoch(0), 0, (-1, -1)
+    )
 
 
 def test_replica_that_fetches_no_more_is_not_proposed() -> None:

@@ -165,3 +165,29 @@ def test_what_waits_for_a_flush_is_pending_until_then(bench: LogBench) -> None:
             assert log.pending(1) is None
 
     asyncio.run(scenario())
+
+
+def test_flush_waits_for_what_is_queued_and_not_for_what_is_appended_meanwhile(
+    bench: LogBench,
+) -> None:
+    async def scenario() -> None:
+        async with bench.log(LogConfig(segment_bytes=150)) as log:
+            first, second = asyncio.Event(), asyncio.Event()
+            writes = bench.directory.writes
+            writes.submit(first.wait)
+            add(log)
+            flushed = log.schedule_flush()
+            while log._waiting_flush is not None:  # noqa: ASYNC110 - one that begins tells nobody
+                await asyncio.sleep(0)
+            writes.submit(second.wait)
+            add(log)
+            also_flushed = log.schedule_flush()
+            first.set()
+            await flushed
+            assert (log.recovery_point, log.written_offset) == (1, 1)
+            assert not also_flushed.done()
+            second.set()
+            await also_flushed
+            assert (log.recovery_point, log.written_offset, len(log.segments)) == (2, 2, 2)
+
+    asyncio.run(scenario())

@@ -151,6 +151,9 @@ class Broker:
         endpoints = await self._bind()
         await self._expose()
         await self._register(endpoints)
+        if not self.keeps_registry:
+            # Not before: directories of a broker whose id is in use must be free for another id.
+            await self.replicas.write_meta(self.broker_id, identity.cluster_id)
         await self.controller.start(bounced=not self.replicas.was_clean)
         await self.features.read()  # this broker may have begun the cluster
         self.dispatcher.begin()

@@ -168,7 +168,11 @@ class BrokerConfig:
 
     def _check_broker_id(self) -> None:
         number, largest = self.integer("broker.id"), self.integer("reserved.broker.max.id")
-        if number > largest and self.flag("broker.id.generation.enable"):
+        if not self.flag("broker.id.generation.enable"):
+            if number < 0:
+                reason = "must be 0 or more where broker.id.generation.enable is false"
+                raise InvalidSetting("broker.id", number, reason)
+        elif number > largest:
             reason = f"must not be larger than reserved.broker.max.id ({largest})"
             raise InvalidSetting("broker.id", number, reason)
 

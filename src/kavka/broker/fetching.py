@@ -84,6 +84,13 @@ class PartitionRead:
         return self.read is not None and (self.must_scan or not self.read.is_cached)
 
     @property
+    def is_of_older_segment(self) -> bool:
+        """Whether other segments lie behind the records: a read gives of one only, so waiting brings no more."""
+        if self.replica is None or not isinstance(self.records, LogRange):
+            return False
+        return not self.replica.log.is_active(self.records)
+
+    @property
     def is_outdated(self) -> bool:
         """Whether the log cannot tell any more which of the records were aborted, and somebody asked."""
         if self.transactions is None or not isinstance(self.records, LogRange):
@@ -142,6 +149,9 @@ class FetchReader:
         self._broker = broker
         self._request = request
         self._version = version
+        self._max_bytes = min(request.max_bytes, broker.config.integer("fetch.max.bytes"))
+        self.min_bytes = min(request.min_bytes, self._max_bytes)
+        """What the request waits for: no more than it takes."""
         self._asked = [(key, asked, self._where(key)) for key, asked in partitions]
         # Who says its rack may read from followers, and be sent to them (KIP-392).
         self._may_follow = version >= _FIRST_WITH_RACK
@@ -174,7 +184,7 @@ class FetchReader:
 
     def read(self) -> list[PartitionRead]:
         """Read every partition as it is now."""
-        left = min(self._request.max_bytes, self._broker.config.integer("fetch.max.bytes"))
+        left = self._max_bytes
         minimum_one = self._version >= _FIRST_WITH_WHOLE_BATCH
         reads = []
         for key, asked, where in self._asked:

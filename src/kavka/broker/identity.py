@@ -34,7 +34,10 @@ class Identity(NamedTuple):
 async def establish_identity(
     config: BrokerConfig, registry: Registry, replicas: Replicas, chance: Chance
 ) -> Identity:
-    """Find or make the broker id and the cluster id, and write them where they are missing. Raise IdentityError."""
+    """Find or make the broker id and the cluster id. Raise IdentityError.
+
+    Where nobody else could have the id it is written down at once; else whoever registers with it does that.
+    """
     found = await replicas.read_meta()
     cluster_id = await _cluster_id(registry, found, chance)
     broker_id = await _broker_id(config, registry, found)
@@ -46,9 +49,8 @@ async def establish_identity(
             )
     if isinstance(registry, EmbeddedRegistry):
         await _refuse_others_topics(registry, broker_id)
-    identity = Identity(broker_id, cluster_id)
-    await replicas.write_meta(identity.broker_id, identity.cluster_id)
-    return identity
+        await replicas.write_meta(broker_id, cluster_id)
+    return Identity(broker_id, cluster_id)
 
 
 async def refuse_other_cluster(registry: Registry, cluster_id: str) -> None:

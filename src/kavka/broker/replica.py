@@ -309,6 +309,11 @@ class Replica:
         for watcher in list(self.watchers):
             watcher.touch(can_wait=can_wait)
 
+    def advance_high_watermark(self, now_ms: int) -> None:
+        """Commit what nobody holds back any more: where one batch waits, no append or fetch may come that would."""
+        if self.partition.advance_high_watermark(now_ms):
+            self.high_watermark_moved()
+
     def high_watermark_moved(self) -> None:
         """Tell everybody that the high watermark was moved by a follower's fetch, or by the in-sync set."""
         self.note_transactions()

@@ -166,7 +166,7 @@ class Replicas:
         if replica.log.directory.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         async with replica.turn:
-            if not replica.log.directory.writes.is_idle:
+            if replica.log.written_offset < replica.log.log_end_offset:
                 # Nothing more is appended, else a slow disk and busy producers would keep a deposed leader for ever.
                 replica.is_frozen = True
                 try:
@@ -294,9 +294,10 @@ class Replicas:
             return
         self.replication.brokers_changed()
         now_ms = self._broker.clock.tick_ms()
-        for replica in self:  # who is dead holds no high watermark back any more
-            if replica.partition.is_leader and replica.partition.advance_high_watermark(now_ms):
-                replica.high_watermark_moved()
+        for replica in self:  # nobody waits for who is dead
+            if replica.partition.is_leader:
+                replica.advance_high_watermark(now_ms)
+                self.low_watermark_moved(replica.where)
 
     def topic_of(self, topic_id: TopicId) -> str | None:
         """Return the name of a topic that is known, or hosted, by its id."""

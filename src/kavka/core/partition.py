@@ -65,6 +65,11 @@ class IsrChange(NamedTuple):
     in_sync_replicas: tuple[BrokerId, ...]
     leader_epoch: LeaderEpoch
     partition_epoch: int
+    broker_epochs: tuple[int, ...]
+    """Of each of them, as its fetches said when it was proposed; -1 of the leader, and where none said it.
+
+    Who has registered anew since need not have what it had (KIP-903): the controller tells by these.
+    """
 
 
 class Pulse:
@@ -175,6 +180,7 @@ class Partition:
         # Committed by the controller. Invariant while leading: holds the leader.
         self.in_sync_replicas: tuple[BrokerId, ...] = ()
         self.pending_isr: tuple[BrokerId, ...] | None = None
+        self._pending_broker_epochs: tuple[int, ...] = ()
         # Since then this log was not cut: what was appended in any epoch from here on is in it.
         self.leads_since = LeaderEpoch(-1)
         # Where this leader's epoch begins: who has not reached it may hold records of another history.
@@ -399,7 +405,20 @@ class Partition:
 
     def _propose(self, in_sync_replicas: tuple[BrokerId, ...]) -> IsrChange:
         self.pending_isr = in_sync_replicas
-        return IsrChange(in_sync_replicas, self.leader_epoch, self.partition_epoch)
+        self._pending_broker_epochs = tuple(map(self._broker_epoch_of, in_sync_replicas))
+        return self._pending_change(in_sync_replicas)
+
+    def _broker_epoch_of(self, broker_id: BrokerId) -> int:
+        follower = self.followers.get(broker_id)
+        return -1 if follower is None else follower.broker_epoch
+
+    def _pending_change(self, in_sync_replicas: tuple[BrokerId, ...]) -> IsrChange:
+        return IsrChange(
+            in_sync_replicas,
+            self.leader_epoch,
+            self.partition_epoch,
+            self._pending_broker_epochs,
+        )
 
     def isr_changed(
         self,
@@ -449,7 +468,7 @@ class Partition:
         """Return the proposal of which nobody knows what became of it, if there is one."""
         if self.role is not Role.LEADER or self.pending_isr is None:
             return None
-        return IsrChange(self.pending_isr, self.leader_epoch, self.partition_epoch)
+        return self._pending_change(self.pending_isr)
 
     def _is_pending(self, change: IsrChange) -> bool:
         return (

@@ -123,8 +123,8 @@ class FutureLogs:
         async with self._turn:
             current, future = self._logs[where], self._futures[where]
             current.directory.check()
-            await current.directory.writes.drained()
-            await future.directory.writes.drained()
+            await current.directory.writes.reached()
+            await future.directory.writes.reached()
             assert future.log_end_offset == current.log_end_offset, (
                 "the copy has not caught up",
                 where,

@@ -86,7 +86,7 @@ class Log(FollowingLog, ReadingLog):
         Readers that hold a range of a file go on; all others are refused.
         """
         self._is_closed = True
-        await self.directory.writes.drained()
+        await self.directory.writes.reached()
         async with self._flush_lock, self._facts_lock:
             for segment in self._segments:
                 segment.close()
@@ -94,7 +94,7 @@ class Log(FollowingLog, ReadingLog):
 
     async def move_to(self, name: str) -> None:
         """Rename the directory to `name`, durably. Nobody reads or appends meanwhile."""
-        await self.directory.writes.drained()
+        await self.directory.writes.reached()
         async with self._flush_lock, self._facts_lock:
             await self._rename(name)
 

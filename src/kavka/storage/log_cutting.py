@@ -36,7 +36,6 @@ class CuttingLog(AppendingLog):
         A follower calls this, and nobody appends meanwhile. Recovery point and log start offset follow the end; the
         high watermark is the caller's to lower. Raise LogDirectoryFailed when the disk fails.
         """
-        await self.directory.writes.drained()
         self.directory.check()
         if offset >= self._end_offset:
             # An epoch that began here and wrote nothing may be another one in the leader's log.
@@ -52,17 +51,20 @@ class CuttingLog(AppendingLog):
 
     async def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything and begin anew at `offset`: the leader's log begins there. As `truncate_to` else."""
-        await self.directory.writes.drained()
-        self.directory.check()
         async with self._alone():
             await self._start_anew(offset)
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
-        """Keep flushes, retention and those who write epochs and snapshots away from a log whose end moves back."""
+        """Keep flushes, retention and those who write epochs and snapshots away from a log whose end moves back.
+
+        What the log itself has queued is written before. Raise LogDirectoryFailed when the directory is offline.
+        """
         async with self._flush_lock, self._facts_lock:
             self._is_cutting = True
             try:
+                await self.directory.writes.reached()
+                self.directory.check()
                 yield
             except LogDirectoryFailed:
                 raise

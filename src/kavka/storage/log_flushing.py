@@ -35,8 +35,9 @@ class FlushingLog(LogState):
 
     async def _flush_in_turn(self) -> None:
         async with self._flush_lock:
-            await self.directory.writes.drained()
+            # Who asks from now on may have appended behind what this one waits for.
             self._waiting_flush = None
+            await self.directory.writes.reached()
             if self._is_closed:
                 return
             self.directory.check()

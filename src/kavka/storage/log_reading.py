@@ -101,6 +101,10 @@ class ReadingLog(LogState):
                 return segment, place
         return self._active, None
 
+    def is_active(self, found: LogRange) -> bool:
+        """Whether a range is of the segment that is appended to."""
+        return found.is_of(self._active.data)
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise LogClosed(self.path)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from kavka.broker.broker import Broker
 from kavka.broker.host import RealHost
@@ -265,12 +266,6 @@ class Cluster:
         self.node_endpoints = response.node_endpoints
         return response.responses[0].partitions[0]
 
-    async def until(self, condition: Callable[[], bool], timeout_s: float = 60) -> None:
-        """Give way to the brokers, which run in this loop, until something holds."""
-        async with asyncio.timeout(timeout_s):
-            while not condition():  # noqa: ASYNC110 - brokers do not tell
-                await asyncio.sleep(0.001)
-
     async def until_equal(self, *numbers: int) -> None:
         """Wait until these replicas have the same log and high watermark."""
 
@@ -281,7 +276,7 @@ class Cluster:
             }
             return len(found) == 1
 
-        await self.until(is_equal)
+        await until(is_equal)
 
     def bytes_of(self, number: int) -> bytes:
         """Return what is in the segments."""

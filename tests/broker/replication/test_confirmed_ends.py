@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from waiting import until
+
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.peer import Peer
@@ -35,9 +37,9 @@ async def ended_once(cluster: Any) -> tuple[Peer, int, int]:
     def shard() -> Any:
         return cluster.brokers[1].transactions.shard_of("x")
 
-    await cluster.until(lambda: not shard().machine.is_loading)
+    await until(lambda: not shard().machine.is_loading)
     who = await transact(peer)
-    await cluster.until(lambda: shard().machine.describe("x").state == "CompleteCommit")
+    await until(lambda: shard().machine.describe("x").state == "CompleteCommit")
     # The in-sync set grows without a new epoch of the leader, as by AlterPartition: the shard stays loaded.
     partition = cluster.replica(1, STATE).partition
     partition.in_sync_replicas = (1, 2)
@@ -117,7 +119,7 @@ def test_who_waits_for_a_confirmation_is_sent_away_when_the_coordinator_resigns(
         before = cluster.replica(1, STATE).log.log_end_offset
         shell = cluster.brokers[1].transactions.shard_of("x")
         asked = asyncio.ensure_future(end(peer, *who))
-        await cluster.until(lambda: cluster.replica(1, STATE).log.log_end_offset == before + 1)
+        await until(lambda: cluster.replica(1, STATE).log.log_end_offset == before + 1)
         await cluster.coordinate(STATE, in_sync=[2], epoch=1, leader=2)
         assert await asked is ErrorCode.NOT_COORDINATOR
         assert not shell._confirming
@@ -139,12 +141,12 @@ def test_a_commit_that_is_acknowledged_is_stored_at_the_coordinator_that_counts(
 
         old, new = await cluster.peer(1), await cluster.peer(2)
         who = await transact(old)
-        await cluster.until(lambda: state(1) == "CompleteCommit")
+        await until(lambda: state(1) == "CompleteCommit")
         ended = cluster.replica(1, STATE).log.log_end_offset
-        await cluster.until(lambda: cluster.replica(2, STATE).partition.high_watermark == ended)
+        await until(lambda: cluster.replica(2, STATE).partition.high_watermark == ended)
 
         await cluster.coordinate(STATE, in_sync=[2], epoch=1, leader=2, to=(2,))
-        await cluster.until(lambda: state(2) == "CompleteCommit")
+        await until(lambda: state(2) == "CompleteCommit")
         await open_one(new, *who)  # the second transaction
         assert (state(1), state(2)) == ("CompleteCommit", "Ongoing")
         code = await end(old, *who)  # the producer lost its connection, and was sent to broker 1

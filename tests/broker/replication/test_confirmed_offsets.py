@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.broker.replication.conftest import INTERNAL_ID
+from waiting import until
 
 from kavka.core.group.records import CommittedOffset, PendingOffsetRecord
 from kavka.errors import ErrorCode
@@ -50,7 +51,7 @@ async def coordinated(cluster: Any, *, in_sync: list[int]) -> Peer:
     answer = await peer.send(commit, 8)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
     await cluster.coordinate(OFFSETS, in_sync=in_sync, epoch=1)
-    await cluster.until(lambda: not cluster.brokers[1].groups.shard_of("g").machine.is_loading)
+    await until(lambda: not cluster.brokers[1].groups.shard_of("g").machine.is_loading)
     return peer
 
 
@@ -104,7 +105,7 @@ def test_an_answer_waits_until_the_other_replicas_have_shown_that_they_still_fol
         peer = await coordinated(cluster, in_sync=[1, 2])
         before = end_offset(cluster)
         answer = asyncio.ensure_future(peer.send(asked(stable=True)))
-        await cluster.until(lambda: end_offset(cluster) == before + 1)
+        await until(lambda: end_offset(cluster) == before + 1)
         assert not answer.done()
         await (await cluster.peer(1)).send(follow(before + 1))
         assert told(await answer) == (ErrorCode.NONE, [7])
@@ -182,7 +183,7 @@ def test_a_heartbeat_does_not_wait_for_the_confirmation_of_another_group(play: P
         other = await cluster.peer(1)
         before = end_offset(cluster)
         answer = asyncio.ensure_future(peer.send(asked(stable=True)))
-        await cluster.until(lambda: end_offset(cluster) == before + 1)
+        await until(lambda: end_offset(cluster) == before + 1)
         async with asyncio.timeout(1):
             await other.send(HeartbeatRequest(group_id="h", generation_id=1, member_id="m"))
         answer.cancel()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
+
+from waiting import until
 
 from kavka.errors import ErrorCode
 from kavka.wire.messages.delete_records import (
@@ -80,7 +83,7 @@ def test_follower_shows_nothing_above_the_high_watermark_that_it_knows(play: Pla
         # A third member that is not alive holds the next record back.
         await cluster.order(1, isr=[1, 2, 77])
         await cluster.produce(1, b"b", acks=1)
-        await cluster.until(lambda: cluster.replica(2).log.log_end_offset == 2)
+        await until(lambda: cluster.replica(2).log.log_end_offset == 2)
         shown = await cluster.fetch(2, 1)
         assert (shown.error_code, shown.high_watermark, shown.records) == (0, 1, b"")
         beyond = await cluster.fetch(2, 3)
@@ -131,6 +134,27 @@ def test_deletion_that_a_replica_does_not_follow_times_out(play: Play) -> None:
         answer = (await peer.send(delete(1, timeout_ms=50))).topics[0].partitions[0]
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
         assert cluster.replica(1).log.log_start_offset == 1
+
+    play(story)
+
+
+def test_deletion_waits_on_while_its_leader_stays_the_leader_and_not_for_who_has_died(
+    play: Play,
+) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        await cluster.produce(1, b"a")
+        peer = await cluster.peer(1)
+        waiting = asyncio.ensure_future(peer.send(delete(1, timeout_ms=30_000)))
+        await until(lambda: cluster.replica(1).log.log_start_offset == 1)
+        await cluster.order(1, to=[1])
+        await asyncio.wait([waiting], timeout=0.05)
+        assert not waiting.done()
+        await cluster.brokers[1].orders.update_metadata(cluster.update([1]))
+        async with asyncio.timeout(10):
+            answer = (await waiting).topics[0].partitions[0]
+        assert (answer.error_code, answer.low_watermark) == (0, 1)
 
     play(story)
 

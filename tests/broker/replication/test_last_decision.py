@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from waiting import until
 
 from kavka.client.producer import Producer
 from kavka.spark.decision_log import read_last
@@ -40,7 +41,7 @@ def test_a_driver_does_not_take_the_last_decision_from_a_deposed_leader(
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, encode(decision(0)))
-        await cluster.until(lambda: cluster.replica(2).log.log_end_offset == 1)
+        await until(lambda: cluster.replica(2).log.log_end_offset == 1)
         await cluster.order(2, isr=[2], to=[2])  # broker 1 has not heard
         for number in range(missed):
             await cluster.produce(2, encode(decision(1 + number)))  # acknowledged: it is decided
@@ -54,7 +55,7 @@ def test_nobody_is_told_of_the_past_where_nobody_else_is_known(play: Play) -> No
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, encode(decision(0)))
-        await cluster.until(lambda: cluster.replica(2).log.log_end_offset == 1)
+        await until(lambda: cluster.replica(2).log.log_end_offset == 1)
         at = by_way_of(cluster, 1)
         await cluster.stop(2)
         with pytest.raises(TimeoutError, match="t-0 was not read in 3000 ms"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -60,11 +61,8 @@ def other(served: Any, tmp_path: Path) -> Path:
 
 
 async def until_moved(served: Any, target: Path) -> None:
-    async with asyncio.timeout(20):
-        while (  # noqa: ASYNC110 - a move tells nobody
-            served.broker.replicas.find(WHERE).log.directory.path != str(target)
-        ):
-            await asyncio.sleep(0.001)
+    replica = served.broker.replicas.find(WHERE)
+    await until(lambda: replica.log.directory.path == str(target))
 
 
 def test_replica_moves_while_it_is_written_to(
@@ -185,9 +183,7 @@ class HeldSwap:
         self.fails = False
 
     async def reached(self) -> None:
-        async with asyncio.timeout(20):
-            while not self.is_reached.is_set():  # noqa: ASYNC110 - it is set in a thread
-                await asyncio.sleep(0.001)
+        await until(self.is_reached.is_set)
 
     def go_on_later(self) -> None:
         """Go on when whoever waits for the swap has begun to wait."""
@@ -426,3 +422,57 @@ def test_replica_that_is_being_deleted_is_not_moved(
         assert logs_in(tmp_path) == {}
 
     run(story, **two)
+
+
+async def with_two_directories(cluster: Any, number: int) -> None:
+    """Start both brokers, of which `number` has two log directories."""
+    await cluster.start(3 - number)
+    cluster.settings["log.dirs"] = f"{cluster.path}/one,{cluster.path}/two"
+    await cluster.start(number)
+
+
+def target_of(replica: Any, broker: Any) -> Any:
+    """Return the directory that a replica is not in."""
+    here = replica.log.directory
+    return next(other for other in broker.replicas.store.directories if other is not here)
+
+
+def test_follower_goes_on_while_its_copy_waits_for_a_slow_disk(play: Run) -> None:
+    async def story(cluster: Any) -> None:
+        await with_two_directories(cluster, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"before")
+        follower, replicas = cluster.replica(2), cluster.brokers[2].replicas
+        target, is_fast = target_of(follower, cluster.brokers[2]), asyncio.Event()
+        target.writes.submit(is_fast.wait)
+        assert await replicas.moves.move(follower, target.path) is ErrorCode.NONE
+        await until(lambda: replicas.store.future(WHERE).log_end_offset == 1)
+        answer = await cluster.produce(1, b"meanwhile", timeout_ms=20_000)
+        is_fast.set()
+        assert answer.error_code == ErrorCode.NONE
+        await until(lambda: follower.log.directory is target)
+        await cluster.until_equal(1, 2)
+
+    play(story)
+
+
+def test_replica_that_is_cut_while_its_move_is_throttled_moves(play: Run) -> None:
+    async def story(cluster: Any) -> None:
+        await with_two_directories(cluster, 1)
+        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        await cluster.produce(1, b"of nobody else", acks=1)
+        broker, replica = cluster.brokers[1], cluster.replica(1)
+        target, rate = target_of(replica, broker), "replica.alter.log.dirs.io.max.bytes.per.second"
+        broker.configs.put_broker({rate: "1"}, default=False)
+        assert await broker.replicas.moves.move(replica, target.path) is ErrorCode.NONE
+        await until(lambda: broker.replicas.store.future(WHERE).log_end_offset == 1)
+        await cluster.order(2, isr=[2])
+        await cluster.produce(2, b"of the new leader", acks=1)
+        await cluster.produce(2, b"and one more", acks=1)
+        await cluster.until_equal(1, 2)
+        broker.configs.put_broker({rate: str(1 << 40)}, default=False)
+        await until(lambda: replica.log.directory is target, timeout_s=20)
+        moved = (Path(target.path) / "t-0").glob("*.log")
+        assert b"".join(path.read_bytes() for path in moved) == cluster.bytes_of(2)
+
+    play(story)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from waiting import until
 
 from kavka.broker.metadata import NO_LEADER
 from kavka.errors import ErrorCode
@@ -115,7 +117,7 @@ def test_replica_that_stops_leaves_the_set_and_comes_back(play: Play) -> None:
         await cluster.start(2)
         await cluster.tell(1)
         await cluster.tell(2)
-        await cluster.until(lambda: cluster.isr == [1, 2])
+        await until(lambda: cluster.isr == [1, 2])
         await cluster.until_equal(1, 2)
 
     play(story, replica__lag__time__max__ms="200")
@@ -140,10 +142,10 @@ def test_set_that_the_controller_refuses_is_proposed_again(play: Play) -> None:
         await cluster.start(1, 2)
         cluster.refuses = ErrorCode.INELIGIBLE_REPLICA
         await cluster.order(1, isr=[1], replicas=[1, 2])
-        await cluster.until(lambda: cluster.replica(1).partition.followers[2].log_end_offset == 0)
+        await until(lambda: cluster.replica(1).partition.followers[2].log_end_offset == 0)
         assert cluster.isr == [1]
         cluster.refuses = None
-        await cluster.until(lambda: cluster.isr == [1, 2])
+        await until(lambda: cluster.isr == [1, 2])
 
     play(story)
 
@@ -169,7 +171,7 @@ def test_log_start_offset_travels_to_followers(play: Play) -> None:
         await cluster.produce(1, b"a")
         await cluster.produce(1, b"b")
         cluster.replica(1).delete_before(1)
-        await cluster.until(lambda: cluster.replica(2).log.log_start_offset == 1)
+        await until(lambda: cluster.replica(2).log.log_start_offset == 1)
 
     play(story)
 
@@ -195,7 +197,7 @@ def test_metadata_waits_a_moment_for_the_successor_of_a_leader_that_was_lost(pla
         peer = await cluster.peer(2)
         metadata = cluster.brokers[2].metadata
         await cluster.stop(1)
-        await cluster.until(lambda: metadata.has_doubts)
+        await until(lambda: metadata.has_doubts)
         asked = asyncio.ensure_future(peer.send(MetadataRequest(topics=None)))
         await cluster.order(3, isr=[2, 3])
         answer = await asked
@@ -211,7 +213,7 @@ def test_metadata_names_a_lost_leader_when_nobody_takes_its_place(play: Play) ->
         await cluster.produce(1, b"a")
         peer = await cluster.peer(2)
         await cluster.stop(1)
-        await cluster.until(lambda: cluster.brokers[2].metadata.has_doubts)
+        await until(lambda: cluster.brokers[2].metadata.has_doubts)
         answer = await peer.send(MetadataRequest(topics=None))
         assert answer.topics[0].partitions[0].leader_id == 1
 
@@ -306,7 +308,7 @@ def test_producer_waits_on_while_its_leader_stays_the_leader(play: Play) -> None
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2], to=[1])
         waiting = asyncio.ensure_future(cluster.produce(1, b"a"))
-        await cluster.until(lambda: cluster.replica(1).log.log_end_offset == 1)
+        await until(lambda: cluster.replica(1).log.log_end_offset == 1)
         await cluster.order(1, to=[1])
         await asyncio.wait([waiting], timeout=0.05)
         assert not waiting.done()
@@ -317,25 +319,84 @@ def test_producer_waits_on_while_its_leader_stays_the_leader(play: Play) -> None
     play(story)
 
 
+@contextmanager
+def busy(replica: Any) -> Iterator[None]:
+    """Keep the queue of a replica's directory full, as producers of other partitions do."""
+    writes = replica.log.directory.writes
+    is_busy = True
+
+    async def write_more() -> None:
+        await asyncio.sleep(0.001)
+        if is_busy:
+            writes.submit(write_more)
+
+    writes.submit(write_more)
+    try:
+        yield
+    finally:
+        is_busy = False
+
+
 def test_leader_on_a_busy_slow_disk_steps_down_at_once(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
-        writes = cluster.replica(1).log.directory.writes
-        is_busy = True
-
-        async def write_more() -> None:
-            """Keep the queue of the directory full, as producers of other partitions do."""
-            await asyncio.sleep(0.001)
-            if is_busy:
-                writes.submit(write_more)
-
-        writes.submit(write_more)
-        async with asyncio.timeout(60):
-            await cluster.order(2)
-        is_busy = False
+        with busy(cluster.replica(1)):
+            queued = asyncio.ensure_future(cluster.produce(1, b"queued", acks=1))
+            await until(lambda: cluster.replica(1).log.log_end_offset == 1)
+            async with asyncio.timeout(60):
+                await cluster.order(2)
+        assert (await queued).error_code == ErrorCode.NONE
         assert (await cluster.produce(2, b"a")).error_code == ErrorCode.NONE
         await cluster.until_equal(1, 2)
+
+    play(story)
+
+
+def test_leader_that_has_nothing_queued_steps_down_though_others_wait_for_its_disk(
+    play: Play,
+) -> None:
+    """Orders are carried out one after another: a thousand partitions would wait a thousand times."""
+
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"a")
+        is_written = asyncio.Event()
+        cluster.replica(1).log.directory.writes.submit(is_written.wait)
+        try:
+            async with asyncio.timeout(10):
+                await cluster.order(2)
+        finally:
+            is_written.set()
+        assert (await cluster.produce(2, b"b")).error_code == ErrorCode.NONE
+
+    play(story)
+
+
+def test_replica_on_a_busy_slow_disk_is_deleted_at_once(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1)
+        await cluster.order(1, isr=[1], replicas=[1])
+        await cluster.produce(1, b"a")
+        with busy(cluster.replica(1)):
+            async with asyncio.timeout(60):
+                code = await cluster.brokers[1].replicas.stop(WHERE, -1, delete=True)
+        assert code is ErrorCode.NONE
+
+    play(story)
+
+
+def test_follower_on_a_busy_slow_disk_is_cut_at_once(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        await cluster.produce(1, b"of the old leader", acks=1)
+        with busy(cluster.replica(1)):
+            await cluster.order(2, isr=[2])
+            await cluster.produce(2, b"of the new leader", acks=1)
+            await until(lambda: cluster.isr == [2, 1])
+        assert cluster.bytes_of(1) == cluster.bytes_of(2)
 
     play(story)
 
@@ -347,7 +408,7 @@ def test_producer_that_waits_at_a_replica_that_is_deleted_is_sent_to_the_leader(
         await cluster.start(1)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         waiting = asyncio.ensure_future(cluster.produce(1, b"a"))
-        await cluster.until(lambda: cluster.replica(1).log.log_end_offset == 1)
+        await until(lambda: cluster.replica(1).log.log_end_offset == 1)
         code = await cluster.brokers[1].replicas.stop(WHERE, -1, delete=True)
         assert code is ErrorCode.NONE
         assert (await waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -360,7 +421,7 @@ def test_producer_that_waits_at_a_disk_that_fails_is_told_so(play: Play) -> None
         await cluster.start(1)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         waiting = asyncio.ensure_future(cluster.produce(1, b"a"))
-        await cluster.until(lambda: cluster.replica(1).log.log_end_offset == 1)
+        await until(lambda: cluster.replica(1).log.log_end_offset == 1)
         cluster.replica(1).log.directory.fail(OSError("the disk is gone"))
         assert (await waiting).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from waiting import until
 
 from kavka.errors import ErrorCode
-from kavka.ids import BrokerId
+from kavka.ids import BrokerId, TopicPartition
 from kavka.storage.disk import OsFile
 from kavka.storage.log_read import LogRead
+from kavka.wire.messages.alter_partition import AlterPartitionRequest
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchRequestForgottenTopic,
@@ -334,13 +336,52 @@ def test_what_was_forgotten_while_it_was_read_is_served_no_more(
         ]
         answers = peer.post(naming), peer.post(forgetting)
         kept = cluster.brokers[1].replicas.replication.followers._sessions[session]
-        await cluster.until(lambda: kept.epoch == 3 and (TOPIC_ID, 1) not in kept.partitions)
+        await until(lambda: kept.epoch == 3 and (TOPIC_ID, 1) not in kept.partitions)
         async with asyncio.timeout(60):
             gate.set()
             await asyncio.gather(*answers)
             await cluster.produce(1, b"y", acks=1, partition=1)
             quiet = await peer.send(fetch(session=session, epoch=3, is_quiet=True))
         assert quiet.responses == []
+
+    play(story)
+
+
+def test_files_are_let_go_when_the_follower_goes_while_they_are_read(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is pinned stays open, and takes its place on the disk after it was deleted."""
+    begun: list[LogRead] = []
+
+    async def load_for_ever(read: LogRead, _disk: Any) -> LogRead:
+        begun.append(read)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            assert read.range is not None
+            read.range.release()
+        return read
+
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        await lead_another(cluster)
+        await cluster.produce(1, b"a", acks=1, partition=1)
+        monkeypatch.setattr(OsFile, "is_cached", lambda *_place: False)
+        monkeypatch.setattr(LogRead, "load", load_for_ever)
+        request = fetch(epoch=-1)
+        request.topics[0].partitions.append(
+            FetchRequestPartition(
+                partition=1, fetch_offset=0, partition_max_bytes=1 << 20, current_leader_epoch=0
+            )
+        )
+        peer.post(request)
+        await until(lambda: bool(begun))
+        replicas = [cluster.replica(1, TopicPartition("t", number)) for number in (0, 1)]
+        files = [replica.log.segments[-1].data for replica in replicas]
+        assert [file.pins for file in files] == [1, 1]
+        peer.abort()
+        await until(lambda: [file.pins for file in files] == [0, 0], timeout_s=10)
+        assert [replica.watchers for replica in replicas] == [{}, {}]
 
     play(story)
 
@@ -384,11 +425,56 @@ def test_follower_that_the_high_watermark_waits_for_is_not_throttled(play: Play)
         assert (partition.high_watermark, partition.in_sync_replicas) == (2, (1,))
         assert only(await peer.send(fetch(offset=1))).records
         waiting = asyncio.ensure_future(cluster.produce(1, b"awaited"))
-        await cluster.until(lambda: partition.log_end_offset == 3)
+        await until(lambda: partition.log_end_offset == 3)
         assert partition.high_watermark == 2
         await peer.send(fetch(offset=2))
         await peer.send(fetch(offset=3))
         assert (await waiting).error_code == ErrorCode.NONE
-        await cluster.until(lambda: cluster.isr == [1, 2])
+        await until(lambda: cluster.isr == [1, 2])
 
     play(story)
+
+
+def test_set_is_proposed_with_the_registrations_of_the_time_when_it_was(play: Play) -> None:
+    """A follower that registers anew before the controller is reached need not have what it had (KIP-903)."""
+
+    async def story(cluster: Any) -> None:
+        before = await led(cluster, 3)
+        await cluster.brokers[1].orders.update_metadata(cluster.update([1, 2]))
+        asked: list[AlterPartitionRequest] = []
+
+        async def unreachable(request: AlterPartitionRequest) -> None:
+            asked.append(request)
+            raise ConnectionError("no controller")
+
+        cluster.brokers[1].replicas.replication.controller.local = unreachable
+        await before.send(fetch(registration=7, offset=3))
+        assert cluster.replica(1).partition.pending_isr == (1, 2)
+        after = await cluster.peer(1)
+        await after.send(fetch(registration=8, offset=0))
+        asked.clear()
+        await until(lambda: bool(asked))
+        ((partition,),) = [topic.partitions for topic in asked[0].topics]
+        told = {member.broker_id: member.broker_epoch for member in partition.new_isr_with_epochs}
+        assert told[2] == 7
+
+    play(story)
+
+
+def test_high_watermark_waits_no_longer_for_who_has_not_been_caught_up_for_too_long(
+    play: Play,
+) -> None:
+    """It was about to rejoin, and was never heard of again; an idempotent producer appends nothing new either."""
+
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 3)
+        await cluster.brokers[1].orders.update_metadata(cluster.update([1, 2]))
+        await peer.send(fetch(offset=0))
+        await cluster.produce(1, b"committed by the leader alone", acks=1)
+        await peer.send(fetch(offset=3))
+        partition = cluster.replica(1).partition
+        assert (partition.high_watermark, partition.pending_isr) == (4, None)
+        answer = await cluster.produce(1, b"awaited", timeout_ms=20_000)
+        assert answer.error_code == ErrorCode.NONE
+
+    play(story, replica__lag__time__max__ms="500")

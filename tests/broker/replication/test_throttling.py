@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from waiting import until
 
 from kavka.broker.replication.throttle import Throttle
 
@@ -66,13 +67,13 @@ def test_new_replica_is_held_back_until_the_rate_is_raised(
             await cluster.produce(1, b"x" * 2000, acks=1)
         await cluster.tell(2)
         throttle = getattr(cluster.brokers[slow].replicas.replication, f"{side}_throttle")
-        await cluster.until(lambda: throttle.is_exceeded)
+        await until(lambda: throttle.is_exceeded)
         held = cluster.replica(2).log.log_end_offset
         assert held < 20
         assert cluster.isr == [1]
         configs.put_broker({}, default=False)
         await cluster.until_equal(1, 2)
-        await cluster.until(lambda: cluster.isr == [1, 2])
+        await until(lambda: cluster.isr == [1, 2])
 
     play(story, replica__fetch__max__bytes="1000")
 

@@ -29,17 +29,25 @@ def create(
 def produce(cluster: MixedCluster, topic: str, partition: int, values: Sequence[bytes]) -> None:
     """Write in order, with the settings that lose nothing; all must be acknowledged."""
     cluster.wait_until_known(topic, partition)
-    errors: list[object] = []
     settings = {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "acks": "all"}
     with Producer(settings) as producer:
-        for value in values:
+        deliver(producer, topic, [partition], values)
+
+
+def deliver(
+    producer: Producer, topic: str, partitions: Sequence[int], values: Sequence[bytes]
+) -> None:
+    """Write each value to all the partitions; what the producer waits for must come for all."""
+    errors: list[object] = []
+    for value in values:
+        for partition in partitions:
             producer.produce(
                 topic,
                 value,
                 partition=partition,
                 on_delivery=lambda error, _: errors.append(error) if error else None,
             )
-        assert producer.flush(60) == 0
+    assert producer.flush(60) == 0
     assert not errors, errors
 
 

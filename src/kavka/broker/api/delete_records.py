@@ -22,7 +22,10 @@ _HIGH_WATERMARK = -1
 
 
 class _LowWatermarkWait:
-    """Waits until all live replicas have moved the start of a partition's log, or it has another leader."""
+    """Waits until all live replicas have moved the start of a partition's log, or it has another leader.
+
+    A leader that stays leader in a newer epoch (another replica failed, say) still has its log begin there.
+    """
 
     __slots__ = ("_broker", "_epoch", "_replica", "_wanted", "answer", "done")
 
@@ -41,7 +44,7 @@ class _LowWatermarkWait:
         if isinstance(replica, ErrorCode):  # its disk has failed, say
             return replica
         partition = replica.partition
-        if not partition.is_leader or partition.leader_epoch != self._epoch:
+        if not partition.is_leader or self._epoch < partition.leads_since:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         low = partition.low_watermark(self._broker.metadata.brokers)
         return ErrorCode.NONE if low >= self._wanted else None

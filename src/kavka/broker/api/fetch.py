@@ -48,15 +48,15 @@ def handle(
     reads = reader.read()
     if any(read.is_cold for read in reads):
         return _load(broker, context, request, session, reader, reads)
-    if _is_enough(request, reads):
+    if _is_enough(request, reader, reads):
         return _response(broker, context, request, session, reads)
     have = sum(read.outcome.records_length for read in reads)
     reader.release(reads)
     return _WaitingFetch(broker, context, request, session, reader, have).parked
 
 
-def _is_enough(request: FetchRequest, reads: list[PartitionRead]) -> bool:
-    """Tell whether to answer now: enough bytes, an error to tell, or nothing to wait for."""
+def _is_enough(request: FetchRequest, reader: FetchReader, reads: list[PartitionRead]) -> bool:
+    """Tell whether to answer now: enough bytes, or as many as there can be, an error, or nothing to wait for."""
     if request.max_wait_ms <= 0 or not reads:
         return True
     total = 0
@@ -67,7 +67,7 @@ def _is_enough(request: FetchRequest, reads: list[PartitionRead]) -> bool:
         if outcome.preferred_read_replica >= 0:
             return True
         total += outcome.records_length
-    return total >= request.min_bytes
+    return total >= reader.min_bytes or any(read.is_of_older_segment for read in reads)
 
 
 async def _load(
@@ -116,7 +116,7 @@ class _WaitingFetch:
         self._request = request
         self._session = session
         self._reader = reader
-        self._wanted = request.min_bytes - have
+        self._wanted = reader.min_bytes - have
         self._before = reader.appended_bytes()
         self.parked = Parked(self._answer, self._drop)
         purgatory = broker.fetch_purgatory
@@ -136,7 +136,9 @@ class _WaitingFetch:
         if self._wanted <= 1:
             return True
         reads = self._reader.read()
-        is_enough = any(read.is_cold for read in reads) or _is_enough(self._request, reads)
+        is_enough = any(read.is_cold for read in reads) or _is_enough(
+            self._request, self._reader, reads
+        )
         self._reader.release(reads)
         return is_enough
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kavka.broker.control.channel import Channel, Link, LocalLink
@@ -22,6 +21,28 @@ if TYPE_CHECKING:
     from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
+
+
+class _Evidence:
+    """What the link to one life of a broker says about that life, for the machine and for who reads the log."""
+
+    def __init__(self, live: LiveBroker, tell: Callable[[Event], None]) -> None:
+        self._live = live
+        self._tell = tell
+        self._is_refused = False
+
+    def refused(self) -> None:
+        """Nobody listens there: leaders are elected elsewhere, though the broker is registered."""
+        self._is_refused = True
+        log.warning("broker suspected, nobody listens there broker=%d", self._live.broker_id)
+        self._tell(BrokerSuspected(self._live.broker_id, self._live.epoch))
+
+    def connected(self) -> None:
+        """It lives, whatever was thought of it."""
+        if self._is_refused:
+            log.info("suspected broker answers again broker=%d", self._live.broker_id)
+        self._is_refused = False
+        self._tell(BrokerCleared(self._live.broker_id, self._live.epoch))
 
 
 class Channels:
@@ -89,15 +110,15 @@ class Channels:
             return LocalLink(self._broker.orders)
         from kavka.broker.control.remote_link import STARTING_S, RemoteLink
 
-        config = self._broker.config
+        config, evidence = self._broker.config, _Evidence(live, self._tell)
         for endpoint in live.endpoints:
             if endpoint.listener == config.inter_broker_listener:
                 return RemoteLink(
                     self._broker.host.network,
                     endpoint,
                     config.integer("controller.socket.timeout.ms"),
-                    partial(self._tell, BrokerSuspected(live.broker_id, live.epoch)),
-                    partial(self._tell, BrokerCleared(live.broker_id, live.epoch)),
+                    evidence.refused,
+                    evidence.connected,
                     # Whoever was there before this controller may have died with the one before it.
                     starting_s=0 if self._is_first else STARTING_S,
                 )

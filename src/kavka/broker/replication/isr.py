@@ -94,8 +94,10 @@ class InSyncSets:
 
     def _look_at(self, replica: Replica, now_ms: int, *, is_shrink_due: bool) -> None:
         partition = replica.partition
-        if not partition.is_leader or len(partition.replicas) == 1:
+        if not partition.is_leader or len(partition.replicas) == 1 or not _is_online(replica):
             return
+        # A follower that was about to be in sync, and is not any more, does not say so.
+        replica.advance_high_watermark(now_ms)
         change = partition.propose_shrink(now_ms) if is_shrink_due else None
         if change is None and len(partition.in_sync_replicas) < len(partition.replicas):
             change = partition.propose_growth(partition.live_replicas, now_ms)
@@ -125,7 +127,8 @@ class InSyncSets:
                 if again:
                     await asyncio.sleep(_RETRY_MS / 1000)
                     for where, (replica, change) in again.items():
-                        if replica.partition.pending_isr == change.in_sync_replicas:
+                        is_pending = replica.partition.pending_isr == change.in_sync_replicas
+                        if is_pending and _is_online(replica):
                             self._waiting.setdefault(where, (replica, change))
         finally:
             self._sender = None
@@ -162,6 +165,7 @@ class InSyncSets:
     def _request(
         self, batch: dict[TopicPartition, tuple[Replica, IsrChange]]
     ) -> AlterPartitionRequest:
+        own, own_epoch = self._broker.broker_id, self._broker.orders.broker_epoch
         topics: dict[TopicId, AlterPartitionRequestTopic] = {}
         for where, (replica, change) in batch.items():
             topic_id = replica.partition.topic_id
@@ -172,37 +176,35 @@ class InSyncSets:
                     leader_epoch=change.leader_epoch,
                     new_isr_with_epochs=[
                         AlterPartitionRequestInSync(
-                            broker_id=broker, broker_epoch=self._epoch_of(replica, broker)
+                            broker_id=broker,
+                            broker_epoch=own_epoch if broker == own else broker_epoch,
                         )
-                        for broker in change.in_sync_replicas
+                        for broker, broker_epoch in zip(
+                            change.in_sync_replicas, change.broker_epochs, strict=True
+                        )
                     ],
                     partition_epoch=change.partition_epoch,
                 )
             )
         return AlterPartitionRequest(
-            broker_id=self._broker.broker_id,
-            broker_epoch=self._broker.orders.broker_epoch,
+            broker_id=own,
+            broker_epoch=own_epoch,
             topics=list(topics.values()),
         )
-
-    def _epoch_of(self, replica: Replica, broker: BrokerId) -> int:
-        """Return the broker epoch that a replica's fetches said; the controller refuses a former life's."""
-        if broker == self._broker.broker_id:
-            return self._broker.orders.broker_epoch
-        follower = replica.partition.followers.get(broker)
-        return -1 if follower is None else follower.broker_epoch
 
     def _take(
         self, replica: Replica, change: IsrChange, answer: AlterPartitionResponsePartition
     ) -> bool:
         """Take the answer for one partition; tell whether the change is to be sent again."""
         partition = replica.partition
+        now_ms = self._broker.clock.tick_ms()
         error = ErrorCode.of(answer.error_code)
         if error is not ErrorCode.NONE:
             self.failures += 1
             log.info("in-sync set not changed partition=%s error=%s", replica.where, error.name)
-            return partition.isr_change_failed(change, error)
-        now_ms = self._broker.clock.tick_ms()
+            is_sent_again = partition.isr_change_failed(change, error)
+            replica.advance_high_watermark(now_ms)
+            return is_sent_again
         in_sync = tuple(BrokerId(broker) for broker in answer.isr)
         if answer.leader_epoch != partition.leader_epoch:
             return False  # a newer LeaderAndIsr is on its way
@@ -222,3 +224,8 @@ class InSyncSets:
         if growth is not None:
             self.propose(replica, growth)
         return False
+
+
+def _is_online(replica: Replica) -> bool:
+    """Whether a leader's log is there. Nobody can follow it else, and it would propose a set of itself alone."""
+    return replica.log.directory.failure is None

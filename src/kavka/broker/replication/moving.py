@@ -25,7 +25,7 @@ from kavka.broker.replication.throttle import Throttle
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.storage.failures import CorruptFile, OffsetOutOfRange
-from kavka.storage.log import Log
+from kavka.storage.log import Appended, Log
 from kavka.wire.records.corrupt import CorruptBatch
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class _Move:
     def __init__(self, run: Callable[[_Move], Coroutine[Any, Any, None]]) -> None:
         self.called_off = asyncio.Event()
         """Set when it is to end after its present step."""
+        self.cuts = -1
+        """How often the log had been cut when the copy was aligned with it; after another cut it is again."""
         self.task = asyncio.get_running_loop().create_task(run(self))
 
 
@@ -121,7 +123,7 @@ class Moves:
             async with replica.turn:
                 future = store.future(where)
                 if future is not None:
-                    await store.align_future(where)
+                    await self._align(replica, move)
             while future is not None and not move.called_off.is_set():
                 if await self._step(replica, future, move):
                     break
@@ -133,27 +135,33 @@ class Moves:
         finally:
             del self._moves[where]
 
+    async def _align(self, replica: Replica, move: _Move) -> None:
+        """Cut the copy to what it has in common with the log. `replica.turn` is held."""
+        await self._broker.replicas.store.align_future(replica.where)
+        move.cuts = replica.cuts
+
     async def _step(self, replica: Replica, future: Log, move: _Move) -> bool:
         """Copy one piece, or swap; true when the move is done."""
         if self._throttle.is_exceeded:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(move.called_off.wait(), _PAUSE_MS / 1000)
             return False
-        cuts = replica.cuts
         try:
             data = await self._read(replica.log, future.log_end_offset)
         except OffsetOutOfRange:
             data = None
         async with replica.turn:
-            if data is None or cuts != replica.cuts:
-                await self._broker.replicas.store.align_future(replica.where)
+            if data is None or move.cuts != replica.cuts:
+                await self._align(replica, move)
                 return False
-            if data:
-                await _append(future, data)
-                self._throttle.note(len(data))
-                return False
+            # Where the log begins, which may be inside of the first batch, the copy is told when it becomes the log.
+            appended = await future.append_or_begin_anew(data) if data else None
+        if data:
+            self._throttle.note(len(data))
+            await _written(appended)  # on a slow disk that takes long, and the log must go on
+            return False
         await future.flush()  # most of what the swap must flush, while the log still takes records
-        return not move.called_off.is_set() and await self._swap(replica, future)
+        return not move.called_off.is_set() and await self._swap(replica, future, move)
 
     async def _read(self, current: Log, offset: int) -> bytes:
         """Read whole batches of the log from `offset` on; nothing at its end."""
@@ -179,16 +187,18 @@ class Moves:
                 data = await self._read(current, future.log_end_offset)
             except OffsetOutOfRange:
                 return False
-            await _append(future, data)
+            await _written(await future.append_or_begin_anew(data))
         return future.log_end_offset == current.log_end_offset
 
-    async def _swap(self, replica: Replica, future: Log) -> bool:
+    async def _swap(self, replica: Replica, future: Log, move: _Move) -> bool:
         where, store = replica.where, self._broker.replicas.store
         async with replica.turn:
+            if move.cuts != replica.cuts:
+                return False
             replica.is_frozen = True
             try:
                 current = replica.log
-                await current.directory.writes.drained()
+                await current.directory.writes.reached()
                 replica.note_written()
                 if not await self._copy_rest(current, future):
                     return False
@@ -204,11 +214,7 @@ class Moves:
         return True
 
 
-async def _append(future: Log, data: bytes) -> None:
-    """Append to the copy, and wait until it is written.
-
-    Where the log begins, which may be inside of the first batch, the copy is told when it becomes the log.
-    """
-    appended = await future.append_or_begin_anew(data)
+async def _written(appended: Appended | None) -> None:
+    """Wait until what was appended to the copy is written."""
     if appended is not None and appended.written is not None:
         await appended.written

@@ -134,6 +134,11 @@ class _Session:
             self.dirty.pop(watched, None)
             watched.watch(None)
 
+    def end_without_id(self) -> None:
+        """Close what lasts for one request only, when that is over."""
+        if self.session_id == NO_SESSION:
+            self.close()
+
     def close(self) -> None:
         """Let go of all partitions, and of the fetch that waits."""
         for key in list(self.partitions):
@@ -185,8 +190,7 @@ class _Waiting:
     def _release(self) -> None:
         """The connection is gone."""
         self._leave()
-        if self._session.session_id == NO_SESSION:
-            self._session.close()
+        self._session.end_without_id()
 
     def _make(self) -> FetchResponse | Awaitable[FetchResponse]:
         if self._is_superseded:
@@ -226,6 +230,12 @@ class _Read:
     @property
     def is_cold(self) -> bool:
         return self.read is not None and not self.read.is_cached
+
+    def release(self) -> None:
+        """Give up the records."""
+        read, self.read = self.read, None
+        if read is not None and read.range is not None:
+            read.range.release()
 
 
 class FollowerFetches:
@@ -327,23 +337,36 @@ class FollowerFetches:
 
     async def _load(self, session: _Session, reads: list[_Read]) -> FetchResponse:
         """Bring cold records into the page cache, in the pool."""
-        for read in reads:
-            if read.read is not None and read.is_cold:
-                cold, read.read = read.read, None
-                read.answer.records = b""
-                try:
-                    read.read = await cold.load(self._broker.host.disk)
-                    read.answer.records = read.read.range or b""
-                    if read.has_no_room:
-                        session.soil(read.watched)
-                except OffsetOutOfRange:
-                    read.answer = _refusal(read.watched, ErrorCode.OFFSET_OUT_OF_RANGE)
-                except OSError:
-                    read.answer = _refusal(read.watched, ErrorCode.KAFKA_STORAGE_ERROR)
-                except CorruptFile as error:
-                    assert read.replica is not None
-                    read.answer = _refusal(read.watched, read.replica.met_damage(error))
+        try:
+            for read in reads:
+                if read.is_cold:
+                    await self._load_one(session, read)
+        except BaseException:
+            for read in reads:
+                read.release()
+            session.end_without_id()
+            raise
         return self._response(session, reads)
+
+    async def _load_one(self, session: _Session, read: _Read) -> None:
+        assert read.read is not None
+        cold, read.read = (
+            read.read,
+            None,
+        )  # `load` owns the range now, and gives it or another one back
+        read.answer.records = b""
+        try:
+            read.read = await cold.load(self._broker.host.disk)
+            read.answer.records = read.read.range or b""
+            if read.has_no_room:
+                session.soil(read.watched)
+        except OffsetOutOfRange:
+            read.answer = _refusal(read.watched, ErrorCode.OFFSET_OUT_OF_RANGE)
+        except OSError:
+            read.answer = _refusal(read.watched, ErrorCode.KAFKA_STORAGE_ERROR)
+        except CorruptFile as error:
+            assert read.replica is not None
+            read.answer = _refusal(read.watched, read.replica.met_damage(error))
 
     def _response(self, session: _Session, reads: list[_Read]) -> FetchResponse:
         topics: dict[str | bytes, FetchResponseTopic] = {}
@@ -357,8 +380,7 @@ class FollowerFetches:
                     else FetchResponseTopic(topic_id=TopicId(name))
                 )
             topic.partitions.append(read.answer)
-        if session.session_id == NO_SESSION:
-            session.close()
+        session.end_without_id()
         return FetchResponse(session_id=session.session_id, responses=list(topics.values()))
 
     # -- reading
