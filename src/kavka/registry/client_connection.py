@@ -68,6 +68,7 @@ class ClientConnection:
         self._first = b""
         """What came until it is as long as a four-letter word; no more of it."""
         self._room = memoryview(b"")
+        """Where the first bytes are received."""
         self._transport: Transport | None = None
         self._is_taken = False
         self._written_bytes = 0
@@ -89,8 +90,10 @@ class ClientConnection:
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return memory for the next bytes."""
-        self._room = self._reader.get_buffer(sizehint)
-        return self._room
+        room = self._reader.get_buffer(sizehint)
+        if len(self._first) < _FIRST_BYTES:
+            self._room = room
+        return room
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the requests that are complete."""
