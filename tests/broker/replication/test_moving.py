@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from waiting import until
 
+from kavka.broker.replication.moving import Moves
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
+from kavka.storage.log import Log
 from kavka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsRequestDir,
@@ -476,3 +478,36 @@ def test_replica_that_is_cut_while_its_move_is_throttled_moves(play: Run) -> Non
         assert b"".join(path.read_bytes() for path in moved) == cluster.bytes_of(2)
 
     play(story)
+
+
+def test_others_have_their_turn_between_the_pieces_of_a_move(
+    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that is in memory is copied without any wait: the broker would stand still until the end."""
+    turn, turns = 0, []
+    read = Moves._read
+
+    async def read_at_a_turn(moves: Moves, current: Log, offset: int) -> bytes:
+        turns.append(turn)
+        return await read(moves, current, offset)
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        for _ in range(5):
+            await served.produce("t", b"x" * 900_000)
+        monkeypatch.setattr(Moves, "_read", read_at_a_turn)
+        counting = asyncio.ensure_future(count_turns())
+        target = other(served, tmp_path)
+        assert await code_of(served, move(target)) is ErrorCode.NONE
+        await until_moved(served, target)
+        counting.cancel()
+        assert len(turns) >= 5
+        assert len(set(turns)) == len(turns)
+
+    run(story, **two)

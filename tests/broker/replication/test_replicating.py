@@ -401,6 +401,23 @@ def test_follower_on_a_busy_slow_disk_is_cut_at_once(play: Play) -> None:
     play(story)
 
 
+def test_follower_whose_log_is_being_changed_asks_again_later(play: Play) -> None:
+    """What comes meanwhile is dropped: it would be fetched over and over, as fast as the network is."""
+
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.produce(1, b"a")
+        ((_leader, _number, fetcher),) = cluster.brokers[2].replicas.replication.fetchers.items()
+        (followed,) = fetcher.followed
+        async with cluster.replica(2).turn:
+            await cluster.produce(1, b"b", acks=1)
+            await cluster.until(lambda: followed.machine.delayed_until_ms > 0, timeout_s=10)
+        await cluster.until_equal(1, 2)
+
+    play(story)
+
+
 def test_producer_that_waits_at_a_replica_that_is_deleted_is_sent_to_the_leader(
     play: Play,
 ) -> None:

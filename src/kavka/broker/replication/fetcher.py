@@ -447,6 +447,7 @@ class Fetcher:
         self._due[followed.replica.where] = None
         if not followed.log.is_current:
             self._session.repeat(key)
+            followed.machine.delay(self._owner.clock.tick_ms())
             return None
         if asked.current_leader_epoch != followed.machine.leader_epoch:
             return None

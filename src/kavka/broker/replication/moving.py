@@ -127,6 +127,7 @@ class Moves:
             while future is not None and not move.called_off.is_set():
                 if await self._step(replica, future, move):
                     break
+                await asyncio.sleep(0)  # what is in memory is copied without any other wait
         except (OSError, CorruptFile, CorruptBatch, KafkaError) as error:
             log.error("move of a replica failed partition=%s reason=%s", where, error)
         except Exception:
