@@ -412,7 +412,7 @@ def test_follower_whose_log_is_being_changed_asks_again_later(play: Play) -> Non
         (followed,) = fetcher.followed
         async with cluster.replica(2).turn:
             await cluster.produce(1, b"b", acks=1)
-            await cluster.until(lambda: followed.machine.delayed_until_ms > 0, timeout_s=10)
+            await until(lambda: followed.machine.delayed_until_ms > 0, timeout_s=10)
         await cluster.until_equal(1, 2)
 
     play(story)
