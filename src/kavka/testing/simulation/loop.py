@@ -214,34 +214,39 @@ class SimLoop(asyncio.BaseEventLoop):
             self._cancelled_timers = 0
 
     def _run_once(self) -> None:
+        """Take turns until the loop is to stop. One in each call would do; most of a run is spent here."""
         ready, scheduled = self._ready, self._scheduled
-        if not ready:
-            self._jump()
-        while scheduled and scheduled[0][0] <= self.now_s:
-            timer = heapq.heappop(scheduled)[2]
-            if not timer.is_cancelled:
-                ready.append(timer)
-        for _ in range(len(ready)):
-            step = ready.popleft()
-            if not step.is_cancelled:
+        while True:
+            if not ready:
+                self._jump()
+            while scheduled and scheduled[0][0] <= self.now_s:
+                timer = heapq.heappop(scheduled)[2]
+                if not timer.is_cancelled:
+                    ready.append(timer)
+            for _ in range(len(ready)):
+                step = ready.popleft()
+                if step.is_cancelled:
+                    continue
                 self._steps_here += 1
                 process = step.context.get(PROCESS)
                 if process is None or (process.alive and process.held is None):
-                    self._do(step)
+                    try:
+                        step.context.run(step.callback, *step.args)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:  # noqa: BLE001 - asyncio reports it and goes on, so do we
+                        self._report(step, error)
                 elif process.held is not None:
                     process.held.append(step)
-        if self._steps_here > STEPS_IN_ONE_INSTANT:
-            raise Livelock(f"time stands still at {self.now_s:.6f} s\n{self.waiting()}")
+            if self._steps_here > STEPS_IN_ONE_INSTANT:
+                raise Livelock(f"time stands still at {self.now_s:.6f} s\n{self.waiting()}")
+            if self._stopping:  # type: ignore[attr-defined]
+                return
 
-    def _do(self, step: Step) -> None:
-        try:
-            step.context.run(step.callback, *step.args)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # noqa: BLE001 - asyncio reports it and goes on, so do we
-            self.call_exception_handler(
-                {"message": f"exception in {step}", "exception": error, "step": step}
-            )
+    def _report(self, step: Step, error: BaseException) -> None:
+        self.call_exception_handler(
+            {"message": f"exception in {step}", "exception": error, "step": step}
+        )
 
     def _jump(self) -> None:
         scheduled = self._scheduled

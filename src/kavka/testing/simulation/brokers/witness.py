@@ -85,16 +85,43 @@ class Witness:
 
     def look(self) -> None:
         """Tell what the replicas are of all partitions of which anything is another than at the last look."""
-        facts = [_fact(node, replica) for node, replica in self._replicas()]
+        facts = self._look_at_all()
         states = self.states
         if facts == self._facts and states is self._told:
             return
-        news = {where for _, _, where, *_ in set(facts).symmetric_difference(self._facts)}
+        if len(facts) == len(self._facts):
+            changed = [pair for pair in zip(facts, self._facts, strict=True) if pair[0] != pair[1]]
+            news = {where for pair in changed for _, _, where, *_ in pair}
+        else:
+            news = {where for _, _, where, *_ in set(facts).symmetric_difference(self._facts)}
         if states is not self._told:
             news |= {where for where, state in states.items() if self._told.get(where) != state}
         self._facts, self._told = facts, states
         seen = tuple(ReplicaSeen(*fact) for fact in facts if fact[2] in news)
         self._checker.observe(Looked(seen, states))
+
+    def _look_at_all(self) -> list[Fact]:
+        """Return what all replicas are. A seed asks for it some thousand times, so it is one expression."""
+        leader = Role.LEADER
+        return [
+            (
+                partition.broker_id,
+                starts,
+                replica.where,
+                partition.topic_id,
+                partition.role is leader,
+                partition.leader_epoch,
+                partition.high_watermark,
+                log.log_start_offset,
+                log.log_end_offset,
+            )
+            for node in self._brokers
+            if node.broker is not None and node.is_serving and node.node.is_running
+            for starts in (node.node.starts,)
+            for replica in node.broker.replicas
+            for partition, log in ((replica.partition, replica.log),)
+            if log.directory.failure is None
+        ]
 
     def compare(self) -> None:
         """Tell the batches below the high watermarks that were not told yet."""
@@ -115,21 +142,6 @@ class Witness:
                 self._checker.observe(
                     BatchesSeen(partition.broker_id, partition.topic_id, where, tuple(batches))
                 )
-
-
-def _fact(node: BrokerNode, replica: Replica) -> Fact:
-    partition, log = replica.partition, replica.log
-    return (
-        partition.broker_id,
-        node.node.starts,
-        replica.where,
-        partition.topic_id,
-        partition.role is Role.LEADER,
-        partition.leader_epoch,
-        partition.high_watermark,
-        log.log_start_offset,
-        log.log_end_offset,
-    )
 
 
 def _batches(node: BrokerNode, replica: Replica, start: int, end: int) -> list[Batch]:
