@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
 BROKER_SEEDS = range(300)
 FIRST_CLUSTER_SEED = 200
-CLUSTER_SEEDS, MOST_CLUSTER_SEEDS = 60, 360
+CLUSTER_SEEDS, MOST_CLUSTER_SEEDS = 60, 180
 STORAGE_SEEDS = range(600)
 
 

@@ -91,7 +91,7 @@ CLUSTER_MARKS = (
     Mark("a controller followed another", r"controller elected .*epoch=[3-9]", "broker"),
     Mark("a controller was deposed", "controller deposed", "broker"),
     Mark("a dead controller was taken its office", "dead controller deposed", "broker"),
-    Mark("a broker was suspected", "^broker suspected", "broker"),
+    Mark("a broker was suspected", "broker suspected, nobody listens", "broker"),
     Mark("a living broker was suspected", "suspected broker answers again", "broker"),
     Mark("a session expired", "registry session expired"),
     Mark("a broker registered anew", "registered anew", "broker"),
