@@ -179,8 +179,7 @@ class Partition:
         self.removing_replicas: tuple[BrokerId, ...] = ()
         # Committed by the controller. Invariant while leading: holds the leader.
         self.in_sync_replicas: tuple[BrokerId, ...] = ()
-        self.pending_isr: tuple[BrokerId, ...] | None = None
-        self._pending_broker_epochs: tuple[int, ...] = ()
+        self._pending: IsrChange | None = None
         # Since then this log was not cut: what was appended in any epoch from here on is in it.
         self.leads_since = LeaderEpoch(-1)
         # Where this leader's epoch begins: who has not reached it may hold records of another history.
@@ -333,7 +332,7 @@ class Partition:
         """Tell whether the high watermark waits for this replica: in the maximal set, or about to rejoin it."""
         if broker_id in self.in_sync_replicas:
             return True
-        if self.pending_isr is not None and broker_id in self.pending_isr:
+        if self._pending is not None and broker_id in self._pending.in_sync_replicas:
             return True
         if not self.is_alive(broker_id):
             return False  # it cannot join: the controller would refuse it
@@ -367,7 +366,7 @@ class Partition:
     # The in-sync set
 
     def _propose_growth(self, replica: BrokerId, follower: Follower) -> IsrChange | None:
-        if self.pending_isr is not None or replica in self.in_sync_replicas:
+        if self._pending is not None or replica in self.in_sync_replicas:
             return None
         if follower.log_end_offset < max(self.high_watermark, self.leader_epoch_start_offset):
             return None
@@ -375,7 +374,7 @@ class Partition:
 
     def propose_growth(self, alive: Container[BrokerId], now_ms: int) -> IsrChange | None:
         """Propose a replica that has caught up, and whose own fetch could not say so, or was refused."""
-        if self.role is not Role.LEADER or self.pending_isr is not None:
+        if self.role is not Role.LEADER or self._pending is not None:
             return None
         for replica, follower in self.followers.items():
             if replica in alive and self._is_fetching(follower, now_ms):
@@ -390,7 +389,7 @@ class Partition:
 
     def propose_shrink(self, now_ms: int) -> IsrChange | None:
         """Propose the set without those that lag; asked every half of `replica.lag.time.max.ms`."""
-        if self.role is not Role.LEADER or self.pending_isr is not None:
+        if self.role is not Role.LEADER or self._pending is not None:
             return None
         stay = tuple(b for b in self.in_sync_replicas if not self._lags(b, now_ms))
         return None if len(stay) == len(self.in_sync_replicas) else self._propose(stay)
@@ -404,21 +403,15 @@ class Partition:
         return not follower.is_caught_up(self.log_end_offset, now_ms, self.max_lag_ms)
 
     def _propose(self, in_sync_replicas: tuple[BrokerId, ...]) -> IsrChange:
-        self.pending_isr = in_sync_replicas
-        self._pending_broker_epochs = tuple(map(self._broker_epoch_of, in_sync_replicas))
-        return self._pending_change(in_sync_replicas)
+        broker_epochs = tuple(map(self._broker_epoch_of, in_sync_replicas))
+        self._pending = IsrChange(
+            in_sync_replicas, self.leader_epoch, self.partition_epoch, broker_epochs
+        )
+        return self._pending
 
     def _broker_epoch_of(self, broker_id: BrokerId) -> int:
         follower = self.followers.get(broker_id)
         return -1 if follower is None else follower.broker_epoch
-
-    def _pending_change(self, in_sync_replicas: tuple[BrokerId, ...]) -> IsrChange:
-        return IsrChange(
-            in_sync_replicas,
-            self.leader_epoch,
-            self.partition_epoch,
-            self._pending_broker_epochs,
-        )
 
     def isr_changed(
         self,
@@ -431,9 +424,9 @@ class Partition:
 
         An answer that newer news has overtaken is dropped.
         """
-        if not self._is_pending(change):
+        if change != self._pending:
             return False
-        self.pending_isr = None
+        self._pending = None
         if partition_epoch >= self.partition_epoch:
             self.in_sync_replicas = in_sync_replicas
             self.partition_epoch = partition_epoch
@@ -447,14 +440,14 @@ class Partition:
         proposal may have been carried out, and is made again from time to time (`pending_change`).
         INVALID_REQUEST and INELIGIBLE_REPLICA say that it was not.
         """
-        if not self._is_pending(change):
+        if change != self._pending:
             return False
         if error in (
             ErrorCode.INVALID_REQUEST,
             ErrorCode.INELIGIBLE_REPLICA,
             ErrorCode.OPERATION_NOT_ATTEMPTED,
         ):
-            self.pending_isr = None
+            self._pending = None
             return False
         stale = (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -464,19 +457,14 @@ class Partition:
         )
         return error not in stale
 
+    @property
+    def pending_isr(self) -> tuple[BrokerId, ...] | None:
+        """The in-sync set that is proposed, and of which nobody knows what became of it."""
+        return None if self._pending is None else self._pending.in_sync_replicas
+
     def pending_change(self) -> IsrChange | None:
         """Return the proposal of which nobody knows what became of it, if there is one."""
-        if self.role is not Role.LEADER or self.pending_isr is None:
-            return None
-        return self._pending_change(self.pending_isr)
-
-    def _is_pending(self, change: IsrChange) -> bool:
-        return (
-            self.role is Role.LEADER
-            and self.pending_isr == change.in_sync_replicas
-            and self.leader_epoch == change.leader_epoch
-            and self.partition_epoch == change.partition_epoch
-        )
+        return self._pending
 
     # What the controller says
 
@@ -497,7 +485,7 @@ class Partition:
         self.replicas = state.replicas
         self.adding_replicas = state.adding_replicas
         self.removing_replicas = state.removing_replicas
-        self.pending_isr = None
+        self._pending = None
         if state.leader == self.broker_id:
             self._lead(state, now_ms)
         else:
@@ -528,7 +516,7 @@ class Partition:
     def leave(self) -> None:
         """Be no replica any more: what is still under way with this object is for another broker."""
         self.role = Role.NONE
-        self.pending_isr = None
+        self._pending = None
         self.followers = {}
 
     # The follower's log, and what storage does
