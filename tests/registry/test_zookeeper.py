@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Coroutine
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from kavka.core.znodes import Check, Create, Delete, Event, EventType, SetData, ZnodeError
+from kavka.doors import Chance
 from kavka.net.clock import SystemChance, SystemClock
 from kavka.net.network import TcpNetwork
 from kavka.registry.client_writes import multi_answer
@@ -41,10 +42,14 @@ class Relay:
         self.breaks_after: int | None = None
         """After how many answers and events every connection breaks, once; None for never."""
 
-    async def start(self) -> int:
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        self._server.close()
+        self.cut()
 
     @property
     def is_used(self) -> bool:
@@ -107,10 +112,6 @@ class Relay:
                 writer.transport.abort()
         self._writers.clear()
 
-    def stop(self) -> None:
-        self._server.close()
-        self.cut()
-
 
 @contextlib.asynccontextmanager
 async def serving() -> AsyncIterator[tuple[Keeper, int]]:
@@ -124,14 +125,42 @@ async def serving() -> AsyncIterator[tuple[Keeper, int]]:
         await server.stop()
 
 
-async def opened(port: int, chroot: str = "", timeout_ms: int = 2000) -> ZooKeeperRegistry:
-    return await ZooKeeperRegistry.open(
+@contextlib.asynccontextmanager
+async def opened(
+    *ports: int, chroot: str = "", timeout_ms: int = 2000, chance: Chance | None = None
+) -> AsyncIterator[ZooKeeperRegistry]:
+    registry = await ZooKeeperRegistry.open(
         TcpNetwork(),
-        SystemChance(),
-        f"127.0.0.1:{port}{chroot}",
+        SystemChance() if chance is None else chance,
+        ",".join(f"127.0.0.1:{port}" for port in ports) + chroot,
         session_timeout_ms=timeout_ms,
-        connection_timeout_ms=5000,
+        connection_timeout_ms=20_000,
     )
+    try:
+        yield registry
+    finally:
+        await registry.close()
+
+
+@contextlib.asynccontextmanager
+async def relayed(
+    chroot: str = "", timeout_ms: int = 2000
+) -> AsyncIterator[tuple[Keeper, Relay, ZooKeeperRegistry]]:
+    """A server, the way to it, and a client that takes it."""
+    async with (
+        serving() as (keeper, port),
+        Relay(port) as relay,
+        opened(relay.port, chroot=chroot, timeout_ms=timeout_ms) as registry,
+    ):
+        yield keeper, relay, registry
+
+
+async def cut_off(relay: Relay, registry: ZooKeeperRegistry) -> None:
+    """Break the way, and let nobody through until the relay refuses no longer."""
+    relay.refuses = True
+    relay.cut()
+    while registry.is_connected:  # noqa: ASYNC110 - nobody tells when it is not
+        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize(
@@ -158,9 +187,7 @@ def test_addresses_that_cannot_be_are_refused(connect):
 
 def test_a_write_whose_answer_was_lost_is_not_done_twice():
     async def work():
-        async with serving() as (_keeper, port):
-            relay = Relay(port)
-            registry = await opened(await relay.start())
+        async with relayed() as (_keeper, relay, registry):
             await registry.create("/n", b"0")
             writes = [
                 lambda: registry.create("/made", b"x"),
@@ -176,33 +203,25 @@ def test_a_write_whose_answer_was_lost_is_not_done_twice():
             data, stat = await registry.get("/n")
             assert (data, stat.version) == (b"3", 3)
             assert await registry.children("/") == ["mine", "n"]
-            await registry.close()
-            relay.stop()
 
     run(work())
 
 
 def test_a_refusal_of_another_after_a_lost_answer_is_a_refusal():
     async def work():
-        async with serving() as (keeper, port):
-            relay = Relay(port)
-            registry = await opened(await relay.start())
+        async with relayed() as (keeper, relay, registry):
             await keeper.open_session().create("/theirs", b"other")
             relay.drops_answers = True
             with pytest.raises(RegistryRefused) as refused:
                 await registry.create("/theirs", b"ours")
             assert refused.value.error is ZnodeError.NODE_EXISTS
-            await registry.close()
-            relay.stop()
 
     run(work())
 
 
 def test_events_that_were_missed_come_with_the_next_connection():
     async def work():
-        async with serving() as (keeper, port):
-            relay = Relay(port)
-            registry = await opened(await relay.start(), "/inner")
+        async with relayed("/inner") as (keeper, relay, registry):
             other = keeper.open_session()
             told: dict[str, Event] = {}
             await registry.create("/changed")
@@ -211,8 +230,7 @@ def test_events_that_were_missed_come_with_the_next_connection():
             await registry.get("/deleted", lambda event: told.update(deleted=event))
             await registry.stat("/created", lambda event: told.update(created=event))
             await registry.children("/", lambda event: told.update(children=event))
-            relay.refuses = True
-            relay.cut()
+            await cut_off(relay, registry)
             await other.set("/inner/changed", b"new")
             await other.delete("/inner/deleted")
             await other.create("/inner/created")
@@ -224,16 +242,13 @@ def test_events_that_were_missed_come_with_the_next_connection():
                 "created": Event(EventType.CREATED, "/created"),
                 "children": Event(EventType.CHILDREN_CHANGED, "/"),
             }
-            await registry.close()
-            relay.stop()
 
     run(work())
 
 
 def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one():
     async def work():
-        async with serving() as (keeper, port):
-            registry = await opened(port)
+        async with serving() as (keeper, port), opened(port) as registry:
             await registry.create("/mine", ephemeral=True)
             lost: asyncio.Queue[int] = asyncio.Queue()
             registry.session_lost = lambda: lost.put_nowait(registry.session_id)
@@ -246,7 +261,6 @@ def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one()
             assert registry.session_id != first
             assert await registry.stat("/mine") is None
             assert lost.empty()
-            await registry.close()
 
     run(work())
 
@@ -255,13 +269,11 @@ def test_a_session_that_is_given_up_for_another_ends():
     """Who is refused a registration begins anew; the office of the session before must not wait for its time-out."""
 
     async def work():
-        async with serving() as (keeper, port):
-            registry = await opened(port)
+        async with serving() as (keeper, port), opened(port) as registry:
             await registry.create("/office", ephemeral=True)
             await registry.reconnect()
             assert await registry.stat("/office") is None
             assert len(keeper.tree.clients) == 1
-            await registry.close()
 
     run(work())
 
@@ -270,13 +282,8 @@ def test_what_was_asked_in_a_session_is_not_done_in_the_next():
     """Who ruled in the session that is gone may not write as one who rules in the next."""
 
     async def work():
-        async with serving() as (keeper, port):
-            relay = Relay(port)
-            registry = await opened(await relay.start())
-            relay.refuses = True
-            relay.cut()
-            while registry.is_connected:  # noqa: ASYNC110 - nobody tells when it is not
-                await asyncio.sleep(0)
+        async with relayed() as (keeper, relay, registry):
+            await cut_off(relay, registry)
             late = asyncio.ensure_future(registry.create("/late"))
             await asyncio.sleep(0)
             renewing = asyncio.ensure_future(registry.reconnect())
@@ -286,21 +293,14 @@ def test_what_was_asked_in_a_session_is_not_done_in_the_next():
             with pytest.raises(ConnectionError, match="is over"):
                 await late
             assert "/late" not in keeper.tree
-            await registry.close()
-            relay.stop()
 
     run(work())
 
 
 def test_a_call_waits_on_when_the_connection_that_it_waited_for_is_gone_already():
     async def work():
-        async with serving() as (_keeper, port):
-            relay = Relay(port)
-            registry = await opened(await relay.start())
-            relay.refuses = True
-            relay.cut()
-            while registry.is_connected:  # noqa: ASYNC110 - nobody tells when it is not
-                await asyncio.sleep(0)
+        async with relayed() as (_keeper, relay, registry):
+            await cut_off(relay, registry)
             call = asyncio.ensure_future(registry.stat("/"))
             await asyncio.sleep(0)
             registry._connected.set()  # and lost before the call goes on
@@ -308,23 +308,16 @@ def test_a_call_waits_on_when_the_connection_that_it_waited_for_is_gone_already(
             await asyncio.sleep(0)
             relay.refuses = False
             assert await call is not None
-            await registry.close()
-            relay.stop()
 
     run(work())
 
 
 def test_calls_wait_for_a_connection_and_no_longer_than_a_session():
     async def work():
-        async with serving() as (_keeper, port):
-            relay = Relay(port)
-            registry = await opened(await relay.start(), timeout_ms=400)
-            relay.refuses = True
-            relay.cut()
+        async with relayed(timeout_ms=400) as (_keeper, relay, registry):
+            await cut_off(relay, registry)
             with pytest.raises(ZooKeeperUnreachable):
                 await registry.get("/")
-            await registry.close()
-            relay.stop()
 
     run(work())
 
@@ -334,15 +327,8 @@ def test_a_silent_member_is_given_up_for_another():
         async with serving() as (_keeper, port):
             silent = socket.create_server(("127.0.0.1", 0))  # nobody accepts
             dead = silent.getsockname()[1]
-            registry = await ZooKeeperRegistry.open(
-                TcpNetwork(),
-                SystemChance(),
-                f"127.0.0.1:{dead},127.0.0.1:{port},127.0.0.1:{dead}",
-                session_timeout_ms=1500,
-                connection_timeout_ms=20_000,
-            )
-            assert await registry.children("/") == []
-            await registry.close()
+            async with opened(dead, port, dead, timeout_ms=1500) as registry:
+                assert await registry.children("/") == []
             silent.close()
 
     run(work())
@@ -350,8 +336,7 @@ def test_a_silent_member_is_given_up_for_another():
 
 def test_a_watch_is_told_before_the_data_that_it_speaks_of():
     async def work():
-        async with serving() as (keeper, port):
-            registry = await opened(port)
+        async with serving() as (keeper, port), opened(port) as registry:
             other = keeper.open_session()
             await registry.create("/n", b"0")
             for number in range(1, 20):
@@ -362,7 +347,6 @@ def test_a_watch_is_told_before_the_data_that_it_speaks_of():
                     assert len(told) <= 1
                 assert len(told) == 1
                 await change
-            await registry.close()
 
     run(work())
 
@@ -374,29 +358,25 @@ def test_a_connection_that_breaks_right_behind_its_greeting_is_replaced():
         async with serving() as (_keeper, port):
             relay = Relay(port)
             relay.garbles_greeting = True
-            registry = await opened(await relay.start())
-            assert not relay.garbles_greeting
-            assert await registry.children("/") == []
-            await registry.close()
-            relay.stop()
+            async with relay, opened(relay.port) as registry:
+                assert not relay.garbles_greeting
+                assert await registry.children("/") == []
 
     run(work())
 
 
 def test_paths_that_nobody_watches_are_not_kept():
     async def work():
-        async with serving() as (keeper, port):
-            registry = await opened(port)
+        async with serving() as (keeper, port), opened(port) as registry:
             other = keeper.open_session()
             assert await registry.stat("/asked") is None
             told: list[Event] = []
             assert await registry.stat("/watched", told.append) is None
-            assert registry._absent == {"/watched"}
+            assert registry._watches.paths().exist == ["/watched"]
             await other.create("/watched")
             while not told:
                 await registry.stat("/")
-            assert registry._absent == set()
-            await registry.close()
+            assert registry._watches.paths().exist == []
 
     run(work())
 
@@ -405,21 +385,16 @@ def test_watches_that_were_not_set_again_yet_are_told_of_what_was_missed_before(
     """The first of two packets of watches is answered, with a newer transaction, when the connection breaks again."""
 
     async def work():
-        async with serving() as (keeper, port):
-            relay = Relay(port)
-            registry = await opened(await relay.start())
+        async with relayed() as (keeper, relay, registry):
             other = keeper.open_session()
             told = asyncio.Event()
             for number in range(501):
                 await other.create(f"/{number}")
                 await registry.get(f"/{number}", lambda event: _tell(told, event, "/500"))
-            relay.refuses = True
-            relay.cut()
+            await cut_off(relay, registry)
             await other.set("/500", b"new")
             relay.breaks_after, relay.refuses = 2, False  # the greeting, and the first answer
             await asyncio.wait_for(told.wait(), 30)
-            await registry.close()
-            relay.stop()
 
     run(work())
 
@@ -433,27 +408,20 @@ def test_a_member_that_fell_silent_is_tried_last():
     """Its connections are not refused: to wait for it first would use up what is left of the session."""
 
     async def work():
-        async with serving() as (_keeper, port):
-            relays = [Relay(port) for _ in range(3)]
-            ports = [await relay.start() for relay in relays]
+        async with (
+            serving() as (_keeper, port),
+            Relay(port) as a,
+            Relay(port) as b,
+            Relay(port) as c,
+        ):
             for _ in range(12):
-                registry = await ZooKeeperRegistry.open(
-                    TcpNetwork(),
-                    SystemChance(),
-                    ",".join(f"127.0.0.1:{each}" for each in ports),
-                    session_timeout_ms=2000,
-                    connection_timeout_ms=5000,
-                )
-                (used,) = [relay for relay in relays if relay.is_used]
-                accepted = used.accepted
-                used.refuses = True
-                used.cut()
-                await registry.stat("/")
-                assert used.accepted == accepted
-                used.refuses = False
-                await registry.close()
-            for relay in relays:
-                relay.stop()
+                async with opened(a.port, b.port, c.port) as registry:
+                    (used,) = [relay for relay in (a, b, c) if relay.is_used]
+                    accepted = used.accepted
+                    await cut_off(used, registry)
+                    await registry.stat("/")
+                    assert used.accepted == accepted
+                    used.refuses = False
 
     run(work())
 
@@ -467,23 +435,16 @@ class NoChance(SystemChance):
 
 def test_a_silent_member_is_waited_for_by_the_time_out_that_was_granted():
     async def work():
-        async with serving() as (_keeper, port):
-            relay = Relay(port)
+        async with serving() as (_keeper, port), Relay(port) as relay:
             silent = socket.create_server(("127.0.0.1", 0))  # nobody accepts
-            registry = await ZooKeeperRegistry.open(
-                TcpNetwork(),
-                NoChance(),
-                f"127.0.0.1:{await relay.start()},127.0.0.1:{silent.getsockname()[1]}",
-                session_timeout_ms=60_000,  # 2000 are granted
-                connection_timeout_ms=20_000,
-            )
-            session_id = registry.session_id
-            relay.cut()
-            await registry.stat("/")
-            assert registry.session_id == session_id
-            await registry.close()
+            ports = relay.port, silent.getsockname()[1]
+            # 2000 ms are granted.
+            async with opened(*ports, timeout_ms=60_000, chance=NoChance()) as registry:
+                session_id = registry.session_id
+                relay.cut()
+                await registry.stat("/")
+                assert registry.session_id == session_id
             silent.close()
-            relay.stop()
 
     run(work())
 
@@ -492,8 +453,10 @@ def test_what_does_not_fit_into_a_packet_is_refused_and_keeps_the_connection():
     """The paths are longer on the wire: the chroot stands before them, and they are UTF-8."""
 
     async def work():
-        async with serving() as (_keeper, port):
-            registry = await opened(port, "/a-chroot-of-which-every-path-of-a-multi-has-a-copy")
+        async with (
+            serving() as (_keeper, port),
+            opened(port, chroot="/a-chroot-of-which-every-path-of-a-multi-has-a-copy") as registry,
+        ):
             many = [Create(f"/{number}") for number in range(10_000)]
             connects = registry.connects
             for large in (
@@ -506,7 +469,6 @@ def test_what_does_not_fit_into_a_packet_is_refused_and_keeps_the_connection():
                 assert refused.value.error is ZnodeError.BAD_ARGUMENTS
             assert registry.connects == connects
             await registry.set("/", bytes(0xFFFFF - 80))
-            await registry.close()
 
     run(work())
 
@@ -531,14 +493,8 @@ def test_who_greets_without_sense_is_given_up_at_once():
             senseless = await asyncio.start_server(greet, "127.0.0.1", 0)
             wrong = senseless.sockets[0].getsockname()[1]
             for _ in range(4):
-                registry = await ZooKeeperRegistry.open(
-                    TcpNetwork(),
-                    SystemChance(),
-                    f"127.0.0.1:{wrong},127.0.0.1:{port}",
-                    session_timeout_ms=120_000,
-                    connection_timeout_ms=20_000,
-                )
-                await registry.close()
+                async with opened(wrong, port, timeout_ms=120_000) as registry:
+                    assert registry.is_connected
             senseless.close()
 
     run(work())
@@ -546,17 +502,14 @@ def test_who_greets_without_sense_is_given_up_at_once():
 
 def test_a_watch_that_is_set_again_and_again_is_kept_once():
     async def work():
-        async with serving() as (keeper, port):
-            registry = await opened(port)
+        async with serving() as (keeper, port), opened(port) as registry:
             told: list[Event] = []
             for _ in range(5):
                 await registry.stat("/n", told.append)
                 await registry.children("/", told.append)
-            assert [len(each) for each in registry._node_watches.values()] == [1]
-            assert [len(each) for each in registry._child_watches.values()] == [1]
+            assert (len(registry._watches.nodes), len(registry._watches.children)) == (1, 1)
             await keeper.open_session().create("/n")
             await registry.stat("/")
             assert sorted(event.path for event in told) == ["/", "/n"]
-            await registry.close()
 
     run(work())

@@ -28,6 +28,7 @@ from kavka.core.znodes import (
     size_of,
 )
 from kavka.doors import Chance, Network
+from kavka.registry.client_watches import ClientWatches
 from kavka.registry.interface import RegistryRefused, Watch
 from kavka.registry.zookeeper_calls import encode_multi, read_multi, read_stat
 from kavka.registry.zookeeper_connection import ServerRefused, ZooKeeperConnection
@@ -119,10 +120,7 @@ class ZooKeeperRegistry:
         self._is_over = True
         self._password = _NO_PASSWORD
         self._last_zxid = 0
-        self._node_watches: dict[str, list[Watch]] = {}
-        self._child_watches: dict[str, list[Watch]] = {}
-        self._absent: set[str] = set()
-        """Watched paths that had no node when they were last asked for."""
+        self._watches = ClientWatches()
         self.connects = self.disconnects = self.expirations = 0
         """How often a member was found, a connection lost, a session over, since the start."""
         self.session_id = 0
@@ -181,9 +179,7 @@ class ZooKeeperRegistry:
         """
         await (self._forget_connection() if self._is_over else self.close())
         self.session_id, self._password, self._last_zxid = 0, _NO_PASSWORD, 0
-        self._node_watches.clear()
-        self._child_watches.clear()
-        self._absent.clear()
+        self._watches.clear()
         self._is_over = False
         self._connect_again()
         await self._connected.wait()
@@ -266,11 +262,7 @@ class ZooKeeperRegistry:
 
     def _watch_again(self, connection: ZooKeeperConnection) -> None:
         """Tell the member what is watched, so that it tells what happened since the last answer."""
-        nodes = list(self._node_watches)
-        data = [path for path in nodes if path not in self._absent]
-        exist = [path for path in nodes if path in self._absent]
-        lists = [[self._outer(path) for path in paths] for paths in (data, exist)]
-        lists.append([self._outer(path) for path in self._child_watches])
+        lists = [[self._outer(path) for path in paths] for paths in self._watches.paths()]
         step = _WATCHES_IN_A_PACKET
         while any(lists):
             now = [paths[:step] for paths in lists]
@@ -305,20 +297,12 @@ class ZooKeeperRegistry:
         except ValueError:
             return  # the state of the connection, which its owner knows
         path = self._inner(event.path)
-        watches: list[Watch] = []
-        if kind is EventType.CHILDREN_CHANGED:
-            watches += self._child_watches.pop(path, ())
-        else:
-            watches += self._node_watches.pop(path, ())
-            self._absent.discard(path)
-            if kind is EventType.DELETED:
-                watches += self._child_watches.pop(path, ())
-        for watch in dict.fromkeys(watches):
+        for watch in self._watches.pop(kind, path):
             watch(Event(kind, path))
 
     def watches(self, path: str) -> tuple[bool, bool]:
         """Tell whether a node and whether its children are watched."""
-        return path in self._node_watches, path in self._child_watches
+        return path in self._watches.nodes, path in self._watches.children
 
     async def unwatch(
         self, path: str, *, node: bool, children: bool, even_offline: bool = False
@@ -327,11 +311,7 @@ class ZooKeeperRegistry:
         if self.is_connected or not even_offline:
             request = WatchTypeRequest(self._outer(path), _WATCH_TYPES[node, children])
             await self._asked(OpCode.REMOVE_WATCHES, request, path)
-        if node:
-            self._node_watches.pop(path, None)
-            self._absent.discard(path)
-        if children:
-            self._child_watches.pop(path, None)
+        self._watches.drop(path, node=node, children=children)
 
     # -- reading
 
@@ -344,46 +324,29 @@ class ZooKeeperRegistry:
         self, path: str, watch: Watch | None = None
     ) -> tuple[bytes | None, Stat]:
         """Return data and facts as `get` does, but None for a node without data."""
-        _add(self._node_watches, path, watch)
-        try:
+        with self._watches.nodes.asking(path, watch):
             reader = await self._read(OpCode.GET_DATA, path, watch)
-        except BaseException:
-            _take(self._node_watches, path, watch)
-            raise
-        self._absent.discard(path)
-        _keep_one(self._node_watches, path, watch)
+            self._watches.node_seen(path, exists=True)
         response = decode(GetDataResponse, reader)
         return response.data, read_stat(response.stat)
 
     async def stat(self, path: str, watch: Watch | None = None) -> Stat | None:
         """Return facts, or None."""
-        _add(self._node_watches, path, watch)
-        try:
-            reader = await self._read(OpCode.EXISTS, path, watch)
-        except RegistryRefused as refused:
-            if refused.error is ZnodeError.NO_NODE:
-                if path in self._node_watches:
-                    self._absent.add(path)
-                _keep_one(self._node_watches, path, watch)
+        with self._watches.nodes.asking(path, watch):
+            try:
+                reader = await self._read(OpCode.EXISTS, path, watch)
+            except RegistryRefused as refused:
+                if refused.error is not ZnodeError.NO_NODE:
+                    raise
+                self._watches.node_seen(path, exists=False)
                 return None
-            _take(self._node_watches, path, watch)
-            raise
-        except BaseException:
-            _take(self._node_watches, path, watch)
-            raise
-        self._absent.discard(path)
-        _keep_one(self._node_watches, path, watch)
+            self._watches.node_seen(path, exists=True)
         return read_stat(decode(StatResponse, reader).stat)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """Return the names of the children, sorted."""
-        _add(self._child_watches, path, watch)
-        try:
+        with self._watches.children.asking(path, watch):
             reader = await self._read(OpCode.GET_CHILDREN, path, watch)
-        except BaseException:
-            _take(self._child_watches, path, watch)
-            raise
-        _keep_one(self._child_watches, path, watch)
         return sorted(decode(ChildrenResponse, reader).children)
 
     async def acl(self, path: str) -> tuple[list[Acl], Stat]:
@@ -408,7 +371,7 @@ class ZooKeeperRegistry:
         await self._asked(OpCode.SYNC, PathRequest(self._outer(path)), path)
 
     async def _read(self, operation: OpCode, path: str, watch: Watch | None) -> Reader:
-        """Ask with the watch registered already: its event may come in the same bytes as the answer."""
+        """Ask with the watch registered already (`WatchTable.asking`)."""
         request = PathWatchRequest(self._outer(path), watch is not None)
         return await self._asked(operation, request, path)
 
@@ -573,28 +536,6 @@ def _check_size(body: bytearray, operations: Sequence[Operation]) -> None:
     """Refuse a packet that no connection would outlive: it would be sent again on every next one."""
     if _HEADER_BYTES + len(body) > _LARGEST_PACKET:
         raise RegistryRefused(ZnodeError.BAD_ARGUMENTS, max(operations, key=size_of).path)
-
-
-def _add(watches: dict[str, list[Watch]], path: str, watch: Watch | None) -> None:
-    if watch is not None:
-        watches.setdefault(path, []).append(watch)
-
-
-def _take(watches: dict[str, list[Watch]], path: str, watch: Watch | None) -> None:
-    """Take back a watch whose call failed; another call may have the same one."""
-    found = watches.get(path)
-    if watch is None or found is None or watch not in found:
-        return
-    found.remove(watch)
-    if not found:
-        del watches[path]
-
-
-def _keep_one(watches: dict[str, list[Watch]], path: str, watch: Watch | None) -> None:
-    """Forget a watch that was set anew: who looks again and again at what never changes would fill the memory."""
-    found = watches.get(path, [])
-    if watch is not None and found.count(watch) > 1:
-        found.remove(watch)
 
 
 def _ignore(done: asyncio.Future[Reader]) -> None:
