@@ -1,15 +1,13 @@
 """The leader's side of followers' fetches.
 
-A follower's session is kept as a list of what is *dirty*: partitions that the follower named, and those that were
-touched since it last heard of them. Only these are looked at, so that a fetch of a thousand quiet partitions costs as
-much as one of none, and an append wakes the fetch that waits for it within the same turn of the loop. What a follower
-has is learnt from the offsets that it asks for; that moves the high watermark and lets it join the in-sync set.
+Of a session only what is dirty is looked at (`follower_sessions`). What a follower has is learnt from the offsets that
+it asks for; that moves the high watermark and lets it join the in-sync set.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kavka.broker.dispatch import Parked, RequestContext
@@ -19,17 +17,15 @@ from kavka.broker.replication.fetch_messages import (
     forgotten_partitions,
     named_partitions,
 )
+from kavka.broker.replication.follower_sessions import FollowerSession, WaitingFetch, Watched
 from kavka.core.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
     FetchPartition,
-    PartitionKey,
 )
-from kavka.core.partition import Pulse
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from kavka.net.connection import Connection
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed, OffsetOutOfRange
 from kavka.storage.log_read import LogRead
 from kavka.wire.messages.fetch import (
@@ -46,156 +42,6 @@ if TYPE_CHECKING:
 
 _LAST_EPOCH: Final = 2**31 - 1
 _MOST_SESSIONS: Final = 64
-_MARKS_WAIT_S: Final = 0.005
-
-
-class _Watched:
-    """One partition of a session: what was asked last, and what the follower was told."""
-
-    __slots__ = ("_session", "asked", "is_named", "key", "replica", "told", "where")
-
-    def __init__(self, session: _Session, key: PartitionKey, asked: FetchPartition) -> None:
-        self._session = session
-        self.key = key
-        self.asked = asked
-        self.is_named = True
-        # High watermark and log start offset.
-        self.told = (-1, -1)
-        self.replica: Replica | None = None
-        self.where: TopicPartition | None = None  # what the key was found to mean
-
-    def watch(self, replica: Replica | None) -> None:
-        """Be told of everything that happens to `replica`, and of nothing else any more."""
-        if self.replica is not None and self.replica is not replica:
-            self.replica.watchers.pop(self, None)
-        self.replica = replica
-        if replica is not None:
-            replica.watchers[self] = None
-
-    def touch(self, *, can_wait: bool = False) -> None:
-        """See `Watcher`."""
-        self._session.touched(self, can_wait=can_wait)
-
-
-class _Session:
-    """The session of one follower's connection."""
-
-    def __init__(
-        self, replica_id: BrokerId, session_id: int, connection: Connection, *, by_topic_id: bool
-    ) -> None:
-        self.replica_id = replica_id
-        self.connection = connection
-        self.session_id = session_id
-        self.by_topic_id = by_topic_id
-        self.epoch = 1  # what the next request must have
-        self.pulse = Pulse()
-        self.partitions: dict[PartitionKey, _Watched] = {}
-        self.dirty: dict[_Watched, None] = {}
-        self.waiting: _Waiting | None = None
-        # Whether the only news are of high watermarks, which may wait for the next records.
-        self.has_marks_only = False
-
-    def soil(self, watched: _Watched) -> bool:
-        """Have a partition looked at for the next answer; tell whether it is served still.
-
-        One that was forgotten while its records were read, or held back by a throttle, would be answered for ever, by
-        what was asked of it last: a follower that is told of an old leader epoch gives up.
-        """
-        if self.partitions.get(watched.key) is not watched:
-            return False
-        self.dirty[watched] = None
-        return True
-
-    def touched(self, watched: _Watched, *, can_wait: bool) -> None:
-        if self.soil(watched) and self.waiting is not None:
-            if can_wait:
-                self.waiting.wake_soon()
-            else:
-                self.waiting.wake()
-
-    def name(self, key: PartitionKey, asked: FetchPartition) -> None:
-        """Take what a request says of a partition; those named last are served last.
-
-        Who asks again for the same offset may have dropped the last answer, and is told everything again.
-        """
-        watched = self.partitions.get(key)
-        if watched is None:
-            watched = self.partitions[key] = _Watched(self, key, asked)
-        elif asked.fetch_offset <= watched.asked.fetch_offset:
-            watched.told = (-1, -1)
-        watched.asked, watched.is_named = asked, True
-        self.dirty.pop(watched, None)
-        self.dirty[watched] = None
-
-    def forget(self, key: PartitionKey) -> None:
-        """Serve a partition no longer."""
-        watched = self.partitions.pop(key, None)
-        if watched is not None:
-            self.dirty.pop(watched, None)
-            watched.watch(None)
-
-    def end_without_id(self) -> None:
-        """Close what lasts for one request only, when that is over."""
-        if self.session_id == NO_SESSION:
-            self.close()
-
-    def close(self) -> None:
-        """Let go of all partitions, and of the fetch that waits."""
-        for key in list(self.partitions):
-            self.forget(key)
-        if self.waiting is not None:
-            self.waiting.wake()
-
-
-class _Waiting:
-    """A fetch with nothing new to hear; it waits until something is touched, or its time is over."""
-
-    def __init__(self, owner: FollowerFetches, session: _Session, request: FetchRequest) -> None:
-        self._owner = owner
-        self._session = session
-        self._request = request
-        self._is_superseded = False
-        self.parked = Parked(self._make, self._release)
-        loop = asyncio.get_running_loop()
-        self._until = loop.time() + request.max_wait_ms / 1000
-        self._timer = loop.call_at(self._until, self.wake)
-        session.waiting = self
-        if session.has_marks_only:
-            self.wake_soon()
-
-    def wake_soon(self) -> None:
-        """Answer after a moment: records that come meanwhile take the high watermark with them."""
-        loop = asyncio.get_running_loop()
-        soon = loop.time() + _MARKS_WAIT_S
-        if soon < self._until:
-            self._until = soon
-            self._timer.cancel()
-            self._timer = loop.call_at(soon, self.wake)
-
-    def supersede(self) -> None:
-        """Answer with nothing: the follower's next request of this session is here already."""
-        self._is_superseded = True
-        self.wake()
-
-    def wake(self) -> None:
-        """Answer in the next turn of the loop."""
-        self._leave()
-        self.parked.wake()
-
-    def _leave(self) -> None:
-        self._timer.cancel()
-        if self._session.waiting is self:
-            self._session.waiting = None
-
-    def _release(self) -> None:
-        """The connection is gone."""
-        self._leave()
-        self._session.end_without_id()
-
-    def _make(self) -> FetchResponse | Awaitable[FetchResponse]:
-        if self._is_superseded:
-            return FetchResponse(session_id=self._session.session_id)
-        return self._owner.answer_now(self._session, self._request)
 
 
 class _Read:
@@ -205,7 +51,7 @@ class _Read:
 
     def __init__(
         self,
-        watched: _Watched,
+        watched: Watched,
         answer: FetchResponsePartition,
         read: LogRead | None = None,
         cut_at: int | None = None,
@@ -245,7 +91,7 @@ class FollowerFetches:
         """Know no follower yet."""
         self._broker = broker
         self._replication = replication
-        self._sessions: dict[int, _Session] = {}
+        self._sessions: dict[int, FollowerSession] = {}
 
     def handle(
         self, context: RequestContext, request: FetchRequest, replica_id: int
@@ -263,10 +109,11 @@ class FollowerFetches:
         reads = self._read_dirty(session, request, may_wait=True)
         if reads or request.max_wait_ms <= 0:
             return self._answer(session, reads)
-        return _Waiting(self, session, request).parked
+        answer = partial(self._answer_now, session, request)
+        return WaitingFetch(session, request.max_wait_ms, answer).parked
 
-    def answer_now(
-        self, session: _Session, request: FetchRequest
+    def _answer_now(
+        self, session: FollowerSession, request: FetchRequest
     ) -> FetchResponse | Awaitable[FetchResponse]:
         """Answer with what there is, be it nothing."""
         return self._answer(session, self._read_dirty(session, request))
@@ -275,14 +122,16 @@ class FollowerFetches:
 
     def _session(
         self, context: RequestContext, request: FetchRequest, replica_id: BrokerId
-    ) -> _Session | ErrorCode:
+    ) -> FollowerSession | ErrorCode:
         by_topic_id = context.version >= FIRST_BY_TOPIC_ID
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(request.session_id, replica_id)
             session_id = NO_SESSION
             if request.session_epoch == INITIAL_EPOCH:
                 session_id = self._new_id()
-            session = _Session(replica_id, session_id, context.connection, by_topic_id=by_topic_id)
+            session = FollowerSession(
+                replica_id, session_id, context.connection, by_topic_id=by_topic_id
+            )
             if session_id != NO_SESSION:
                 self._keep(session)
             return session
@@ -304,7 +153,7 @@ class FollowerFetches:
             if number != NO_SESSION and number not in self._sessions:
                 return number
 
-    def _keep(self, session: _Session) -> None:
+    def _keep(self, session: FollowerSession) -> None:
         """Keep a session; those whose connection is gone will not be continued.
 
         Neither a follower nor a connection may have more than some: who fetches need not be the broker that it names.
@@ -329,13 +178,13 @@ class FollowerFetches:
     # -- answering
 
     def _answer(
-        self, session: _Session, reads: list[_Read]
+        self, session: FollowerSession, reads: list[_Read]
     ) -> FetchResponse | Awaitable[FetchResponse]:
         if any(read.is_cold for read in reads):
             return self._load(session, reads)
         return self._response(session, reads)
 
-    async def _load(self, session: _Session, reads: list[_Read]) -> FetchResponse:
+    async def _load(self, session: FollowerSession, reads: list[_Read]) -> FetchResponse:
         """Bring cold records into the page cache, in the pool."""
         try:
             for read in reads:
@@ -348,12 +197,10 @@ class FollowerFetches:
             raise
         return self._response(session, reads)
 
-    async def _load_one(self, session: _Session, read: _Read) -> None:
+    async def _load_one(self, session: FollowerSession, read: _Read) -> None:
         assert read.read is not None
-        cold, read.read = (
-            read.read,
-            None,
-        )  # `load` owns the range now, and gives it or another one back
+        # `load` owns the range now, and gives it or another one back.
+        cold, read.read = read.read, None
         read.answer.records = b""
         try:
             read.read = await cold.load(self._broker.host.disk)
@@ -368,7 +215,7 @@ class FollowerFetches:
             assert read.replica is not None
             read.answer = _refusal(read.watched, read.replica.met_damage(error))
 
-    def _response(self, session: _Session, reads: list[_Read]) -> FetchResponse:
+    def _response(self, session: FollowerSession, reads: list[_Read]) -> FetchResponse:
         topics: dict[str | bytes, FetchResponseTopic] = {}
         for read in reads:
             name = read.watched.key[0]
@@ -386,11 +233,11 @@ class FollowerFetches:
     # -- reading
 
     def _read_dirty(
-        self, session: _Session, request: FetchRequest, *, may_wait: bool = False
+        self, session: FollowerSession, request: FetchRequest, *, may_wait: bool = False
     ) -> list[_Read]:
         """Look at what is dirty; return what the follower must hear of. High watermarks may wait, if so."""
         session.has_marks_only = False
-        marks: list[_Watched] | None = [] if may_wait else None
+        marks: list[Watched] | None = [] if may_wait else None
         now_ms = self._broker.clock.tick_ms()
         left = request.max_bytes
         reads: list[_Read] = []
@@ -416,11 +263,11 @@ class FollowerFetches:
 
     def _read(
         self,
-        session: _Session,
-        watched: _Watched,
+        session: FollowerSession,
+        watched: Watched,
         left: int,
         now_ms: int,
-        marks: list[_Watched] | None,
+        marks: list[Watched] | None,
         *,
         minimum_one: bool,
     ) -> _Read | None:
@@ -452,12 +299,12 @@ class FollowerFetches:
 
     def _read_log(
         self,
-        session: _Session,
-        watched: _Watched,
+        session: FollowerSession,
+        watched: Watched,
         replica: Replica,
         left: int,
         now_ms: int,
-        marks: list[_Watched] | None,
+        marks: list[Watched] | None,
         *,
         minimum_one: bool,
     ) -> _Read | None:
@@ -503,7 +350,9 @@ class FollowerFetches:
         self._replication.note_served(replica, session.replica_id, found.length)
         return _Read(watched, answer, found, cut_at)
 
-    def _note(self, session: _Session, watched: _Watched, replica: Replica, now_ms: int) -> None:
+    def _note(
+        self, session: FollowerSession, watched: Watched, replica: Replica, now_ms: int
+    ) -> None:
         """Learn from the fetch how far the follower is."""
         asked, partition = watched.asked, replica.partition
         follower = partition.followers[session.replica_id]
@@ -539,7 +388,7 @@ class FollowerFetches:
             return FetchResponseDivergingEpoch(epoch=epoch, end_offset=end_offset)
         return None
 
-    def _find(self, watched: _Watched) -> Replica | ErrorCode:
+    def _find(self, watched: Watched) -> Replica | ErrorCode:
         name, index = watched.key
         replicas = self._broker.replicas
         if watched.where is not None:
@@ -560,7 +409,7 @@ class FollowerFetches:
             return ErrorCode.INCONSISTENT_TOPIC_ID
         return replica
 
-    def _refused(self, watched: _Watched, code: ErrorCode) -> _Read:
+    def _refused(self, watched: Watched, code: ErrorCode) -> _Read:
         watched.told = (-1, -1)
         return _Read(watched, _refusal(watched, code))
 
@@ -573,7 +422,7 @@ def _count(replica: Replica, follower: BrokerId, size: int) -> None:
         traffic.reassignment_bytes_out += size
 
 
-def _refusal(watched: _Watched, code: ErrorCode) -> FetchResponsePartition:
+def _refusal(watched: Watched, code: ErrorCode) -> FetchResponsePartition:
     return FetchResponsePartition(
         partition_index=watched.key[1],
         error_code=code,
@@ -582,7 +431,7 @@ def _refusal(watched: _Watched, code: ErrorCode) -> FetchResponsePartition:
     )
 
 
-def _facts(watched: _Watched, replica: Replica) -> FetchResponsePartition:
+def _facts(watched: Watched, replica: Replica) -> FetchResponsePartition:
     partition = replica.partition
     return FetchResponsePartition(
         partition_index=watched.key[1],
@@ -594,7 +443,7 @@ def _facts(watched: _Watched, replica: Replica) -> FetchResponsePartition:
     )
 
 
-def _tell(watched: _Watched, replica: Replica) -> FetchResponsePartition:
+def _tell(watched: Watched, replica: Replica) -> FetchResponsePartition:
     """Say high watermark and log start, and remember that they were said."""
     answer = _facts(watched, replica)
     watched.told = (answer.high_watermark, answer.log_start_offset)

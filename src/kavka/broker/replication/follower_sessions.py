@@ -1,0 +1,180 @@
+"""What a leader keeps of its followers' fetch sessions (KIP-227).
+
+A session is kept as a list of what is *dirty*: partitions that the follower named, and those that were touched since
+it last heard of them. Only these are looked at, so that a fetch of a thousand quiet partitions costs as much as one of
+none, and an append wakes the fetch that waits for it within the same turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from kavka.broker.dispatch import Parked
+from kavka.broker.replica import Replica
+from kavka.core.fetch_session import NO_SESSION, FetchPartition, PartitionKey
+from kavka.core.partition import Pulse
+from kavka.ids import BrokerId, TopicPartition
+from kavka.net.connection import Connection
+from kavka.wire.messages.fetch import FetchResponse
+
+_MARKS_WAIT_S: Final = 0.005
+"""How long news of high watermarks only may wait for records to go with."""
+
+
+class Watched:
+    """One partition of a session: what was asked last, and what the follower was told."""
+
+    __slots__ = ("_session", "asked", "is_named", "key", "replica", "told", "where")
+
+    def __init__(self, session: FollowerSession, key: PartitionKey, asked: FetchPartition) -> None:
+        """Be named by a request, and watch nothing yet."""
+        self._session = session
+        self.key = key
+        self.asked = asked
+        self.is_named = True
+        # High watermark and log start offset.
+        self.told = (-1, -1)
+        self.replica: Replica | None = None
+        self.where: TopicPartition | None = None  # what the key was found to mean
+
+    def watch(self, replica: Replica | None) -> None:
+        """Be told of everything that happens to `replica`, and of nothing else any more."""
+        if self.replica is not None and self.replica is not replica:
+            self.replica.watchers.pop(self, None)
+        self.replica = replica
+        if replica is not None:
+            replica.watchers[self] = None
+
+    def touch(self, *, can_wait: bool = False) -> None:
+        """See `Watcher`."""
+        self._session.touched(self, can_wait=can_wait)
+
+
+class FollowerSession:
+    """The session of one follower's connection."""
+
+    def __init__(
+        self, replica_id: BrokerId, session_id: int, connection: Connection, *, by_topic_id: bool
+    ) -> None:
+        """Serve no partition yet; `session_id` is NO_SESSION for one request only."""
+        self.replica_id = replica_id
+        self.connection = connection
+        self.session_id = session_id
+        self.by_topic_id = by_topic_id
+        self.epoch = 1  # what the next request must have
+        self.pulse = Pulse()
+        self.partitions: dict[PartitionKey, Watched] = {}
+        self.dirty: dict[Watched, None] = {}
+        self.waiting: WaitingFetch | None = None
+        # Whether the only news are of high watermarks, which may wait for the next records.
+        self.has_marks_only = False
+
+    def soil(self, watched: Watched) -> bool:
+        """Have a partition looked at for the next answer; tell whether it is served still.
+
+        One that was forgotten while its records were read, or held back by a throttle, would be answered for ever, by
+        what was asked of it last: a follower that is told of an old leader epoch gives up.
+        """
+        if self.partitions.get(watched.key) is not watched:
+            return False
+        self.dirty[watched] = None
+        return True
+
+    def touched(self, watched: Watched, *, can_wait: bool) -> None:
+        """Have a partition looked at, and the fetch that waits answered: at once, or soon where that can wait."""
+        if self.soil(watched) and self.waiting is not None:
+            if can_wait:
+                self.waiting.wake_soon()
+            else:
+                self.waiting.wake()
+
+    def name(self, key: PartitionKey, asked: FetchPartition) -> None:
+        """Take what a request says of a partition; those named last are served last.
+
+        Who asks again for the same offset may have dropped the last answer, and is told everything again.
+        """
+        watched = self.partitions.get(key)
+        if watched is None:
+            watched = self.partitions[key] = Watched(self, key, asked)
+        elif asked.fetch_offset <= watched.asked.fetch_offset:
+            watched.told = (-1, -1)
+        watched.asked, watched.is_named = asked, True
+        self.dirty.pop(watched, None)
+        self.dirty[watched] = None
+
+    def forget(self, key: PartitionKey) -> None:
+        """Serve a partition no longer."""
+        watched = self.partitions.pop(key, None)
+        if watched is not None:
+            self.dirty.pop(watched, None)
+            watched.watch(None)
+
+    def end_without_id(self) -> None:
+        """Close what lasts for one request only, when that is over."""
+        if self.session_id == NO_SESSION:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of all partitions, and of the fetch that waits."""
+        for key in list(self.partitions):
+            self.forget(key)
+        if self.waiting is not None:
+            self.waiting.wake()
+
+
+class WaitingFetch:
+    """A fetch with nothing new to hear; it waits until something is touched, or its time is over."""
+
+    def __init__(
+        self,
+        session: FollowerSession,
+        max_wait_ms: int,
+        answer: Callable[[], FetchResponse | Awaitable[FetchResponse]],
+    ) -> None:
+        """Wait in `session`; `answer` says what there is then, be it nothing."""
+        self._session = session
+        self._answer = answer
+        self._is_superseded = False
+        self.parked = Parked(self._make, self._release)
+        loop = asyncio.get_running_loop()
+        self._until = loop.time() + max_wait_ms / 1000
+        self._timer = loop.call_at(self._until, self.wake)
+        session.waiting = self
+        if session.has_marks_only:
+            self.wake_soon()
+
+    def wake_soon(self) -> None:
+        """Answer after a moment: records that come meanwhile take the high watermark with them."""
+        loop = asyncio.get_running_loop()
+        soon = loop.time() + _MARKS_WAIT_S
+        if soon < self._until:
+            self._until = soon
+            self._timer.cancel()
+            self._timer = loop.call_at(soon, self.wake)
+
+    def supersede(self) -> None:
+        """Answer with nothing: the follower's next request of this session is here already."""
+        self._is_superseded = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Answer in the next turn of the loop."""
+        self._leave()
+        self.parked.wake()
+
+    def _leave(self) -> None:
+        self._timer.cancel()
+        if self._session.waiting is self:
+            self._session.waiting = None
+
+    def _release(self) -> None:
+        """The connection is gone."""
+        self._leave()
+        self._session.end_without_id()
+
+    def _make(self) -> FetchResponse | Awaitable[FetchResponse]:
+        if self._is_superseded:
+            return FetchResponse(session_id=self._session.session_id)
+        return self._answer()
