@@ -356,11 +356,22 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         ours.keep(nothing, lambda reason: failed.done() or failed.set_result(reason))
         await _settled()
+        unanswered: list[ConnectionError] = []
+        stat = session.stat
+
+        async def noted(*asked):
+            try:
+                return await stat(*asked)
+            except ConnectionError as error:
+                unanswered.append(error)
+                raise
+
+        session.stat = noted
         session.delay_ms = 150  # a watch comes, an answer comes too late
         other = keeper.open_session()
         await other.delete(PATH)
         await registration(other, 9092).register()
-        await asyncio.sleep(0.5)
+        await until(lambda: unanswered)
         session.delay_ms = 0
         assert "must not share both" in await asyncio.wait_for(failed, 10)
         await ours.stop()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import pytest
 
@@ -23,6 +23,7 @@ from kavka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequ
 
 Run = Callable[..., None]
 Cluster = Any
+T = TypeVar("T")
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 SETTINGS = {"offsets__topic__num__partitions": "1"}
 LOADING, NOT_COORDINATOR = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR
@@ -68,6 +69,12 @@ async def coordinator(cluster: Cluster, number: int) -> int:
     return found
 
 
+async def asked_until(ask: Callable[[], Awaitable[T]], is_enough: Callable[[T], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not is_enough(await ask()):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("way", ["killed", "stopped"])
 def test_offsets_are_not_told_before_they_are_loaded_and_by_one_broker_only(
     run: Run, way: str, monkeypatch: pytest.MonkeyPatch
@@ -77,9 +84,7 @@ def test_offsets_are_not_told_before_they_are_loaded_and_by_one_broker_only(
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [3])
         await cluster.create(OFFSETS.topic, [1, 2])
-        async with asyncio.timeout(60):
-            while await commit(cluster, 1, 7) != ErrorCode.NONE:  # noqa: ASYNC110 - it is asked anew
-                await asyncio.sleep(0.01)
+        await asked_until(lambda: commit(cluster, 1, 7), lambda code: code == ErrorCode.NONE)
         assert await beat(cluster, 1) == ErrorCode.UNKNOWN_MEMBER_ID
         may_load = asyncio.Event()
 
@@ -96,9 +101,7 @@ def test_offsets_are_not_told_before_they_are_loaded_and_by_one_broker_only(
         assert await join(cluster, 2) == LOADING
         assert await beat(cluster, 2) == ErrorCode.NONE  # as Kafka: members are not to give up
         may_load.set()
-        async with asyncio.timeout(60):
-            while (await committed(cluster, 2))[0] == LOADING:  # noqa: ASYNC110 - it is asked anew
-                await asyncio.sleep(0.01)
+        await asked_until(lambda: committed(cluster, 2), lambda answer: answer[0] != LOADING)
         assert await committed(cluster, 2) == (ErrorCode.NONE, [7])
 
         await cluster.start(1)
