@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kavka_compat.artifacts import cache_directory, jars, java
 from kavka_compat.brokers import Broker
+from kavka_compat.class_archive import ClassArchive
 from kavka_compat.processes import Running, free_port
 
 _TOOLS = "org.apache.kafka.tools."
@@ -44,6 +45,9 @@ _OLDER_MAIN_CLASSES = {
     "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
     "kafka-console-producer": "kafka.tools.ConsoleProducer",
 }
+
+_TALKERS = ("kafka-configs", "kafka-consumer-groups", "kafka-topics")
+"""Any of them loads most of what the others load, once a broker answers it."""
 
 SMALL = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Options for a short life: the cheapest start."""
@@ -94,7 +98,9 @@ class ApacheKafka:
     def __init__(self, release: str) -> None:
         """Find or fetch the jars."""
         self.release = release
-        self._class_path = ":".join(map(str, jars(release)))
+        found = jars(release)
+        self._class_path = ":".join(map(str, found))
+        self._archive = ClassArchive(cache_directory(release), found)
 
     def command(
         self,
@@ -108,7 +114,17 @@ class ApacheKafka:
         if self.release == "3.9":
             classes.update(_OLDER_MAIN_CLASSES)
         logging = self._logging(level, "out" if tool.endswith("server-start") else "err")
-        return [java(), *options, *logging, "-cp", self._class_path, classes[tool], *arguments]
+        archive = self._archive.reading() if options is SMALL else []
+        return [
+            java(),
+            *options,
+            *archive,
+            *logging,
+            "-cp",
+            self._class_path,
+            classes[tool],
+            *arguments,
+        ]
 
     def tool(
         self,
@@ -119,6 +135,9 @@ class ApacheKafka:
         options: Sequence[str] = SMALL,
     ) -> Finished:
         """Run a tool to its end and return what it left, whatever its exit code."""
+        makes_archive = options is SMALL and tool in _TALKERS and not self._archive.is_made
+        if makes_archive:
+            options = [*options, *self._archive.making()]
         done = subprocess.run(
             self.command(tool, arguments, options),
             input=stdin,
@@ -127,6 +146,8 @@ class ApacheKafka:
             timeout=seconds,
             check=False,
         )
+        if makes_archive:
+            self._archive.keep() if done.returncode == 0 else self._archive.discard()
         return Finished(done.returncode, done.stdout, done.stderr)
 
     def check(self, tool: str, *arguments: str, stdin: str = "", seconds: float = 60) -> Finished:
