@@ -193,7 +193,7 @@ class World:
 def _collecting_seldom() -> Iterator[None]:
     """Let the garbage collector look seldom: nearly all that a run makes lives as long as its world.
 
-    It took a sixth of the time of a cluster's seed (docs/performance.md).
+    It took a seventh of the CPU of a cluster's seed (docs/simulation.md).
     """
     thresholds = gc.get_threshold()
     gc.set_threshold(20_000, 50, 50)
