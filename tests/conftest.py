@@ -37,7 +37,7 @@ def _logging_as_it_was() -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector look seldom, and never at what was collected here: it took a fifteenth of the time."""
+    """Let the garbage collector look seldom, and never at what was collected here, which stays until the end."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)

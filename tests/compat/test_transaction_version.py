@@ -15,7 +15,7 @@ from kavka.client.admin import FeatureUpdate, NewTopic, UpgradeType
 from kavka.client.blocking import Admin, Producer
 from kavka.core.features import TRANSACTION_VERSION
 from kavka.errors import ErrorCode
-from kavka_compat.apache import ApacheKafka
+from kavka_compat.apache import SMALL, ApacheKafka
 from kavka_compat.artifacts import cache_directory, jars, java
 from kavka_compat.asking import until
 from kavka_compat.clusters import run_kavka_cluster
@@ -26,7 +26,6 @@ from kavka_compat.word_count import compile_java
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
 _SOURCE = Path(__file__).parent / "streams" / "Transactions.java"
-_SMALL = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LONE = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
@@ -91,7 +90,7 @@ def _java(release: str, bootstrap: str, name: str, replicas: int) -> list[str]:
     if not (classes / "Transactions.class").exists():
         compile_java(libraries, classes, _SOURCE)
     path = ":".join([str(classes), *map(str, jars(libraries))])
-    command = [java(), *_SMALL, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", path]
+    command = [java(), *SMALL, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", path]
     done = subprocess.run(
         [*command, "Transactions", bootstrap, name, str(replicas)],
         capture_output=True,

@@ -3,7 +3,11 @@
 import pytest
 
 from kavka.core.znodes import Event, EventType
-from kavka.registry.client_watches import ClientWatches, WatchTable
+from kavka.registry.client_watches import ClientWatches
+from kavka.registry.watches import WatchKind
+
+NODE, CHILD = WatchKind.NODE, WatchKind.CHILD
+GONE = Event(EventType.DELETED, "/n")
 
 
 def hear(_event: Event) -> None:
@@ -15,53 +19,54 @@ def hear_too(_event: Event) -> None:
 
 
 def test_a_watch_is_there_before_its_call_goes_and_after_it():
-    table = WatchTable()
-    with table.asking("/n", hear):
-        assert "/n" in table
-    assert table.pop("/n") == [hear]
-    assert "/n" not in table
+    watches = ClientWatches()
+    with watches.asking("/n", NODE, hear):
+        assert watches.has("/n", NODE)
+    assert watches.triggered(GONE) == [hear]
+    assert not watches.has("/n", NODE)
 
 
 def test_a_watch_whose_call_fails_is_taken_back_and_no_other():
-    table = WatchTable()
-    with table.asking("/n", hear):
+    watches = ClientWatches()
+    with watches.asking("/n", NODE, hear):
         pass
     for watch in (hear, hear_too):
-        with pytest.raises(ConnectionError), table.asking("/n", watch):
+        with pytest.raises(ConnectionError), watches.asking("/n", NODE, watch):
             raise ConnectionError
-    assert table.pop("/n") == [hear]
+    assert watches.triggered(GONE) == [hear]
 
 
 def test_the_last_watch_that_is_taken_back_leaves_no_path():
-    table = WatchTable()
-    with pytest.raises(ConnectionError), table.asking("/n", hear):
+    watches = ClientWatches()
+    with pytest.raises(ConnectionError), watches.asking("/n", NODE, hear):
         raise ConnectionError
-    assert table.paths() == []
+    assert watches.paths() == ([], [], [])
 
 
 def test_a_watch_that_is_told_while_its_call_fails_is_not_missed():
-    table = WatchTable()
+    watches = ClientWatches()
 
     def fail() -> None:
-        assert table.pop("/n") == [hear]
+        assert watches.triggered(GONE) == [hear]
         raise ConnectionError
 
-    with pytest.raises(ConnectionError), table.asking("/n", hear):
+    with pytest.raises(ConnectionError), watches.asking("/n", NODE, hear):
         fail()
-    assert len(table) == 0
+    assert len(watches.table) == 0
 
 
 def test_a_watch_that_is_set_anew_is_kept_once():
-    table = WatchTable()
+    watches = ClientWatches()
     for watch in (hear, hear_too, hear):
-        with table.asking("/n", watch):
+        with watches.asking("/n", NODE, watch):
             pass
-    assert sorted(map(id, table.pop("/n"))) == sorted(map(id, (hear, hear_too)))
+    assert len(watches.table) == 2
+    assert sorted(map(id, watches.triggered(GONE))) == sorted(map(id, (hear, hear_too)))
 
 
 def test_nothing_is_kept_of_a_call_without_watch():
     watches = ClientWatches()
-    with watches.nodes.asking("/n", None):
+    with watches.asking("/n", NODE, None):
         watches.node_seen("/n", exists=False)
     assert watches.paths() == ([], [], [])
 
@@ -77,45 +82,46 @@ def test_nothing_is_kept_of_a_call_without_watch():
 )
 def test_an_event_takes_out_the_watches_that_it_is_for(kind, told, left):
     watches = ClientWatches()
-    with watches.nodes.asking("/n", hear):
+    with watches.asking("/n", NODE, hear):
         pass
     for watch in (hear, hear_too):
-        with watches.children.asking("/n", watch):
+        with watches.asking("/n", CHILD, watch):
             pass
-    assert watches.pop(kind, "/n") == told
-    assert ("/n" in watches.nodes, "/n" in watches.children) == left
+    assert watches.triggered(Event(kind, "/n")) == told
+    assert (watches.has("/n", NODE), watches.has("/n", CHILD)) == left
 
 
 def test_a_member_is_told_which_nodes_were_there():
     watches = ClientWatches()
     for path in ("/there", "/gone", "/made"):
-        with watches.nodes.asking(path, hear):
+        with watches.asking(path, NODE, hear):
             watches.node_seen(path, exists=path == "/there")
-    with watches.nodes.asking("/made", hear):
+    with watches.asking("/made", NODE, hear):
         watches.node_seen("/made", exists=True)
-    with watches.children.asking("/there", hear):
+    with watches.asking("/there", CHILD, hear):
         pass
     assert watches.paths() == (["/there", "/made"], ["/gone"], ["/there"])
 
 
 @pytest.mark.parametrize(
-    ("node", "children", "left"),
-    [(True, False, (False, True)), (False, True, (True, False)), (True, True, (False, False))],
+    ("kinds", "left"),
+    [([NODE], (False, True)), ([CHILD], (True, False)), ([NODE, CHILD], (False, False))],
 )
-def test_watches_are_dropped_by_type(node, children, left):
+def test_watches_are_dropped_by_type(kinds, left):
     watches = ClientWatches()
-    with watches.nodes.asking("/n", hear), watches.children.asking("/n", hear):
+    with watches.asking("/n", NODE, hear), watches.asking("/n", CHILD, hear):
         watches.node_seen("/n", exists=False)
-    watches.drop("/n", node=node, children=children)
-    assert ("/n" in watches.nodes, "/n" in watches.children) == left
-    assert watches.paths().exist == ([] if node else ["/n"])
+    for kind in kinds:
+        watches.drop("/n", kind)
+    assert (watches.has("/n", NODE), watches.has("/n", CHILD)) == left
+    assert watches.paths().exist == ([] if NODE in kinds else ["/n"])
 
 
 def test_a_session_that_is_over_watches_nothing():
     watches = ClientWatches()
-    with watches.nodes.asking("/n", hear), watches.children.asking("/n", hear):
+    with watches.asking("/n", NODE, hear), watches.asking("/n", CHILD, hear):
         watches.node_seen("/n", exists=False)
     watches.clear()
     assert watches.paths() == ([], [], [])
-    with watches.nodes.asking("/n", hear):
+    with watches.asking("/n", NODE, hear):
         assert watches.paths().data == ["/n"]

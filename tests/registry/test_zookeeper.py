@@ -16,6 +16,7 @@ from kavka.registry.client_writes import multi_answer
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.keeper import Keeper
 from kavka.registry.served import ServedConfig, ServedRegistry
+from kavka.registry.watches import WatchKind
 from kavka.registry.zookeeper import ZooKeeperRegistry, ZooKeeperUnreachable, parse_connect
 from kavka.registry.zookeeper_calls import read_multi
 from kavka.registry.zookeeper_connection import ServerRefused
@@ -127,14 +128,18 @@ async def serving() -> AsyncIterator[tuple[Keeper, int]]:
 
 @contextlib.asynccontextmanager
 async def opened(
-    *ports: int, chroot: str = "", timeout_ms: int = 2000, chance: Chance | None = None
+    *ports: int,
+    chroot: str = "",
+    timeout_ms: int = 2000,
+    connection_timeout_ms: int = 5000,
+    chance: Chance | None = None,
 ) -> AsyncIterator[ZooKeeperRegistry]:
     registry = await ZooKeeperRegistry.open(
         TcpNetwork(),
         SystemChance() if chance is None else chance,
         ",".join(f"127.0.0.1:{port}" for port in ports) + chroot,
         session_timeout_ms=timeout_ms,
-        connection_timeout_ms=20_000,
+        connection_timeout_ms=connection_timeout_ms,
     )
     try:
         yield registry
@@ -327,7 +332,9 @@ def test_a_silent_member_is_given_up_for_another():
         async with serving() as (_keeper, port):
             silent = socket.create_server(("127.0.0.1", 0))  # nobody accepts
             dead = silent.getsockname()[1]
-            async with opened(dead, port, dead, timeout_ms=1500) as registry:
+            async with opened(
+                dead, port, dead, timeout_ms=1500, connection_timeout_ms=20_000
+            ) as registry:
                 assert await registry.children("/") == []
             silent.close()
 
@@ -439,7 +446,9 @@ def test_a_silent_member_is_waited_for_by_the_time_out_that_was_granted():
             silent = socket.create_server(("127.0.0.1", 0))  # nobody accepts
             ports = relay.port, silent.getsockname()[1]
             # 2000 ms are granted.
-            async with opened(*ports, timeout_ms=60_000, chance=NoChance()) as registry:
+            async with opened(
+                *ports, timeout_ms=60_000, connection_timeout_ms=20_000, chance=NoChance()
+            ) as registry:
                 session_id = registry.session_id
                 relay.cut()
                 await registry.stat("/")
@@ -493,7 +502,9 @@ def test_who_greets_without_sense_is_given_up_at_once():
             senseless = await asyncio.start_server(greet, "127.0.0.1", 0)
             wrong = senseless.sockets[0].getsockname()[1]
             for _ in range(4):
-                async with opened(wrong, port, timeout_ms=120_000) as registry:
+                async with opened(
+                    wrong, port, timeout_ms=120_000, connection_timeout_ms=20_000
+                ) as registry:
                     assert registry.is_connected
             senseless.close()
 
@@ -507,7 +518,9 @@ def test_a_watch_that_is_set_again_and_again_is_kept_once():
             for _ in range(5):
                 await registry.stat("/n", told.append)
                 await registry.children("/", told.append)
-            assert (len(registry._watches.nodes), len(registry._watches.children)) == (1, 1)
+            table = registry._watches.table
+            assert len(table.at("/n", WatchKind.NODE)) == len(table.at("/", WatchKind.CHILD)) == 1
+            assert len(table) == 2
             await keeper.open_session().create("/n")
             await registry.stat("/")
             assert sorted(event.path for event in told) == ["/", "/n"]

@@ -34,7 +34,7 @@ from kavka.doors import Chance, Clock, Disk
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.journal import Journal
 from kavka.registry.session import Session
-from kavka.registry.watches import WatchTable
+from kavka.registry.watches import Watcher, WatchTable
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Keeper:
     ) -> None:
         """Keep a tree in memory. With a journal use `open`."""
         self.tree = ZnodeTree() if tree is None else tree
-        self.watches = WatchTable()
+        self.watches: WatchTable[Watcher] = WatchTable()
         self.clock = clock
         self.context = contextvars.copy_context()
         self.on_failure: Callable[[OSError], None] | None = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from kavka.core.znodes import Event, EventType, parent_of
 
@@ -35,20 +35,21 @@ class Watcher(Protocol):
         ...
 
 
-class WatchTable:
-    """All watches on one tree."""
+W = TypeVar("W")
+
+
+class WatchTable(Generic[W]):
+    """All watches on one tree, by whom they tell: watchers at the server, calls at a client."""
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._paths: dict[WatchKind, dict[str, dict[Watcher, None]]] = {
-            kind: {} for kind in WatchKind
-        }
+        self._paths: dict[WatchKind, dict[str, dict[W, None]]] = {kind: {} for kind in WatchKind}
 
-    def add(self, path: str, kind: WatchKind, watcher: Watcher) -> None:
+    def add(self, path: str, kind: WatchKind, watcher: W) -> None:
         """Tell `watcher` of what `kind` listens to."""
         self._paths[kind].setdefault(path, {})[watcher] = None
 
-    def remove(self, path: str, kind: WatchKind, watcher: Watcher) -> bool:
+    def remove(self, path: str, kind: WatchKind, watcher: W) -> bool:
         """Take a watch away, and tell whether there was one."""
         watchers = self._paths[kind].get(path, {})
         if watcher not in watchers:
@@ -58,11 +59,11 @@ class WatchTable:
             del self._paths[kind][path]
         return True
 
-    def has(self, path: str, kind: WatchKind, watcher: Watcher) -> bool:
+    def has(self, path: str, kind: WatchKind, watcher: W) -> bool:
         """Tell whether there is such a watch."""
         return watcher in self._paths[kind].get(path, {})
 
-    def drop(self, watchers: Iterable[Watcher]) -> None:
+    def drop(self, watchers: Iterable[W]) -> None:
         """Take all watches of some watchers away."""
         gone = set(watchers)
         for kind, paths in self._paths.items():
@@ -70,9 +71,9 @@ class WatchTable:
                 for watcher in gone.intersection(paths[path]):
                     self.remove(path, kind, watcher)
 
-    def triggered(self, event: Event) -> list[Watcher]:
+    def triggered(self, event: Event) -> list[W]:
         """Return who is to be told of an event, each once; what was for once is taken away."""
-        told: dict[Watcher, None] = {}
+        told: dict[W, None] = {}
         if event.type is EventType.CHILDREN_CHANGED:
             told.update(self._paths[WatchKind.CHILD].pop(event.path, {}))
         else:
@@ -85,7 +86,15 @@ class WatchTable:
         told.update(self._paths[WatchKind.PERSISTENT].get(event.path, {}))
         return list(told)
 
-    def listing(self) -> Iterator[tuple[WatchKind, str, Watcher]]:
+    def at(self, path: str, kind: WatchKind) -> list[W]:
+        """Return who watches a path, in the order in which they came."""
+        return list(self._paths[kind].get(path, ()))
+
+    def paths(self, kind: WatchKind) -> list[str]:
+        """Return what is watched, in the order in which it was first asked for."""
+        return list(self._paths[kind])
+
+    def listing(self) -> Iterator[tuple[WatchKind, str, W]]:
         """Yield every watch."""
         for kind, paths in self._paths.items():
             for path, watchers in paths.items():

@@ -30,6 +30,7 @@ from kavka.core.znodes import (
 from kavka.doors import Chance, Network
 from kavka.registry.client_watches import ClientWatches
 from kavka.registry.interface import RegistryRefused, Watch
+from kavka.registry.watches import WatchKind
 from kavka.registry.zookeeper_calls import encode_multi, read_multi, read_stat
 from kavka.registry.zookeeper_connection import ServerRefused, ZooKeeperConnection
 from kavka.wire.zookeeper.jute import Reader, decode, encode
@@ -296,13 +297,13 @@ class ZooKeeperRegistry:
             kind = EventType(event.type)
         except ValueError:
             return  # the state of the connection, which its owner knows
-        path = self._inner(event.path)
-        for watch in self._watches.pop(kind, path):
-            watch(Event(kind, path))
+        told = Event(kind, self._inner(event.path))
+        for watch in self._watches.triggered(told):
+            watch(told)
 
     def watches(self, path: str) -> tuple[bool, bool]:
         """Tell whether a node and whether its children are watched."""
-        return path in self._watches.nodes, path in self._watches.children
+        return self._watches.has(path, WatchKind.NODE), self._watches.has(path, WatchKind.CHILD)
 
     async def unwatch(
         self, path: str, *, node: bool, children: bool, even_offline: bool = False
@@ -311,7 +312,10 @@ class ZooKeeperRegistry:
         if self.is_connected or not even_offline:
             request = WatchTypeRequest(self._outer(path), _WATCH_TYPES[node, children])
             await self._asked(OpCode.REMOVE_WATCHES, request, path)
-        self._watches.drop(path, node=node, children=children)
+        if node:
+            self._watches.drop(path, WatchKind.NODE)
+        if children:
+            self._watches.drop(path, WatchKind.CHILD)
 
     # -- reading
 
@@ -324,7 +328,7 @@ class ZooKeeperRegistry:
         self, path: str, watch: Watch | None = None
     ) -> tuple[bytes | None, Stat]:
         """Return data and facts as `get` does, but None for a node without data."""
-        with self._watches.nodes.asking(path, watch):
+        with self._watches.asking(path, WatchKind.NODE, watch):
             reader = await self._read(OpCode.GET_DATA, path, watch)
             self._watches.node_seen(path, exists=True)
         response = decode(GetDataResponse, reader)
@@ -332,7 +336,7 @@ class ZooKeeperRegistry:
 
     async def stat(self, path: str, watch: Watch | None = None) -> Stat | None:
         """Return facts, or None."""
-        with self._watches.nodes.asking(path, watch):
+        with self._watches.asking(path, WatchKind.NODE, watch):
             try:
                 reader = await self._read(OpCode.EXISTS, path, watch)
             except RegistryRefused as refused:
@@ -345,7 +349,7 @@ class ZooKeeperRegistry:
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """Return the names of the children, sorted."""
-        with self._watches.children.asking(path, watch):
+        with self._watches.asking(path, WatchKind.CHILD, watch):
             reader = await self._read(OpCode.GET_CHILDREN, path, watch)
         return sorted(decode(ChildrenResponse, reader).children)
 
@@ -371,7 +375,7 @@ class ZooKeeperRegistry:
         await self._asked(OpCode.SYNC, PathRequest(self._outer(path)), path)
 
     async def _read(self, operation: OpCode, path: str, watch: Watch | None) -> Reader:
-        """Ask with the watch registered already (`WatchTable.asking`)."""
+        """Ask with the watch registered already (`ClientWatches.asking`)."""
         request = PathWatchRequest(self._outer(path), watch is not None)
         return await self._asked(operation, request, path)
 

@@ -147,7 +147,7 @@ class ApacheKafka:
             check=False,
         )
         if makes_archive:
-            self._archive.keep() if done.returncode == 0 else self._archive.discard()
+            self._archive.made(is_good=done.returncode == 0)
         return Finished(done.returncode, done.stdout, done.stderr)
 
     def check(self, tool: str, *arguments: str, stdin: str = "", seconds: float = 60) -> Finished:

@@ -37,11 +37,8 @@ class ClassArchive:
         """Return the options with which a program makes one of what it has loaded when it ends."""
         return [_QUIET, f"-XX:ArchiveClassesAtExit={self._new_path}"]
 
-    def keep(self) -> None:
-        """Keep what such a program has made: it did what it was to do."""
-        if self._new_path.exists():
+    def made(self, *, is_good: bool) -> None:
+        """Keep what such a program has left, if it did what it was to do."""
+        if is_good and self._new_path.exists():
             self._new_path.replace(self._path)
-
-    def discard(self) -> None:
-        """Keep nothing of such a program."""
         self._new_path.unlink(missing_ok=True)

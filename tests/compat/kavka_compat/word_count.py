@@ -14,12 +14,12 @@ from random import Random
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kavka_compat.apache import SMALL
 from kavka_compat.artifacts import cache_directory, jars, java
 from kavka_compat.processes import Running
 
 _SOURCE = Path(__file__).resolve().parent.parent / "streams" / "WordCount.java"
 _COMPILER = "org.eclipse.jdt.internal.compiler.batch.Main"
-_SMALL = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _PARTITIONS = 3
 _WORDS_IN_LINE = 6
 _WORDS_AHEAD = 600
@@ -64,7 +64,7 @@ class Application:
         self._starts += 1
         self._directory.mkdir(parents=True, exist_ok=True)
         log = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-        command = [java(), *_SMALL, log, "-cp", self._class_path, "WordCount", self._bootstrap]
+        command = [java(), *SMALL, log, "-cp", self._class_path, "WordCount", self._bootstrap]
         words = (self.name, str(self._directory / "state"), str(replication_factor))
         output = self._directory / f"start-{self._starts}.out"
         self.process = Running([*command, *words], output)
