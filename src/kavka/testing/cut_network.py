@@ -58,6 +58,8 @@ class _Tap(asyncio.BufferedProtocol):
         self.transport = transport
         self._network.taps[self] = None
         self.inner.connection_made(transport)
+        if self._network.is_dead:
+            transport.abort()
 
     def _is_held(self) -> bool:
         if self._sender is None:

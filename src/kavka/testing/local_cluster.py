@@ -10,15 +10,12 @@ A broker's thread is its process: `pause` stops it where it stands (SIGSTOP), `k
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
-import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self
 from weakref import WeakSet
 
 from kavka.broker.broker import Broker
@@ -31,11 +28,9 @@ from kavka.registry.keeper import Keeper
 from kavka.registry.served import ServedConfig, ServedRegistry
 from kavka.storage.disk import OsDisk, OsFile, OsLock
 from kavka.testing.cut_network import CutNetwork, Links
-
-T = TypeVar("T")
+from kavka.testing.local_process import LocalProcess
 
 REGISTRY = 0
-_TIMEOUT_S = 60
 _DEFAULTS = {
     "zookeeper.session.timeout.ms": "3000",
     "group.initial.rebalance.delay.ms": "0",
@@ -45,79 +40,6 @@ _DEFAULTS = {
     "replica.lag.time.max.ms": "3000",
     "controlled.shutdown.retry.backoff.ms": "500",
 }
-
-
-class _Process:
-    """A loop on a thread, which can stand still and die."""
-
-    def __init__(self, links: Links, number: int) -> None:
-        self.network = CutNetwork(links, number)
-        self.loop = asyncio.new_event_loop()
-        self._may_run = threading.Event()
-        self._may_run.set()
-        self._thread = threading.Thread(target=self._main, name=f"process-{number}", daemon=True)
-        self._thread.start()
-
-    def _main(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(_TIMEOUT_S)
-
-    def ask(self, question: Callable[[], T]) -> T:
-        """Call a function there and wait for its result."""
-
-        async def answer() -> T:
-            return question()
-
-        return self.call(answer())
-
-    def pause(self) -> None:
-        """Stand still from the next turn of the loop on."""
-        standing = threading.Event()
-
-        def stand() -> None:
-            standing.set()
-            self._may_run.wait()
-            if self.network.is_dead:
-                self._die()
-
-        self._may_run.clear()
-        self.loop.call_soon_threadsafe(stand)
-        standing.wait(_TIMEOUT_S)
-
-    def resume(self) -> None:
-        self._may_run.set()
-
-    def kill(self) -> None:
-        """End with this turn of the loop: sockets close, tasks never go on."""
-        self.network.is_dead = True
-        # What was under way ends without anybody to hear of it.
-        self.loop.set_exception_handler(lambda _loop, _context: None)
-        self._may_run.set()
-        self.loop.call_soon_threadsafe(self._die)
-        self._thread.join(_TIMEOUT_S)
-        for task in asyncio.all_tasks(self.loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            coroutine = task.get_coro()
-            assert coroutine is not None
-            # Unwound here and now, not by the garbage collector when the loop is closed. It is dead: what it meets on
-            # the way is no fault of anybody's.
-            with contextlib.suppress(Exception):
-                coroutine.close()
-        self.loop.close()
-
-    def _die(self) -> None:
-        self.network.abort()
-        self.loop.call_soon(self.loop.stop)  # in the turn in which the sockets are closed
-
-    def end(self) -> None:
-        """End when there is nothing left to do."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(_TIMEOUT_S)
-        self.loop.close()
 
 
 class _File(OsFile):
@@ -166,7 +88,7 @@ class _Member:
     """A broker and its process."""
 
     def __init__(self, links: Links, number: int, settings: Mapping[str, str]) -> None:
-        self.process = _Process(links, number)
+        self.process = LocalProcess(links, number)
         self.host = _Host(self.process.network)
         self.settings = settings
         self.is_paused = False
@@ -216,7 +138,7 @@ class LocalCluster:
         }
         self._members: dict[int, _Member] = {}
         self._ports: dict[int, int] = {}
-        self._registry = _Process(self._links, REGISTRY)
+        self._registry = LocalProcess(self._links, REGISTRY)
         try:
             self.zookeeper_connect = f"127.0.0.1:{self._registry.call(self._serve_registry())}"
             with ThreadPoolExecutor(brokers) as starting:
@@ -309,7 +231,7 @@ class LocalCluster:
         for process in self._processes():
             process.loop.call_soon_threadsafe(process.network.healed)
 
-    def _processes(self) -> list[_Process]:
+    def _processes(self) -> list[LocalProcess]:
         return [self._registry, *(member.process for member in self._members.values())]
 
     def close(self) -> None:

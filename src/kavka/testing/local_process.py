@@ -1,0 +1,97 @@
+"""A process of a local cluster: a loop on a thread of its own, which can stand still and die."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from kavka.testing.cut_network import CutNetwork, Links
+
+T = TypeVar("T")
+
+_TIMEOUT_S = 60
+
+
+class LocalProcess:
+    """A loop on a thread, which can stand still and die."""
+
+    def __init__(self, links: Links, number: int) -> None:
+        """Start, as process `number` of a network."""
+        self.network = CutNetwork(links, number)
+        self.loop = asyncio.new_event_loop()
+        self._may_run = threading.Event()
+        self._may_run.set()
+        self._thread = threading.Thread(target=self._main, name=f"process-{number}", daemon=True)
+        self._thread.start()
+
+    def _main(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(_TIMEOUT_S)
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """Call a function there and wait for its result."""
+
+        async def answer() -> T:
+            return question()
+
+        return self.call(answer())
+
+    def pause(self) -> None:
+        """Stand still from the next turn of the loop on."""
+        standing = threading.Event()
+
+        def stand() -> None:
+            standing.set()
+            self._may_run.wait()
+            if self.network.is_dead:
+                self._die()
+
+        self._may_run.clear()
+        self.loop.call_soon_threadsafe(stand)
+        standing.wait(_TIMEOUT_S)
+
+    def resume(self) -> None:
+        """Go on."""
+        self._may_run.set()
+
+    def kill(self) -> None:
+        """End with this turn of the loop: sockets close, tasks never go on."""
+        self.network.is_dead = True
+        # What was under way ends without anybody to hear of it.
+        self.loop.set_exception_handler(lambda _loop, _context: None)
+        self._may_run.set()
+        self.loop.call_soon_threadsafe(self._die)
+        self._thread.join(_TIMEOUT_S)
+        self._unwind()
+        # A connection that was being made is closed by that, which takes a turn.
+        self.loop.call_soon(self.loop.stop)
+        self.loop.run_forever()
+        self._unwind()
+        self.loop.close()
+
+    def _unwind(self) -> None:
+        """End every task here and now, and not when the garbage collector finds it."""
+        for task in asyncio.all_tasks(self.loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            coroutine = task.get_coro()
+            assert coroutine is not None
+            # It is dead: what it meets on the way is no fault of anybody's.
+            with contextlib.suppress(Exception):
+                coroutine.close()
+
+    def _die(self) -> None:
+        self.network.abort()
+        self.loop.call_soon(self.loop.stop)  # in the turn in which the sockets are closed
+
+    def end(self) -> None:
+        """End when there is nothing left to do."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(_TIMEOUT_S)
+        self.loop.close()
