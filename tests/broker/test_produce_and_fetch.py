@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kavka.broker.api import fetch
-from kavka.broker.dispatch import Parked, RequestContext
+from kavka.broker.dispatch import RequestContext
+from kavka.broker.parked import Parked, ParkedAnswers
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.frame import RequestHeader
@@ -95,7 +96,7 @@ def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -
         )
         assert isinstance(parked, Parked)
         answers: list[Any] = []
-        parked.deliver_to(lambda _parked, make: answers.append(make()))
+        ParkedAnswers().park(parked, connection, lambda: answers.append(parked.make()))
         builder = BatchBuilder()
         builder.append(None, b"at once", 1_700_000_000_000)
         broker.replicas.find(TopicPartition("t", 0)).append_internal(builder.build())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kavka.broker.purgatory import Purgatory
 from kavka.broker.replica import AppendOutcome, Replica
 from kavka.errors import ErrorCode
-from kavka.ids import LeaderEpoch
+from kavka.ids import LeaderEpoch, TopicPartition
 
 Append = tuple[Replica, AppendOutcome]
 """A batch that was appended without error."""
@@ -32,32 +32,54 @@ async def replicated(
     purgatory: Purgatory, appends: Sequence[Append], timeout_ms: int
 ) -> list[ErrorCode]:
     """Wait until all batches are acknowledged, or their leaders are none any more, or the time is over."""
-    wait = _Wait(appends)
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def finish() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    wait = Replicating(appends, finish)
     if not wait.is_complete():
-        purgatory.wait([replica.where for replica, _ in appends], timeout_ms, wait)
-        await wait.done
+        purgatory.wait(wait.keys(), timeout_ms, wait)
+        await done
     return wait.codes()
 
 
-class _Wait:
-    """Waits until every batch is acknowledged or cannot be."""
+class Replicating:
+    """Waits until every batch is acknowledged or cannot be; implements `purgatory.WaitingRequest`.
 
-    __slots__ = ("_appends", "done")
+    What became of a batch is settled once: a producer asks for replicas in sync at that moment, and not at the one
+    at which the last batch of its request is done.
+    """
 
-    def __init__(self, appends: Sequence[Append]) -> None:
+    __slots__ = ("_appends", "_codes", "finish")
+
+    def __init__(self, appends: Sequence[Append], finish: Callable[[], None]) -> None:
+        """`finish` is called when all are settled, or the time is over."""
         self._appends = appends
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._codes: list[ErrorCode] = []
+        """Of the first batches, those that are settled."""
+        self.finish = finish
+
+    def keys(self) -> list[TopicPartition]:
+        """Return the partitions, whose high watermarks may settle it."""
+        return [replica.where for replica, _ in self._appends]
 
     def is_complete(self) -> bool:
-        return all(_judge(append) is not None for append in self._appends)
-
-    def finish(self) -> None:
-        if not self.done.done():
-            self.done.set_result(None)
+        """Tell whether all are settled."""
+        appends, codes = self._appends, self._codes
+        for append in appends[len(codes) :]:
+            code = _judge(append)
+            if code is None:
+                return False
+            codes.append(code)
+        return True
 
     def codes(self) -> list[ErrorCode]:
-        codes = [_judge(append) for append in self._appends]
-        return [ErrorCode.REQUEST_TIMED_OUT if code is None else code for code in codes]
+        """Return what became of each batch; REQUEST_TIMED_OUT of those that wait still."""
+        codes = [_judge(append) for append in self._appends[len(self._codes) :]]
+        late = [ErrorCode.REQUEST_TIMED_OUT if code is None else code for code in codes]
+        return [*self._codes, *late]
 
 
 def _judge(append: Append) -> ErrorCode | None:

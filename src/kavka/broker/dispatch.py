@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from kavka.broker.parked import Parked, ParkedAnswers
 from kavka.broker.traffic import RequestTraffic, error_finder
 from kavka.net.connection import Connection, Slot
 from kavka.wire.apis import APIS, Api, ApiKey
@@ -107,42 +108,6 @@ class RequestContext:
         return self.connection.listener_name
 
 
-class Parked:
-    """An answer that comes later, when somebody calls `wake`.
-
-    It does what an awaitable does in fewer turns of the loop: a fetch that waits for bytes is answered in the turn
-    after the append. An awaitable's task is woken in that turn, and its answer is sent in the next.
-    """
-
-    __slots__ = ("_deliver", "_make", "_release", "is_over")
-
-    def __init__(self, make: Callable[[], Any], release: Callable[[], None]) -> None:
-        """`make` gives what a handler may return, or raises; `release` is called when nobody wants it any more."""
-        self._make = make
-        self._release = release
-        self._deliver: Callable[[Parked, Callable[[], Any]], None] | None = None
-        self.is_over = False
-
-    def wake(self) -> None:
-        """Answer in the next turn of the loop, when what woke it has been done and answered."""
-        asyncio.get_running_loop().call_soon(self._answer)
-
-    def cancel(self) -> None:
-        """Give it up: the connection is gone, or the broker stops."""
-        if not self.is_over:
-            self.is_over = True
-            self._release()
-
-    def deliver_to(self, deliver: Callable[[Parked, Callable[[], Any]], None]) -> None:
-        """Hand over to the dispatcher, which calls `make` and sends what it gives."""
-        self._deliver = deliver
-
-    def _answer(self) -> None:
-        if not self.is_over and self._deliver is not None:
-            self.is_over = True
-            self._deliver(self, self._make)
-
-
 class _Served:
     """An API whose handler is imported. Slots, for they are read for each request."""
 
@@ -194,9 +159,10 @@ class Dispatcher:
         # Dicts, not sets: the order in which they are cancelled can be seen.
         self._tasks: dict[asyncio.Future[Any], None] = {}
         self.connections: dict[Connection, dict[asyncio.Future[Any] | Parked, None]] = {}
-        """All that are open, each with its fetches that wait."""
+        """All that are open, each with what waits there and need not be done when it is gone."""
         self.connection_counts: dict[str, ConnectionCounts] = {}
         """By listener."""
+        self._parked = ParkedAnswers()
         self._held: list[tuple[Connection, Slot, memoryview]] | None = []
 
     def begin(self) -> None:
@@ -227,9 +193,9 @@ class Dispatcher:
         return True
 
     def closed(self, connection: Connection) -> None:
-        """Forget a connection, and its fetches: they change nothing, so nobody misses them."""
-        for fetch in self.connections.pop(connection, ()):
-            fetch.cancel()
+        """Forget a connection, and what waits there: fetches, answers to what is done."""
+        for waiting in self.connections.pop(connection, ()):
+            waiting.cancel()
         counts = self._counts_of(connection)
         counts.closed += 1
         counts.bytes_sent += connection.bytes_sent
@@ -317,16 +283,14 @@ class Dispatcher:
         waiting = self.connections.get(context.connection, {})
         waiting[parked] = None
 
-        def deliver(parked: Parked, make: Callable[[], Any]) -> None:
+        def answer() -> None:
             waiting.pop(parked, None)
             try:
-                result = make()
+                self._deliver(served, context, slot, parked.make())
             except Exception as error:  # noqa: BLE001 - as above
                 self._failed(context, error)
-            else:
-                self._deliver(served, context, slot, result)
 
-        parked.deliver_to(deliver)
+        self._parked.park(parked, context.connection, answer)
 
     def _load(self, key: int) -> _Served | None:
         """Import the handler of an API at its first request; None when this broker does not serve it."""
@@ -411,6 +375,6 @@ class Dispatcher:
         for task in list(self._tasks):
             task.cancel()
         for connection, waiting in list(self.connections.items()):
-            for fetch in list(waiting):
-                fetch.cancel()
+            for each in list(waiting):
+                each.cancel()
             connection.close()

@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Operation(Protocol):
-    """Something that waits. `is_complete` is asked often: it must be cheap and change nothing."""
+    """Something that waits. `is_complete` is asked often: it must be cheap, and change nothing that others see."""
 
     def is_complete(self) -> bool:
         """Tell whether there is nothing left to wait for."""

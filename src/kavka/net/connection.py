@@ -196,6 +196,15 @@ class Connection:
         if not self._corked:
             self._flush()
 
+    def hold(self) -> None:
+        """Let answers wait for `let_go`, to leave together: both are called in one turn of the loop."""
+        self._corked = True
+
+    def let_go(self) -> None:
+        """Send the answers that are ready."""
+        self._corked = False
+        self._flush()
+
     def abort(self) -> None:
         """Close now, dropping what waits to be sent."""
         if self._transport is not None:
@@ -210,7 +219,7 @@ class Connection:
 
     def _handle_frames(self) -> None:
         """Take one turn: as many frames as there is room for, up to a number; their answers leave together."""
-        self._corked = True
+        self.hold()
         frames, slots, received = self._inflow.frames, self._slots, self._handler.received
         try:
             for _ in range(min(_TURN_FRAMES, len(frames))):
@@ -223,8 +232,7 @@ class Connection:
                 self._bytes_in_work += size
                 received(self, slot, frame)
         finally:
-            self._corked = False
-        self._flush()
+            self.let_go()
 
     @property
     def _is_full(self) -> bool:

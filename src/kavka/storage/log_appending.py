@@ -116,11 +116,7 @@ class AppendingLog(FlushingLog):
 
     def _commit(self, segment: Segment, position: int, headers: Sequence[BatchHeader]) -> bool:
         """Make written batches visible; tell whether the indexes should be written."""
-        interval = self.config.index_interval_bytes
-        are_indexes_due = False
-        for header in headers:
-            if segment.commit(position + header[0], header, interval):
-                are_indexes_due = True
+        are_indexes_due = segment.commit(position, headers, self.config.index_interval_bytes)
         self._written_offset = segment.next_offset
         return are_indexes_due
 

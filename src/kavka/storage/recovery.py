@@ -135,7 +135,8 @@ class SegmentRecovery:
         if last is None:
             return
         header = last.header
-        segment.commit(last.position, header, self._config.index_interval_bytes)
+        block_at = last.position - header.position
+        segment.commit(block_at, (header,), self._config.index_interval_bytes)
         if header.partition_leader_epoch > epochs.latest_epoch:
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         if producers is not None and header.producer_id >= 0:

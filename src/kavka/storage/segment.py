@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -132,34 +133,43 @@ class Segment:
             or self.time_index.storage.entries >= index_bytes // time_index.ENTRY_BYTES - 1
         )
 
-    def commit(self, position: int, header: BatchHeader, index_interval_bytes: int) -> bool:
-        """Make the batch that now lies at `position` part of the segment: index it and remember it.
+    def commit(
+        self, position: int, headers: Sequence[BatchHeader], index_interval_bytes: int
+    ) -> bool:
+        """Make the batches of a buffer that now lies at `position` part of the segment: index and remember them.
 
         Tell whether the indexes should be written, because many entries are in memory only.
         """
-        size = header.size
-        timestamp = header.max_timestamp
-        last_offset = header.base_offset + header.last_offset_delta
-        # The cleaner leaves empty batches.
-        if timestamp > self.max_timestamp and header.record_count:
-            self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
-        if position == 0:
-            self.first_timestamp = timestamp
-        is_indexed = self.unindexed_bytes > index_interval_bytes
-        if is_indexed:
-            base_offset = self.base_offset
-            self.offset_index.append(last_offset - base_offset, position)
-            self.time_index.append(self.max_timestamp, self.max_timestamp_offset - base_offset)
-            self.unindexed_bytes = 0
-        self.unindexed_bytes += size
-        self._recent_offsets.append(last_offset)
-        self._recent_positions.append(position)
-        if len(self._recent_offsets) > _RECENT_BATCHES:
+        base_offset, unindexed_bytes = self.base_offset, self.unindexed_bytes
+        max_timestamp, max_timestamp_offset = self.max_timestamp, self.max_timestamp_offset
+        offsets, positions = self._recent_offsets, self._recent_positions
+        is_indexed = False
+        for header in headers:
+            timestamp = header.max_timestamp
+            last_offset = header.base_offset + header.last_offset_delta
+            at = position + header.position
+            # The cleaner leaves empty batches.
+            if timestamp > max_timestamp and header.record_count:
+                max_timestamp, max_timestamp_offset = timestamp, last_offset
+            if at == 0:
+                self.first_timestamp = timestamp
+            if unindexed_bytes > index_interval_bytes:
+                self.offset_index.append(last_offset - base_offset, at)
+                self.time_index.append(max_timestamp, max_timestamp_offset - base_offset)
+                unindexed_bytes = 0
+                is_indexed = True
+            unindexed_bytes += header.size
+            offsets.append(last_offset)
+            positions.append(at)
+        self.unindexed_bytes = unindexed_bytes
+        self.max_timestamp, self.max_timestamp_offset = max_timestamp, max_timestamp_offset
+        while len(offsets) > _RECENT_BATCHES:
             self._forget_half()
-        self.size = end = position + size
+        last = headers[-1]
+        self.size = end = position + last.position + last.size
         if self.reserved_size < end:
             self.reserved_size = end
-        self.next_offset = last_offset + 1
+        self.next_offset = last.base_offset + last.last_offset_delta + 1
         return is_indexed and self.are_indexes_due
 
     def _forget_half(self) -> None:

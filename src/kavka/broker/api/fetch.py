@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kavka.broker.broker import Broker
-from kavka.broker.dispatch import Parked, RequestContext
+from kavka.broker.dispatch import RequestContext
 from kavka.broker.fetching import FetchReader, PartitionRead
 from kavka.broker.moved_leaders import name_leaders_of_fetch
+from kavka.broker.parked import Parked
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
     forgotten_partitions,

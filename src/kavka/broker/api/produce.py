@@ -11,11 +11,12 @@ import asyncio
 from collections.abc import Awaitable
 from typing import NamedTuple
 
-from kavka.broker.acknowledgement import Append, replicated, written
+from kavka.broker.acknowledgement import Append, Replicating, replicated, written
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.metadata import INTERNAL_TOPICS
 from kavka.broker.moved_leaders import name_leaders_of_produce
+from kavka.broker.parked import Parked
 from kavka.broker.replica import ACKS_ALL, AppendOutcome, Replica
 from kavka.broker.traffic import note_refused_produce
 from kavka.errors import ErrorCode
@@ -53,7 +54,7 @@ _Appends = list[tuple[int, Replica | None, AppendOutcome | asyncio.Future[Append
 
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | bytearray | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | bytearray | Parked | Awaitable[ProduceResponse | None] | None:
     """Append to each partition, in the order of the request."""
     if request.transactional_id is None:
         outcomes = [
@@ -67,10 +68,12 @@ def handle(
             return _finish(broker, context, request, appends)
     if request.acks == 0:
         return _give_no_answer(context, outcomes)
-    written = _written(request.acks, outcomes)
-    if written is not None:
-        return encode_written(context.version, context.header.correlation_id, written)
-    return _respond(broker, context, request, outcomes)
+    written = _written(outcomes)
+    if written is None:
+        return _respond(broker, context, request, outcomes)
+    if request.acks == ACKS_ALL and _waits_for_replicas(outcomes):
+        return _answer_when_replicated(broker, context, request, outcomes, written)
+    return encode_written(context.version, context.header.correlation_id, written)
 
 
 def _append_topic(
@@ -214,19 +217,76 @@ async def _give_no_answer_when_written(context: RequestContext, queued: list[App
         context.connection.abort()
 
 
-def _written(
-    acks: int, outcomes: list[tuple[str, _Outcomes]]
-) -> list[tuple[str, list[Written]]] | None:
-    """Return the answer in short; None when there is an error to tell, or something to wait for."""
+def _written(outcomes: list[tuple[str, _Outcomes]]) -> list[tuple[str, list[Written]]] | None:
+    """Return the answer in short; None when there is an error to tell, or a slow disk to wait for."""
     topics = []
     for name, some in outcomes:
         written = []
         for index, replica, outcome in some:
-            if replica is None or outcome.error is not _NONE or _must_wait(acks, replica, outcome):
+            if replica is None or outcome.error is not _NONE or outcome.written is not None:
                 return None
             written.append((index, outcome[1], outcome[2], outcome[3]))
         topics.append((name, written))
     return topics
+
+
+def _waits_for_replicas(outcomes: list[tuple[str, _Outcomes]]) -> bool:
+    """Tell whether a batch that is written is not replicated yet."""
+    for _, some in outcomes:
+        for _, replica, outcome in some:
+            if replica is not None and replica.partition.high_watermark < outcome.end_offset:
+                return True
+    return False
+
+
+def _answer_when_replicated(
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    outcomes: list[tuple[str, _Outcomes]],
+    written: list[tuple[str, list[Written]]],
+) -> Parked:
+    """Answer batches that are all written when the replicas in sync have them, or the time is over."""
+    appends = [
+        (replica, outcome)
+        for _, some in outcomes
+        for _, replica, outcome in some
+        if replica is not None
+    ]
+
+    def answer() -> ProduceResponse | bytearray:
+        codes = replicating.codes()
+        if any(code is not _NONE for code in codes):
+            return _refused(broker, context, outcomes, codes)
+        return encode_written(context.version, context.header.correlation_id, written)
+
+    def drop() -> None:
+        if waiting is not None:
+            broker.produce_purgatory.drop(waiting)
+
+    parked = Parked(answer, drop)
+    replicating = Replicating(appends, parked.wake)
+    waiting = broker.produce_purgatory.wait(replicating.keys(), request.timeout_ms, replicating)
+    return parked
+
+
+def _refused(
+    broker: Broker,
+    context: RequestContext,
+    outcomes: list[tuple[str, _Outcomes]],
+    codes: list[ErrorCode],
+) -> ProduceResponse:
+    """Answer with the errors of what was written and not acknowledged; `codes` are of all batches, in their order."""
+    left = iter(codes)
+    judged = [
+        (name, [(index, replica, _judged(outcome, next(left))) for index, replica, outcome in some])
+        for name, some in outcomes
+    ]
+    return _with_leaders(broker, context, _response(judged))
+
+
+def _judged(outcome: AppendOutcome, code: ErrorCode) -> AppendOutcome:
+    return outcome if code is _NONE else AppendOutcome(code, message=code.message)
 
 
 def _must_wait(acks: int, replica: Replica, outcome: AppendOutcome) -> bool:
@@ -243,24 +303,30 @@ def _respond(
     outcomes: list[tuple[str, _Outcomes]],
 ) -> ProduceResponse | Awaitable[ProduceResponse]:
     """Answer with errors, or later."""
-    pending: list[_Pending] = []
-    responses: list[ProduceResponseTopic] = []
-    for name, some in outcomes:
-        answers = []
-        for index, replica, outcome in some:
-            answer = _answer(index, outcome)
-            answers.append(answer)
-            if (
-                replica is not None
-                and outcome.error is _NONE
-                and _must_wait(request.acks, replica, outcome)
-            ):
-                pending.append(_Pending((replica, outcome), answer))
-        responses.append(ProduceResponseTopic(name=name, partition_responses=answers))
-    response = ProduceResponse(responses=responses)
+    response = _response(outcomes)
+    pending = [
+        _Pending((replica, outcome), answer)
+        for (_, some), topic in zip(outcomes, response.responses, strict=True)
+        for (_, replica, outcome), answer in zip(some, topic.partition_responses, strict=True)
+        if replica is not None
+        and outcome.error is _NONE
+        and _must_wait(request.acks, replica, outcome)
+    ]
     if not pending:
         return _with_leaders(broker, context, response)
     return _wait(broker, context, request, response, pending)
+
+
+def _response(outcomes: list[tuple[str, _Outcomes]]) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            ProduceResponseTopic(
+                name=name,
+                partition_responses=[_answer(index, outcome) for index, _, outcome in some],
+            )
+            for name, some in outcomes
+        ]
+    )
 
 
 def _with_leaders(

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from kavka.broker.dispatch import Parked
+from kavka.broker.parked import Parked
 from kavka.broker.replica import Replica
 from kavka.core.fetch_session import NO_SESSION, FetchPartition, PartitionKey
 from kavka.core.partition import Pulse

@@ -10,7 +10,8 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kavka.broker.dispatch import Parked, RequestContext
+from kavka.broker.dispatch import RequestContext
+from kavka.broker.parked import Parked
 from kavka.broker.replica import Replica
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,

@@ -1,0 +1,175 @@
+"""What a producer with acks=all is told, and when: `Produce` over partitions whose high watermarks the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from waiting import until
+
+from kavka.broker.api import produce
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.broker.parked import Parked
+from kavka.broker.purgatory import Purgatory
+from kavka.broker.replica import AppendOutcome
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.net.clock import SystemClock
+from kavka.wire.codec import decode
+from kavka.wire.frame import RequestHeader
+from kavka.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+)
+
+_VERSION = 8
+_HEAD_BYTES = 8  # length and correlation id
+
+
+class Replica:
+    """A leader's replica in which a batch ends at 1: `verdict` is what the in-sync set says of it."""
+
+    def __init__(self, number: int) -> None:
+        self.where = TopicPartition("t", number)
+        self.verdict: ErrorCode | None = None
+        self.asked = 0
+        self.log = SimpleNamespace(directory=SimpleNamespace(failure=None))
+        self.partition = SimpleNamespace(high_watermark=0, acknowledged=self._acknowledged)
+
+    def append(self, records: Any, acks: int, version: int) -> AppendOutcome:
+        return AppendOutcome(ErrorCode.NONE, 0, -1, 0, 1, leader_epoch=7)
+
+    def _acknowledged(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
+        assert (end_offset, leader_epoch) == (1, 7)
+        self.asked += 1
+        return self.verdict
+
+
+class Leader:
+    """A broker that leads two partitions, and one request to both."""
+
+    def __init__(self, *, timeout_ms: int = 60_000, room: int = 10) -> None:
+        self.replicas = [Replica(0), Replica(1)]
+        self.purgatory = Purgatory(SystemClock(), room)
+        broker = SimpleNamespace(
+            replicas=SimpleNamespace(find=lambda where: self.replicas[where.partition]),
+            produce_purgatory=self.purgatory,
+            metadata=SimpleNamespace(),
+        )
+        partitions = [
+            ProduceRequestPartition(index=index, records=memoryview(b"batch")) for index in (0, 1)
+        ]
+        topics = [ProduceRequestTopic(name="t", partition_data=partitions)]
+        request = ProduceRequest(acks=-1, timeout_ms=timeout_ms, topic_data=topics)
+        header = RequestHeader(0, _VERSION, 5, "test", 0)
+        context = SimpleNamespace(version=_VERSION, header=header, listener_name="PLAINTEXT")
+        answer = produce.handle(cast(Broker, broker), cast(RequestContext, context), request)
+        assert isinstance(answer, Parked)
+        self.parked = answer
+        self.woken: list[None] = []
+        self.parked.call_when_woken(lambda: self.woken.append(None))
+
+    def settle(self, number: int, verdict: ErrorCode) -> None:
+        self.replicas[number].verdict = verdict
+        self.purgatory.touched(TopicPartition("t", number))
+
+    def answer(self) -> list[tuple[ErrorCode, int, str | None]]:
+        """Return error, base offset and message of each partition."""
+        made = self.parked.make()
+        if isinstance(made, bytearray):
+            made = decode(ProduceResponse, _VERSION, memoryview(made)[_HEAD_BYTES:])
+        (topic,) = made.responses
+        return [
+            (ErrorCode.of(p.error_code), p.base_offset, p.error_message)
+            for p in topic.partition_responses
+        ]
+
+
+@pytest.fixture
+def play() -> Callable[[Callable[[], Coroutine[Any, Any, None]]], None]:
+    return lambda story: asyncio.run(story())
+
+
+Play = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+_WRITTEN = (ErrorCode.NONE, 0, None)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_answered_when_all_partitions_are_replicated(play: Play, first: int) -> None:
+    async def story() -> None:
+        leader = Leader()
+        leader.settle(first, ErrorCode.NONE)
+        assert not leader.woken
+        leader.settle(1 - first, ErrorCode.NONE)
+        assert leader.woken
+        assert leader.answer() == [_WRITTEN, _WRITTEN]
+        assert len(leader.purgatory) == 0
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+)
+def test_a_batch_that_is_not_acknowledged_is_told_beside_one_that_is(
+    play: Play, code: ErrorCode
+) -> None:
+    async def story() -> None:
+        leader = Leader()
+        leader.settle(0, ErrorCode.NONE)
+        leader.settle(1, code)
+        assert leader.woken
+        assert leader.answer() == [_WRITTEN, (code, -1, code.message)]
+
+    play(story)
+
+
+def test_what_became_of_a_batch_is_settled_once(play: Play) -> None:
+    async def story() -> None:
+        leader = Leader()
+        leader.settle(0, ErrorCode.NONE)
+        leader.settle(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # another leads now; it has the batch
+        leader.settle(1, ErrorCode.NONE)
+        assert leader.answer() == [_WRITTEN, _WRITTEN]
+        assert leader.replicas[0].asked == 1
+
+    play(story)
+
+
+def test_what_waits_still_when_its_time_is_over_timed_out(play: Play) -> None:
+    async def story() -> None:
+        leader = Leader(timeout_ms=1)
+        leader.replicas[1].verdict = ErrorCode.NONE
+        await until(lambda: leader.woken)
+        late = ErrorCode.REQUEST_TIMED_OUT
+        assert leader.answer() == [(late, -1, late.message), _WRITTEN]
+
+    play(story)
+
+
+def test_one_more_than_may_wait_is_answered_at_once(play: Play) -> None:
+    async def story() -> None:
+        leader = Leader(room=0)
+        assert leader.woken
+        assert [error for error, _, _ in leader.answer()] == [ErrorCode.REQUEST_TIMED_OUT] * 2
+        leader.parked.cancel()
+
+    play(story)
+
+
+def test_nothing_waits_for_a_client_that_is_gone(play: Play) -> None:
+    async def story() -> None:
+        leader = Leader()
+        leader.parked.cancel()
+        assert len(leader.purgatory) == 0
+        leader.settle(0, ErrorCode.NONE)
+        leader.settle(1, ErrorCode.NONE)
+        assert not leader.woken
+
+    play(story)
