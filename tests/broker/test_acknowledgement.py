@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
@@ -35,10 +37,9 @@ _HEAD_BYTES = 8  # length and correlation id
 class Replica:
     """A leader's replica in which a batch ends at 1: `verdict` is what the in-sync set says of it."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, verdict: ErrorCode | None) -> None:
         self.where = TopicPartition("t", number)
-        self.verdict: ErrorCode | None = None
-        self.asked = 0
+        self.verdict = verdict
         self.log = SimpleNamespace(directory=SimpleNamespace(failure=None))
         self.partition = SimpleNamespace(high_watermark=0, acknowledged=self._acknowledged)
 
@@ -47,15 +48,20 @@ class Replica:
 
     def _acknowledged(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
         assert (end_offset, leader_epoch) == (1, 7)
-        self.asked += 1
         return self.verdict
 
 
 class Leader:
     """A broker that leads two partitions, and one request to both."""
 
-    def __init__(self, *, timeout_ms: int = 60_000, room: int = 10) -> None:
-        self.replicas = [Replica(0), Replica(1)]
+    def __init__(
+        self,
+        *,
+        timeout_ms: int = 60_000,
+        room: int = 10,
+        verdicts: tuple[ErrorCode | None, ErrorCode | None] = (None, None),
+    ) -> None:
+        self.replicas = [Replica(number, verdict) for number, verdict in enumerate(verdicts)]
         self.purgatory = Purgatory(SystemClock(), room)
         broker = SimpleNamespace(
             replicas=SimpleNamespace(find=lambda where: self.replicas[where.partition]),
@@ -81,7 +87,7 @@ class Leader:
 
     def answer(self) -> list[tuple[ErrorCode, int, str | None]]:
         """Return error, base offset and message of each partition."""
-        made = self.parked.make()
+        made = self.parked.answer()
         if isinstance(made, bytearray):
             made = decode(ProduceResponse, _VERSION, memoryview(made)[_HEAD_BYTES:])
         (topic,) = made.responses
@@ -130,14 +136,45 @@ def test_a_batch_that_is_not_acknowledged_is_told_beside_one_that_is(
     play(story)
 
 
-def test_what_became_of_a_batch_is_settled_once(play: Play) -> None:
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_became_of_a_batch_is_settled_once(play: Play, first: int) -> None:
     async def story() -> None:
         leader = Leader()
-        leader.settle(0, ErrorCode.NONE)
-        leader.settle(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # another leads now; it has the batch
-        leader.settle(1, ErrorCode.NONE)
+        leader.settle(first, ErrorCode.NONE)
+        leader.settle(first, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # another leads; it has the batch
+        leader.settle(1 - first, ErrorCode.NONE)
         assert leader.answer() == [_WRITTEN, _WRITTEN]
-        assert leader.replicas[0].asked == 1
+
+    play(story)
+
+
+def test_a_partition_that_had_all_replicas_at_once_is_not_waited_for(play: Play) -> None:
+    """One replica, or a batch that came twice: what becomes of its partition later is nothing to this request."""
+
+    async def story() -> None:
+        leader = Leader(verdicts=(None, ErrorCode.NONE))
+        leader.replicas[1].verdict = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        leader.purgatory.release(TopicPartition("t", 1))
+        assert not leader.woken
+        leader.settle(0, ErrorCode.NONE)
+        assert leader.answer() == [_WRITTEN, _WRITTEN]
+
+    play(story)
+
+
+def test_an_answer_that_was_given_leaves_nothing_to_the_garbage_collector(play: Play) -> None:
+    async def story() -> None:
+        leader = Leader()
+        gc.collect()
+        gc.disable()
+        try:
+            made = weakref.ref(leader.parked._make)
+            leader.settle(0, ErrorCode.NONE)
+            leader.settle(1, ErrorCode.NONE)
+            leader.answer()
+            assert made() is None  # and with it what the answer is made of
+        finally:
+            gc.enable()
 
     play(story)
 

@@ -81,14 +81,12 @@ def test_one_that_is_woken_twice_is_answered_once() -> None:
 
 def test_one_that_is_given_up_after_it_was_woken_is_not_answered() -> None:
     def story(connections: Connections, answers: ParkedAnswers) -> None:
-        each = parked(connections, "1")
+        each = Parked(lambda: None, lambda: None)
         answers.park(each, connections.named("a"), lambda: connections.story.append("1"))
         each.wake()
-        asyncio.get_running_loop().call_soon(connections.story.append, "next turn")
-        each._release = lambda: None
         each.cancel()
 
-    assert play(story) == ["hold a", "send a", "next turn"]
+    assert play(story) == ["hold a", "send a"]
 
 
 def test_who_answers_may_wake_others_for_the_next_turn() -> None:
@@ -100,3 +98,21 @@ def test_who_answers_may_wake_others_for_the_next_turn() -> None:
         first.wake()
 
     assert play(story) == ["hold a", "send a"]
+
+
+def test_a_fault_on_one_connection_is_nothing_to_the_others() -> None:
+    failures: list[Any] = []
+
+    def fail() -> None:
+        raise RuntimeError("a fault of ours")
+
+    def story(connections: Connections, answers: ParkedAnswers) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: failures.append(context["exception"]))
+        for name, answer in (("a", fail), ("b", lambda: connections.story.append("2"))):
+            each = parked(connections, name)
+            answers.park(each, connections.named(name), answer)
+            each.wake()
+
+    assert play(story) == ["hold a", "send a", "hold b", "2", "send b"]
+    assert [str(failure) for failure in failures] == ["a fault of ours"]

@@ -96,7 +96,7 @@ def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -
         )
         assert isinstance(parked, Parked)
         answers: list[Any] = []
-        ParkedAnswers().park(parked, connection, lambda: answers.append(parked.make()))
+        ParkedAnswers().park(parked, connection, lambda: answers.append(parked.answer()))
         builder = BatchBuilder()
         builder.append(None, b"at once", 1_700_000_000_000)
         broker.replicas.find(TopicPartition("t", 0)).append_internal(builder.build())

@@ -71,6 +71,20 @@ def test_nothing_is_kept_of_a_call_without_watch():
     assert watches.paths() == ([], [], [])
 
 
+def test_a_call_that_fails_leaves_the_watch_of_one_that_was_answered_meanwhile():
+    watches = ClientWatches()
+
+    def fail() -> None:
+        with watches.asking("/n", NODE, hear):
+            with watches.asking("/n", NODE, hear):
+                pass
+            raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        fail()
+    assert watches.triggered(Event(EventType.CREATED, "/n")) == [hear]
+
+
 @pytest.mark.parametrize(
     ("kind", "told", "left"),
     [

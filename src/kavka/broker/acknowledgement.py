@@ -57,29 +57,32 @@ class Replicating:
     def __init__(self, appends: Sequence[Append], finish: Callable[[], None]) -> None:
         """`finish` is called when all are settled, or the time is over."""
         self._appends = appends
-        self._codes: list[ErrorCode] = []
-        """Of the first batches, those that are settled."""
+        self._codes = [_judge(append) for append in appends]
         self.finish = finish
 
     def keys(self) -> list[TopicPartition]:
-        """Return the partitions, whose high watermarks may settle it."""
-        return [replica.where for replica, _ in self._appends]
+        """Return the partitions of what is not settled, whose high watermarks may settle it."""
+        return [
+            replica.where
+            for (replica, _), code in zip(self._appends, self._codes, strict=True)
+            if code is None
+        ]
 
     def is_complete(self) -> bool:
         """Tell whether all are settled."""
-        appends, codes = self._appends, self._codes
-        for append in appends[len(codes) :]:
-            code = _judge(append)
+        codes = self._codes
+        is_complete = True
+        for index, code in enumerate(codes):
             if code is None:
-                return False
-            codes.append(code)
-        return True
+                codes[index] = found = _judge(self._appends[index])
+                if found is None:
+                    is_complete = False
+        return is_complete
 
     def codes(self) -> list[ErrorCode]:
         """Return what became of each batch; REQUEST_TIMED_OUT of those that wait still."""
-        codes = [_judge(append) for append in self._appends[len(self._codes) :]]
-        late = [ErrorCode.REQUEST_TIMED_OUT if code is None else code for code in codes]
-        return [*self._codes, *late]
+        self.is_complete()
+        return [ErrorCode.REQUEST_TIMED_OUT if code is None else code for code in self._codes]
 
 
 def _judge(append: Append) -> ErrorCode | None:

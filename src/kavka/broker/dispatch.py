@@ -286,7 +286,7 @@ class Dispatcher:
         def answer() -> None:
             waiting.pop(parked, None)
             try:
-                self._deliver(served, context, slot, parked.make())
+                self._deliver(served, context, slot, parked.answer())
             except Exception as error:  # noqa: BLE001 - as above
                 self._failed(context, error)
 
@@ -338,13 +338,13 @@ class Dispatcher:
     ) -> None:
         future = asyncio.ensure_future(result)
         self._tasks[future] = None
-        fetches = self.connections.get(context.connection, {})
+        waiting = self.connections.get(context.connection, {})
         if context.header.api_key == ApiKey.FETCH:
-            fetches[future] = None
+            waiting[future] = None
 
         def done(finished: asyncio.Future[Any]) -> None:
             self._tasks.pop(finished, None)
-            fetches.pop(finished, None)
+            waiting.pop(finished, None)
             if finished.cancelled():
                 context.connection.abort()
             elif (error := finished.exception()) is not None:

@@ -19,11 +19,11 @@ from kavka.net.connection import Connection
 class Parked:
     """An answer that comes when somebody calls `wake`."""
 
-    __slots__ = ("_is_woken", "_release", "_when_woken", "is_over", "make")
+    __slots__ = ("_is_woken", "_make", "_release", "_when_woken", "is_over")
 
     def __init__(self, make: Callable[[], Any], release: Callable[[], None]) -> None:
         """`make` gives what a handler may return, or raises; `release` is called when nobody wants it any more."""
-        self.make = make
+        self._make: Callable[[], Any] | None = make
         self.is_over = False
         """Whether it was answered or given up."""
         self._release = release
@@ -34,20 +34,33 @@ class Parked:
         """Answer in the next turn of the loop, when what woke it has been done and answered."""
         if not self._is_woken:
             self._is_woken = True
-            if self._when_woken is not None:
-                self._when_woken()
+            self._tell()
 
     def cancel(self) -> None:
         """Give it up: the connection is gone, or the broker stops."""
         if not self.is_over:
             self.is_over = True
+            self._make = self._when_woken = None
             self._release()
 
     def call_when_woken(self, when_woken: Callable[[], None]) -> None:
         """Have this called once: now, if it was woken already."""
         self._when_woken = when_woken
         if self._is_woken:
+            self._tell()
+
+    def _tell(self) -> None:
+        # Who is told knows this object, as what it makes may: kept, they would be left to the garbage collector.
+        when_woken, self._when_woken = self._when_woken, None
+        if when_woken is not None:
             when_woken()
+
+    def answer(self) -> Any:
+        """Return what `make` gives, or raise what it raises; once."""
+        self.is_over = True
+        make, self._make = self._make, None
+        assert make is not None, "a parked answer is made once"
+        return make()
 
 
 class ParkedAnswers:
@@ -58,21 +71,22 @@ class ParkedAnswers:
         self._woken: dict[Connection, list[tuple[Parked, Callable[[], None]]]] = {}
 
     def park(self, parked: Parked, connection: Connection, answer: Callable[[], None]) -> None:
-        """Call `answer`, which answers on `connection` or not and does not raise, after `parked` is woken."""
+        """Call `answer`, which answers on `connection` or not, after `parked` is woken."""
         parked.call_when_woken(lambda: self._wake(parked, connection, answer))
 
     def _wake(self, parked: Parked, connection: Connection, answer: Callable[[], None]) -> None:
-        if not self._woken:
-            asyncio.get_running_loop().call_soon(self._give)
-        self._woken.setdefault(connection, []).append((parked, answer))
+        woken = self._woken.get(connection)
+        if woken is None:
+            # One connection after the other: who is answered first goes on while the next answer is made.
+            asyncio.get_running_loop().call_soon(self._give, connection)
+            woken = self._woken[connection] = []
+        woken.append((parked, answer))
 
-    def _give(self) -> None:
-        """Answer one connection after the other: who is answered first goes on while the next answer is made."""
-        woken, self._woken = self._woken, {}
-        for connection, answers in woken.items():
-            connection.hold()
-            for parked, answer in answers:
+    def _give(self, connection: Connection) -> None:
+        connection.hold()
+        try:
+            for parked, answer in self._woken.pop(connection):
                 if not parked.is_over:
-                    parked.is_over = True
                     answer()
+        finally:
             connection.let_go()

@@ -25,10 +25,11 @@ class WatchedPaths(NamedTuple):
 class _Call:
     """The watch of one call: another may have the same one, and fail alone."""
 
-    __slots__ = ("watch",)
+    __slots__ = ("is_answered", "watch")
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
+        self.is_answered = False
 
 
 class ClientWatches:
@@ -66,8 +67,11 @@ class ClientWatches:
         except BaseException:  # of every kind, a cancellation too; all are raised again
             self.table.remove(path, kind, call)
             raise
-        if any(each.watch == watch for each in self.table.at(path, kind) if each is not call):
-            self.table.remove(path, kind, call)
+        call.is_answered = True
+        for each in self.table.at(path, kind):
+            if each is not call and each.is_answered and each.watch == watch:
+                self.table.remove(path, kind, call)
+                return
 
     def node_seen(self, path: str, *, exists: bool) -> None:
         """Note whether a node that was asked for is there: its creation is another event than its change."""

@@ -59,7 +59,7 @@ class _Tap(asyncio.BufferedProtocol):
         self._network.taps[self] = None
         self.inner.connection_made(transport)
         if self._network.is_dead:
-            transport.abort()
+            transport.abort()  # `CutNetwork.abort` has been, and did not know it
 
     def _is_held(self) -> bool:
         if self._sender is None:

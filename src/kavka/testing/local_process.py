@@ -70,7 +70,7 @@ class LocalProcess:
         self.loop.call_soon_threadsafe(self._die)
         self._thread.join(_TIMEOUT_S)
         self._unwind()
-        # A connection that was being made is closed by that, which takes a turn.
+        # A connection that was being made is closed by that, which takes a turn; callbacks run in it, tasks do not.
         self.loop.call_soon(self.loop.stop)
         self.loop.run_forever()
         self._unwind()

@@ -68,12 +68,12 @@ def handle(
             return _finish(broker, context, request, appends)
     if request.acks == 0:
         return _give_no_answer(context, outcomes)
-    written = _written(outcomes)
-    if written is None:
+    answer = _written(outcomes)
+    if answer is None:
         return _respond(broker, context, request, outcomes)
     if request.acks == ACKS_ALL and _waits_for_replicas(outcomes):
-        return _answer_when_replicated(broker, context, request, outcomes, written)
-    return encode_written(context.version, context.header.correlation_id, written)
+        return _answer_when_replicated(broker, context, request, outcomes, answer)
+    return encode_written(context.version, context.header.correlation_id, answer)
 
 
 def _append_topic(
@@ -244,7 +244,7 @@ def _answer_when_replicated(
     context: RequestContext,
     request: ProduceRequest,
     outcomes: list[tuple[str, _Outcomes]],
-    written: list[tuple[str, list[Written]]],
+    in_short: list[tuple[str, list[Written]]],
 ) -> Parked:
     """Answer batches that are all written when the replicas in sync have them, or the time is over."""
     appends = [
@@ -258,7 +258,7 @@ def _answer_when_replicated(
         codes = replicating.codes()
         if any(code is not _NONE for code in codes):
             return _refused(broker, context, outcomes, codes)
-        return encode_written(context.version, context.header.correlation_id, written)
+        return encode_written(context.version, context.header.correlation_id, in_short)
 
     def drop() -> None:
         if waiting is not None:
