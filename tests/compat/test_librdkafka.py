@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kavka_compat.asking import until
 from kavka_compat.brokers import Broker
 from kavka_compat.clients import Librdkafka, Message
 
@@ -88,7 +89,8 @@ def test_topics_are_created_described_grown_and_deleted(
     assert str(described.topic_id) not in ("", "AAAAAAAAAAAAAAAAAAAAAA")
     assert [p.leader.id for p in described.partitions] == [0, 0]
     admin.create_partitions([NewPartitions(fresh_name, 4)])[fresh_name].result(30)
-    assert len(admin.list_topics(fresh_name, timeout=10).topics[fresh_name].partitions) == 4
+    # Apache Kafka answers before its own metadata has the new ones.
+    until(lambda: len(admin.list_topics(fresh_name, timeout=10).topics[fresh_name].partitions) == 4)
 
     admin.delete_topics([fresh_name])[fresh_name].result(30)
     with pytest.raises(KafkaException) as missing:
