@@ -41,7 +41,8 @@ class Replica:
         self.where = TopicPartition("t", number)
         self.verdict = verdict
         self.log = SimpleNamespace(directory=SimpleNamespace(failure=None))
-        self.partition = SimpleNamespace(high_watermark=0, acknowledged=self._acknowledged)
+        mark = 0 if verdict is None else 1
+        self.partition = SimpleNamespace(high_watermark=mark, acknowledged=self._acknowledged)
 
     def append(self, records: Any, acks: int, version: int) -> AppendOutcome:
         return AppendOutcome(ErrorCode.NONE, 0, -1, 0, 1, leader_epoch=7)
@@ -97,17 +98,15 @@ class Leader:
         ]
 
 
-@pytest.fixture
-def play() -> Callable[[Callable[[], Coroutine[Any, Any, None]]], None]:
-    return lambda story: asyncio.run(story())
+def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(story())
 
 
-Play = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 _WRITTEN = (ErrorCode.NONE, 0, None)
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_answered_when_all_partitions_are_replicated(play: Play, first: int) -> None:
+def test_answered_when_all_partitions_are_replicated(first: int) -> None:
     async def story() -> None:
         leader = Leader()
         leader.settle(first, ErrorCode.NONE)
@@ -124,7 +123,7 @@ def test_answered_when_all_partitions_are_replicated(play: Play, first: int) -> 
     "code", [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 )
 def test_a_batch_that_is_not_acknowledged_is_told_beside_one_that_is(
-    play: Play, code: ErrorCode
+    code: ErrorCode,
 ) -> None:
     async def story() -> None:
         leader = Leader()
@@ -137,7 +136,7 @@ def test_a_batch_that_is_not_acknowledged_is_told_beside_one_that_is(
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_what_became_of_a_batch_is_settled_once(play: Play, first: int) -> None:
+def test_what_became_of_a_batch_is_settled_once(first: int) -> None:
     async def story() -> None:
         leader = Leader()
         leader.settle(first, ErrorCode.NONE)
@@ -148,7 +147,7 @@ def test_what_became_of_a_batch_is_settled_once(play: Play, first: int) -> None:
     play(story)
 
 
-def test_a_partition_that_had_all_replicas_at_once_is_not_waited_for(play: Play) -> None:
+def test_a_partition_that_had_all_replicas_at_once_is_not_waited_for() -> None:
     """One replica, or a batch that came twice: what becomes of its partition later is nothing to this request."""
 
     async def story() -> None:
@@ -162,7 +161,7 @@ def test_a_partition_that_had_all_replicas_at_once_is_not_waited_for(play: Play)
     play(story)
 
 
-def test_an_answer_that_was_given_leaves_nothing_to_the_garbage_collector(play: Play) -> None:
+def test_an_answer_that_was_given_leaves_nothing_to_the_garbage_collector() -> None:
     async def story() -> None:
         leader = Leader()
         gc.collect()
@@ -179,7 +178,7 @@ def test_an_answer_that_was_given_leaves_nothing_to_the_garbage_collector(play: 
     play(story)
 
 
-def test_what_waits_still_when_its_time_is_over_timed_out(play: Play) -> None:
+def test_what_waits_still_when_its_time_is_over_timed_out() -> None:
     async def story() -> None:
         leader = Leader(timeout_ms=1)
         leader.replicas[1].verdict = ErrorCode.NONE
@@ -190,7 +189,7 @@ def test_what_waits_still_when_its_time_is_over_timed_out(play: Play) -> None:
     play(story)
 
 
-def test_one_more_than_may_wait_is_answered_at_once(play: Play) -> None:
+def test_one_more_than_may_wait_is_answered_at_once() -> None:
     async def story() -> None:
         leader = Leader(room=0)
         assert leader.woken
@@ -200,7 +199,7 @@ def test_one_more_than_may_wait_is_answered_at_once(play: Play) -> None:
     play(story)
 
 
-def test_nothing_waits_for_a_client_that_is_gone(play: Play) -> None:
+def test_nothing_waits_for_a_client_that_is_gone() -> None:
     async def story() -> None:
         leader = Leader()
         leader.parked.cancel()

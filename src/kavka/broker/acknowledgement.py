@@ -57,11 +57,11 @@ class Replicating:
     def __init__(self, appends: Sequence[Append], finish: Callable[[], None]) -> None:
         """`finish` is called when all are settled, or the time is over."""
         self._appends = appends
-        self._codes = [_judge(append) for append in appends]
+        self._codes: list[ErrorCode | None] = [None] * len(appends)
         self.finish = finish
 
     def keys(self) -> list[TopicPartition]:
-        """Return the partitions of what is not settled, whose high watermarks may settle it."""
+        """Return the partitions of what is not known to be settled; their high watermarks may settle it."""
         return [
             replica.where
             for (replica, _), code in zip(self._appends, self._codes, strict=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import NamedTuple
 
 from kavka.broker.acknowledgement import Append, Replicating, replicated, written
 from kavka.broker.broker import Broker
@@ -38,13 +37,6 @@ _ACKS = (ACKS_ALL, 0, 1)
 _NO_RECORDS = AppendOutcome(ErrorCode.INVALID_RECORD, message="The partition has no records.")
 
 
-class _Pending(NamedTuple):
-    """A part of the answer that waits: for the disk, or for the replicas."""
-
-    append: Append
-    answer: ProduceResponsePartition
-
-
 _Outcomes = list[tuple[int, Replica | None, AppendOutcome]]
 """What became of the partitions of one topic."""
 
@@ -68,12 +60,12 @@ def handle(
             return _finish(broker, context, request, appends)
     if request.acks == 0:
         return _give_no_answer(context, outcomes)
-    answer = _written(outcomes)
-    if answer is None:
-        return _respond(broker, context, request, outcomes)
-    if request.acks == ACKS_ALL and _waits_for_replicas(outcomes):
-        return _answer_when_replicated(broker, context, request, outcomes, answer)
-    return encode_written(context.version, context.header.correlation_id, answer)
+    waiting = _waiting(request.acks, outcomes)
+    if not waiting:
+        return _settled(broker, context, outcomes)
+    if any(outcome.written is not None for _, outcome in waiting):
+        return _answer_when_written(broker, context, request, outcomes, waiting)
+    return _answer_when_replicated(broker, context, request, outcomes, waiting)
 
 
 def _append_topic(
@@ -179,21 +171,21 @@ async def _finish(
     appends: list[tuple[str, _Appends]],
 ) -> ProduceResponse | None:
     """Answer when everything that waits for its coordinator is appended or refused."""
-    waiting = [
+    unverified = [
         append
         for _, rows in appends
         for _, _, append in rows
         if not isinstance(append, AppendOutcome)
     ]
-    await asyncio.wait(waiting)
+    await asyncio.wait(unverified)
     outcomes = _finished(appends)
     if request.acks == 0:
         unanswered = _give_no_answer(context, outcomes)
         if unanswered is not None:
             await unanswered
         return None
-    response = _respond(broker, context, request, outcomes)
-    return response if isinstance(response, ProduceResponse) else await response
+    waiting = _waiting(request.acks, outcomes)
+    return await _answer_when_written(broker, context, request, outcomes, waiting)
 
 
 def _give_no_answer(
@@ -203,12 +195,7 @@ def _give_no_answer(
     if any(outcome.error is not _NONE for _, some in outcomes for _, _, outcome in some):
         context.connection.abort()
         return None
-    queued = [
-        (replica, outcome)
-        for _, some in outcomes
-        for _, replica, outcome in some
-        if replica is not None and outcome.written is not None
-    ]
+    queued = _waiting(0, outcomes)
     return _give_no_answer_when_written(context, queued) if queued else None
 
 
@@ -217,26 +204,19 @@ async def _give_no_answer_when_written(context: RequestContext, queued: list[App
         context.connection.abort()
 
 
-def _written(outcomes: list[tuple[str, _Outcomes]]) -> list[tuple[str, list[Written]]] | None:
-    """Return the answer in short; None when there is an error to tell, or a slow disk to wait for."""
-    topics = []
-    for name, some in outcomes:
-        written = []
-        for index, replica, outcome in some:
-            if replica is None or outcome.error is not _NONE or outcome.written is not None:
-                return None
-            written.append((index, outcome[1], outcome[2], outcome[3]))
-        topics.append((name, written))
-    return topics
-
-
-def _waits_for_replicas(outcomes: list[tuple[str, _Outcomes]]) -> bool:
-    """Tell whether a batch that is written is not replicated yet."""
-    for _, some in outcomes:
-        for _, replica, outcome in some:
-            if replica is not None and replica.partition.high_watermark < outcome.end_offset:
-                return True
-    return False
+def _waiting(acks: int, outcomes: list[tuple[str, _Outcomes]]) -> list[Append]:
+    """Return the batches without error that wait for the disk, or for the replicas."""
+    return [
+        (replica, outcome)
+        for _, some in outcomes
+        for _, replica, outcome in some
+        if replica is not None
+        and outcome.error is _NONE
+        and (
+            outcome.written is not None
+            or (acks == ACKS_ALL and replica.partition.high_watermark < outcome.end_offset)
+        )
+    ]
 
 
 def _answer_when_replicated(
@@ -244,21 +224,12 @@ def _answer_when_replicated(
     context: RequestContext,
     request: ProduceRequest,
     outcomes: list[tuple[str, _Outcomes]],
-    in_short: list[tuple[str, list[Written]]],
+    appends: list[Append],
 ) -> Parked:
-    """Answer batches that are all written when the replicas in sync have them, or the time is over."""
-    appends = [
-        (replica, outcome)
-        for _, some in outcomes
-        for _, replica, outcome in some
-        if replica is not None
-    ]
+    """Answer when the replicas in sync have the batches that wait, all written here, or the time is over."""
 
     def answer() -> ProduceResponse | bytearray:
-        codes = replicating.codes()
-        if any(code is not _NONE for code in codes):
-            return _refused(broker, context, outcomes, codes)
-        return encode_written(context.version, context.header.correlation_id, in_short)
+        return _settled(broker, context, _judged(outcomes, appends, replicating.codes()))
 
     def drop() -> None:
         if waiting is not None:
@@ -270,51 +241,53 @@ def _answer_when_replicated(
     return parked
 
 
-def _refused(
-    broker: Broker,
-    context: RequestContext,
-    outcomes: list[tuple[str, _Outcomes]],
-    codes: list[ErrorCode],
-) -> ProduceResponse:
-    """Answer with the errors of what was written and not acknowledged; `codes` are of all batches, in their order."""
-    left = iter(codes)
-    judged = [
-        (name, [(index, replica, _judged(outcome, next(left))) for index, replica, outcome in some])
-        for name, some in outcomes
-    ]
-    return _with_leaders(broker, context, _response(judged))
-
-
-def _judged(outcome: AppendOutcome, code: ErrorCode) -> AppendOutcome:
-    return outcome if code is _NONE else AppendOutcome(code, message=code.message)
-
-
-def _must_wait(acks: int, replica: Replica, outcome: AppendOutcome) -> bool:
-    """Tell whether a batch without error waits for the disk or the replicas."""
-    if outcome.written is not None:
-        return True
-    return acks == ACKS_ALL and replica.partition.high_watermark < outcome.end_offset
-
-
-def _respond(
+async def _answer_when_written(
     broker: Broker,
     context: RequestContext,
     request: ProduceRequest,
     outcomes: list[tuple[str, _Outcomes]],
-) -> ProduceResponse | Awaitable[ProduceResponse]:
-    """Answer with errors, or later."""
-    response = _response(outcomes)
-    pending = [
-        _Pending((replica, outcome), answer)
-        for (_, some), topic in zip(outcomes, response.responses, strict=True)
-        for (_, replica, outcome), answer in zip(some, topic.partition_responses, strict=True)
-        if replica is not None
-        and outcome.error is _NONE
-        and _must_wait(request.acks, replica, outcome)
+    appends: list[Append],
+) -> ProduceResponse:
+    """Answer when the batches that wait are finished: first the disk, then, for acks=all, the replicas."""
+    codes = await written(appends)
+    outcomes = _judged(outcomes, appends, codes)
+    left = [append for append, code in zip(appends, codes, strict=True) if code is _NONE]
+    if request.acks == ACKS_ALL and left:
+        codes = await replicated(broker.produce_purgatory, left, request.timeout_ms)
+        outcomes = _judged(outcomes, left, codes)
+    return _with_leaders(broker, context, _response(outcomes))
+
+
+def _judged(
+    outcomes: list[tuple[str, _Outcomes]], appends: list[Append], codes: list[ErrorCode]
+) -> list[tuple[str, _Outcomes]]:
+    """Put the errors of what was not acknowledged in the place of what was appended."""
+    refused = {
+        id(outcome): AppendOutcome(code, message=code.message)
+        for (_, outcome), code in zip(appends, codes, strict=True)
+        if code is not _NONE
+    }
+    if not refused:
+        return outcomes
+    return [
+        (name, [(index, replica, refused.get(id(was), was)) for index, replica, was in some])
+        for name, some in outcomes
     ]
-    if not pending:
-        return _with_leaders(broker, context, response)
-    return _wait(broker, context, request, response, pending)
+
+
+def _settled(
+    broker: Broker, context: RequestContext, outcomes: list[tuple[str, _Outcomes]]
+) -> ProduceResponse | bytearray:
+    """Answer what nothing of waits any more: in short, unless there is an error to tell."""
+    topics: list[tuple[str, list[Written]]] = []
+    for name, some in outcomes:
+        partitions = []
+        for index, _, outcome in some:
+            if outcome.error is not _NONE:
+                return _with_leaders(broker, context, _response(outcomes))
+            partitions.append((index, outcome[1], outcome[2], outcome[3]))
+        topics.append((name, partitions))
+    return encode_written(context.version, context.header.correlation_id, topics)
 
 
 def _response(outcomes: list[tuple[str, _Outcomes]]) -> ProduceResponse:
@@ -353,35 +326,3 @@ def _answer(index: int, outcome: AppendOutcome) -> ProduceResponsePartition:
             for at, message in outcome.record_errors
         ],
     )
-
-
-async def _wait(
-    broker: Broker,
-    context: RequestContext,
-    request: ProduceRequest,
-    response: ProduceResponse,
-    pending: list[_Pending],
-) -> ProduceResponse:
-    """Finish the answers that wait: first the disk, then, for acks=all, the replicas."""
-    codes = await written([part.append for part in pending])
-    _judge(pending, codes)
-    waiting = [part for part in pending if part.answer.error_code == _NONE]
-    if request.acks == ACKS_ALL and waiting:
-        appends = [part.append for part in waiting]
-        _judge(waiting, await replicated(broker.produce_purgatory, appends, request.timeout_ms))
-    return _with_leaders(broker, context, response)
-
-
-def _judge(pending: list[_Pending], codes: list[ErrorCode]) -> None:
-    """Put the errors of what was not acknowledged into the answers."""
-    for part, code in zip(pending, codes, strict=True):
-        if code is not _NONE:
-            _refuse(part.answer, code, code.message)
-
-
-def _refuse(answer: ProduceResponsePartition, code: ErrorCode, message: str) -> None:
-    answer.error_code = code
-    answer.error_message = message
-    answer.base_offset = -1
-    answer.log_append_time_ms = -1
-    answer.log_start_offset = -1
