@@ -120,7 +120,12 @@ def test_a_record_without_a_key_is_refused_as_kafka_does(start_broker: StartBrok
         errors: list[KafkaError | None] = []
         for codec in CODECS:
             producer = Producer(
-                {"bootstrap.servers": broker.bootstrap, "compression.type": codec, "linger.ms": 500}
+                {
+                    "bootstrap.servers": broker.bootstrap,
+                    "compression.type": codec,
+                    "linger.ms": 60_000,
+                    "batch.num.messages": 3,  # all three in one batch, however busy the machine is
+                }
             )
             for key in (b"k", None, b"k"):
                 producer.produce(
