@@ -23,6 +23,11 @@ from kavka.wire.messages.leader_and_isr import (
     LeaderAndIsrResponse,
 )
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kavka.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+)
 from kavka.wire.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaRequestPartition,
@@ -37,6 +42,7 @@ from kavka.wire.messages.update_metadata import (
     UpdateMetadataRequestPartition,
     UpdateMetadataRequestTopic,
 )
+from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.stored import znodes
 
 Run = Callable[..., None]
@@ -47,12 +53,12 @@ WHERE = TopicPartition("t", 0)
 def lead(
     served: Any, version: int = 7, epoch: int = 0, leader: int | None = None, **more: Any
 ) -> LeaderAndIsrRequest:
-    """Order `t-0`, which is led by the broker itself unless another leader is named."""
+    """Order `t-0`, or another `index`, which is led by the broker itself unless another leader is named."""
     own = served.broker.broker_id
     others = {"replicas": [own, 77], "isr": [own], **more}
     state = LeaderAndIsrRequestPartition(
         topic_name="t" if version < 2 else "",
-        partition_index=0,
+        partition_index=more.get("index", 0),
         controller_epoch=5,
         leader=own if leader is None else leader,
         leader_epoch=epoch,
@@ -225,6 +231,44 @@ def test_follower_takes_no_records_from_producers(run: Run) -> None:
         assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         await served.send(lead(served, 7, 2), 7)
         assert (await served.produce("t", b"b")).base_offset == 1
+
+    run(story)
+
+
+def _two_batches() -> ProduceRequest:
+    """Return a request with a batch for each of the first two partitions, to be acknowledged by all replicas."""
+    builder = BatchBuilder()
+    builder.append(None, b"v", 1_700_000_000_000)
+    records = builder.build()
+    data = [ProduceRequestPartition(index=index, records=records) for index in (0, 1)]
+    topics = [ProduceRequestTopic(name="t", partition_data=data)]
+    return ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(lambda served: lead(served, 7, 1, 77, isr=[77]), id="another-leads"),
+        pytest.param(lambda served: stop(3), id="deleted"),
+    ],
+)
+def test_produce_waits_on_for_its_other_partitions_when_one_of_them_has_gone(
+    run: Run, order: Callable[[Any], Any]
+) -> None:
+    async def story(served: Any) -> None:
+        own = served.broker.broker_id
+        for index in (0, 1):
+            await served.send(lead(served, 7, isr=[own, 77], index=index), 7)
+        other = await served.another()
+        answer = asyncio.ensure_future(other.send(_two_batches(), 9))
+        await until(lambda: len(served.broker.produce_purgatory) == 1)
+        request = order(served)
+        await served.send(request, 3 if isinstance(request, StopReplicaRequest) else 7)
+        assert len(served.broker.produce_purgatory) == 1
+        await served.send(lead(served, 7, 1, isr=[own], index=1), 7)
+        rows = (await answer).responses[0].partition_responses
+        codes = {row.index: ErrorCode.of(row.error_code) for row in rows}
+        assert codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER, 1: ErrorCode.NONE}
 
     run(story)
 

@@ -121,7 +121,7 @@ class Replicas:
                 coordinators = self._broker.coordinators.get(where.topic)
                 if coordinators is not None:
                     coordinators.resign(where.partition)
-                self._broker.produce_purgatory.release(where)
+                self._broker.produce_purgatory.touched(where)
                 self._broker.fetch_purgatory.release(where)
         if self._broker.registration is not None:
             self._broker.controller.log_directory_failed()
@@ -250,7 +250,7 @@ class Replicas:
         if stays_leader:
             self._moved(where)  # a smaller in-sync set may be all that somebody waited for
         else:
-            self._broker.produce_purgatory.release(where)
+            self._broker.produce_purgatory.touched(where)  # other partitions of a request wait on
         self._broker.fetch_purgatory.release(where)
         if not partition.is_leader:
             self.replication.follow(replica)
@@ -338,7 +338,7 @@ class Replicas:
         coordinators = self._broker.coordinators.get(where.topic)
         if coordinators is not None:
             coordinators.resign(where.partition)
-        self._broker.produce_purgatory.release(where)
+        self._broker.produce_purgatory.touched(where)
         self._broker.fetch_purgatory.release(where)
         if self._moves is not None:
             await self._moves.forget(where)

@@ -14,6 +14,7 @@ import pytest
 from waiting import until
 
 from kavka.broker.replication.moving import Moves
+from kavka.core.partition import Partition
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.log import Log
@@ -29,6 +30,11 @@ from kavka.wire.messages.delete_records import (
 )
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from kavka.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from kavka.wire.messages.leader_and_isr import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrRequestPartition,
+    LeaderAndIsrRequestTopic,
+)
 from kavka.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -363,6 +369,44 @@ def test_replica_is_offline_when_the_swap_fails_behind_the_old_log(
         assert logs_in(tmp_path) == {"two": ["t-0"]}
 
     run(starts, **two)
+
+
+def with_a_silent_follower(partition: Partition, own: int) -> LeaderAndIsrRequest:
+    """Order the leader to go on with a second replica in its in-sync set, which never fetches."""
+    state = LeaderAndIsrRequestPartition(
+        partition_index=0,
+        controller_epoch=1000,
+        leader=own,
+        leader_epoch=partition.leader_epoch + 1,
+        partition_epoch=1000,
+        isr=[own, 77],
+        replicas=[own, 77],
+    )
+    topic = LeaderAndIsrRequestTopic(
+        topic_name="t", topic_id=partition.topic_id, partition_states=[state]
+    )
+    return LeaderAndIsrRequest(controller_id=own, controller_epoch=1000, topic_states=[topic])
+
+
+def test_produce_that_waits_hears_of_a_swap_that_fails_behind_the_old_log(
+    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"0")
+        partition = served.broker.replicas.find(WHERE).partition
+        await served.send(with_a_silent_follower(partition, served.broker.broker_id), 7)
+        other_client = await served.another()
+        waiting = asyncio.ensure_future(other_client.produce("t", b"1", acks=-1))
+        await until(lambda: len(served.broker.produce_purgatory) == 1)
+        with held_swap(served, monkeypatch) as swap:
+            swap.fails = True
+            assert await code_of(served, move(other(served, tmp_path))) is ErrorCode.NONE
+            await swap.reached()
+            swap.go_on_later()
+            assert (await waiting).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(story, **two)
 
 
 def test_coordinator_that_loads_during_a_swap_loads_from_the_new_place(

@@ -208,6 +208,7 @@ class Moves:
                 finally:
                     # Also when a disk failed: whichever of both is the log now.
                     replica.log = store.get(where) or current
+                    self._broker.produce_purgatory.touched(where)  # judged by the disk it has now
             finally:
                 replica.is_frozen = False
             replica.touch_watchers()
