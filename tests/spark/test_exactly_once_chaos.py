@@ -1,4 +1,4 @@
-"""An exactly-once query whose driver, workers and broker are killed at random: KAVKA_SPARK_KILLS times (6).
+"""An exactly-once query whose driver, workers and broker are killed at random: KAVKA_SPARK_KILLS times (4).
 
 `make chaos-spark KILLS=100` is the long run. KAVKA_SPARK_SEED repeats the choice of victims and pauses.
 """
@@ -19,7 +19,7 @@ from topic_filling import make_topic_at
 
 from kavka_compat.killable import KillableCluster, run_killable
 
-KILLS = int(os.environ.get("KAVKA_SPARK_KILLS", "6"))
+KILLS = int(os.environ.get("KAVKA_SPARK_KILLS", "4"))
 SEED = int(os.environ.get("KAVKA_SPARK_SEED", str(random.SystemRandom().randrange(2**32))))
 SECONDS_FOR_EACH = 120
 
