@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.markers import Markers
+from kavka.broker.coordination.markers import Markers
 from kavka.core.transaction.events import MarkersWritten, SendMarkers
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition

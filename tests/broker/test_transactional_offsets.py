@@ -17,7 +17,7 @@ from transactional_producer import (
     replica,
 )
 
-from kavka.broker.group_shell import GroupShell
+from kavka.broker.coordination.group_shell import GroupShell
 from kavka.core.group.settings import GroupSettings
 from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode

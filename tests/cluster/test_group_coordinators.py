@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kavka.broker.shard_shell import ShardShell
+from kavka.broker.coordination.shard_shell import ShardShell
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kavka.broker import group_shell
 from kavka.broker.api import produce
-from kavka.broker.group_shell import GroupShell
+from kavka.broker.coordination import group_shell
+from kavka.broker.coordination.group_shell import GroupShell
 from kavka.core.producer_state import ProducerState
 from kavka.ids import TopicPartition
 from kavka.storage import batch_walk

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from kavka import values
-from kavka.broker import group_shell, marker_appends, transaction_shell
 from kavka.broker.api import offset_fetch
 from kavka.broker.control import controller
 from kavka.broker.control.reign import Reign
 from kavka.broker.control.writing import Writer, multi_over_settings
+from kavka.broker.coordination import group_shell, marker_appends, transaction_shell
 from kavka.broker.orders import Orders
 from kavka.broker.replication.serving import FollowerFetches
 from kavka.core.follower import AskRecords, FollowedPartition, Step, Truncate

@@ -47,12 +47,12 @@ from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
     from kavka.broker.cleaner import Cleaner
-    from kavka.broker.coordinators import Coordinators
-    from kavka.broker.groups import GroupCoordinators
+    from kavka.broker.coordination.coordinators import Coordinators
+    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.verification import Verifier
     from kavka.broker.metrics.exposition import Exposition
     from kavka.broker.producer_ids import ProducerIds
-    from kavka.broker.transactions import TransactionCoordinators
-    from kavka.broker.verification import Verifier
 
 log = logging.getLogger(__name__)
 
@@ -293,7 +293,7 @@ class Broker:
     @cached_property
     def groups(self) -> GroupCoordinators:
         """Who coordinates groups."""
-        from kavka.broker.groups import GroupCoordinators
+        from kavka.broker.coordination.groups import GroupCoordinators
 
         clock, disk = self.host.clock, self.host.disk
         create = self.topics.create_by_use
@@ -306,8 +306,8 @@ class Broker:
     @cached_property
     def transactions(self) -> TransactionCoordinators:
         """Who coordinates transactions."""
-        from kavka.broker.marker_appends import write_markers
-        from kavka.broker.transactions import TransactionCoordinators
+        from kavka.broker.coordination.marker_appends import write_markers
+        from kavka.broker.coordination.transactions import TransactionCoordinators
 
         transactions = TransactionCoordinators(self, partial(write_markers, self))
         self.coordinators[TRANSACTIONS_TOPIC] = transactions
@@ -329,7 +329,7 @@ class Broker:
     @cached_property
     def verifier(self) -> Verifier:
         """Who asks the coordinators of transactions whether a partition belongs to one."""
-        from kavka.broker.verification import Verifier
+        from kavka.broker.coordination.verification import Verifier
 
         return Verifier(self)
 

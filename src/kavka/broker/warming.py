@@ -25,13 +25,13 @@ def left_out() -> list[str]:
     built_on = (
         "kavka.core.group.events",
         "kavka.core.group.shard",
-        "kavka.broker.groups",
+        "kavka.broker.coordination.groups",
         "kavka.core.transaction.events",
         "kavka.core.transaction.shard",
-        "kavka.broker.transactions",
-        "kavka.broker.marker_appends",
+        "kavka.broker.coordination.transactions",
+        "kavka.broker.coordination.marker_appends",
         "kavka.broker.producer_ids",
-        "kavka.broker.verification",
+        "kavka.broker.coordination.verification",
     )
     return [*built_on, *(f"kavka.broker.api.{name}" for name in SERVED.values())]
 

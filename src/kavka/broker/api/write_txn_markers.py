@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kavka.broker.broker import Broker
+from kavka.broker.coordination.marker_appends import write_markers
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.marker_appends import write_markers
 from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersRequestMarker,

@@ -6,9 +6,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, ClassVar
 
-from kavka.broker.markers import Markers
+from kavka.broker.coordination.markers import Markers
+from kavka.broker.coordination.shard_shell import ShardShell
 from kavka.broker.replica import Replica
-from kavka.broker.shard_shell import ShardShell
 from kavka.core.machine import Answer
 from kavka.core.transaction.events import (
     Effect,

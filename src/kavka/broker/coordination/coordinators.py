@@ -10,9 +10,9 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Generic, TypeVar
 
+from kavka.broker.coordination.shard_shell import ShardShell
 from kavka.broker.metadata import MetadataCache
 from kavka.broker.replica import Replica
-from kavka.broker.shard_shell import ShardShell
 from kavka.core.controller.topics import NewTopic, TopicRefusal
 from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode

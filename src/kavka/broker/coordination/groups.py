@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from kavka.broker.config import BrokerConfig
-from kavka.broker.coordinators import Coordinators
-from kavka.broker.group_shell import GroupShell
+from kavka.broker.coordination.coordinators import Coordinators
+from kavka.broker.coordination.group_shell import GroupShell
 from kavka.broker.metadata import OFFSETS_TOPIC, MetadataCache
 from kavka.broker.replica import Replica
 from kavka.core.controller.topics import NewTopic

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.coordinators import Coordinators
-from kavka.broker.markers import Markers
+from kavka.broker.coordination.coordinators import Coordinators
+from kavka.broker.coordination.markers import Markers
+from kavka.broker.coordination.transaction_shell import TransactionShell
 from kavka.broker.metadata import TRANSACTIONS_TOPIC
 from kavka.broker.replica import Replica
-from kavka.broker.transaction_shell import TransactionShell
 from kavka.core.controller.topics import NewTopic
 from kavka.core.machine import Token
 from kavka.core.transaction.events import DescribedTransaction, Event, ListedTransaction

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from kavka.broker.coordination.shard_shell import ShardShell
 from kavka.broker.replica import Replica
-from kavka.broker.shard_shell import ShardShell
 from kavka.core.group.events import Event, Reply
 from kavka.core.group.records import OffsetRecord, PendingOffsetRecord, Record, TransactionEnd
 from kavka.core.group.settings import GroupSettings
