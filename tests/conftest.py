@@ -64,7 +64,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    """Say when a test runs: plain ones, then such as take minutes by themselves, so that none is alone at the end."""
+    """Say when a test runs: plain ones, then such as take minutes by themselves, last the many that take seconds.
+
+    So both workers have something to do until the end.
+    """
     marks = {mark.name for mark in item.iter_markers()}
     if marks.isdisjoint(_SLOW):
         return 0

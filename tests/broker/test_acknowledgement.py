@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from kavka.broker.dispatch import RequestContext
 from kavka.broker.parked import Parked
 from kavka.broker.purgatory import Purgatory
 from kavka.broker.replica import AppendOutcome
+from kavka.broker.traffic import TopicTraffic
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.clock import SystemClock
@@ -41,6 +42,7 @@ class Replica:
         self.where = TopicPartition("t", number)
         self.verdict = verdict
         self.log = SimpleNamespace(directory=SimpleNamespace(failure=None))
+        self.traffic = TopicTraffic()
         mark = 0 if verdict is None else 1
         self.partition = SimpleNamespace(high_watermark=mark, acknowledged=self._acknowledged)
 
@@ -52,6 +54,26 @@ class Replica:
         return self.verdict
 
 
+def handle(
+    replicas: Sequence[Replica], purgatory: Purgatory, verifier: Any = None, **changes: Any
+) -> Any:
+    """Give one request with a batch for each of two partitions to the handler."""
+    broker = SimpleNamespace(
+        replicas=SimpleNamespace(find=lambda where: replicas[where.partition]),
+        produce_purgatory=purgatory,
+        metadata=SimpleNamespace(),
+        verifier=verifier,
+    )
+    partitions = [
+        ProduceRequestPartition(index=index, records=memoryview(b"batch")) for index in (0, 1)
+    ]
+    topics = [ProduceRequestTopic(name="t", partition_data=partitions)]
+    request = ProduceRequest(**{"acks": -1, "topic_data": topics} | changes)
+    header = RequestHeader(0, _VERSION, 5, "test", 0)
+    context = SimpleNamespace(version=_VERSION, header=header, listener_name="PLAINTEXT")
+    return produce.handle(cast(Broker, broker), cast(RequestContext, context), request)
+
+
 class Leader:
     """A broker that leads two partitions, and one request to both."""
 
@@ -61,26 +83,24 @@ class Leader:
         timeout_ms: int = 60_000,
         room: int = 10,
         verdicts: tuple[ErrorCode | None, ErrorCode | None] = (None, None),
+        disk_fails: bool = False,
     ) -> None:
         self.replicas = [Replica(number, verdict) for number, verdict in enumerate(verdicts)]
         self.purgatory = Purgatory(SystemClock(), room)
-        broker = SimpleNamespace(
-            replicas=SimpleNamespace(find=lambda where: self.replicas[where.partition]),
-            produce_purgatory=self.purgatory,
-            metadata=SimpleNamespace(),
-        )
-        partitions = [
-            ProduceRequestPartition(index=index, records=memoryview(b"batch")) for index in (0, 1)
-        ]
-        topics = [ProduceRequestTopic(name="t", partition_data=partitions)]
-        request = ProduceRequest(acks=-1, timeout_ms=timeout_ms, topic_data=topics)
-        header = RequestHeader(0, _VERSION, 5, "test", 0)
-        context = SimpleNamespace(version=_VERSION, header=header, listener_name="PLAINTEXT")
-        answer = produce.handle(cast(Broker, broker), cast(RequestContext, context), request)
+        if disk_fails:
+            self.replicas[1].append = self._fail  # type: ignore[method-assign]
+        answer = handle(self.replicas, self.purgatory, timeout_ms=timeout_ms)
         assert isinstance(answer, Parked)
         self.parked = answer
         self.woken: list[None] = []
         self.parked.call_when_woken(lambda: self.woken.append(None))
+
+    def _fail(self, records: Any, acks: int, version: int) -> AppendOutcome:
+        """Append to the second partition: both are in the directory that fails by it, and whoever waits is told."""
+        for replica in self.replicas:
+            replica.log.directory.failure = OSError("the test says so")
+            self.purgatory.touched(replica.where)
+        return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def settle(self, number: int, verdict: ErrorCode) -> None:
         self.replicas[number].verdict = verdict
@@ -153,10 +173,46 @@ def test_a_partition_that_had_all_replicas_at_once_is_not_waited_for() -> None:
     async def story() -> None:
         leader = Leader(verdicts=(None, ErrorCode.NONE))
         leader.replicas[1].verdict = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        leader.purgatory.release(TopicPartition("t", 1))
+        leader.purgatory.touched(TopicPartition("t", 1))
         assert not leader.woken
         leader.settle(0, ErrorCode.NONE)
         assert leader.answer() == [_WRITTEN, _WRITTEN]
+
+    play(story)
+
+
+def test_a_disk_that_fails_under_the_second_batch_of_a_request_is_told_at_once() -> None:
+    async def story() -> None:
+        leader = Leader(disk_fails=True)
+        assert leader.woken
+        assert [error for error, _, _ in leader.answer()] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        assert len(leader.purgatory) == 0
+
+    play(story)
+
+
+def test_a_batch_that_was_cut_off_while_another_was_verified_is_not_acknowledged() -> None:
+    """Its offset is below the high watermark by then, of others' records."""
+
+    async def story() -> None:
+        replicas = [Replica(0, None), Replica(1, None)]
+        verified: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
+
+        def append(replica: Replica, name: str, header: Any, batch: tuple[Any, int, int]) -> Any:
+            return verified if replica is replicas[1] else replica.append(*batch)
+
+        verifier = SimpleNamespace(append=append)
+        purgatory = Purgatory(SystemClock(), 10)
+        waiting = asyncio.ensure_future(
+            handle(replicas, purgatory, verifier, transactional_id="x", timeout_ms=60_000)
+        )
+        await asyncio.sleep(0)
+        replicas[0].verdict = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        replicas[0].partition.high_watermark = 1
+        verified.set_result(AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS))
+        rows = (await waiting).responses[0].partition_responses
+        codes = [ErrorCode.of(row.error_code) for row in rows]
+        assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS]
 
     play(story)
 

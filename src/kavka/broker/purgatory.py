@@ -65,7 +65,7 @@ class Purgatory:
             request.finish()
 
     def release(self, key: Hashable) -> None:
-        """Finish all requests of `key`, complete or not: what they wait for has gone."""
+        """Finish all requests of `key`, complete or not: a fetch, say, which gives what it has, and asks again."""
         for request in self._delayed.take_all(key):
             request.finish()
 

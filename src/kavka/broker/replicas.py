@@ -216,7 +216,7 @@ class Replicas:
         return any(directory.failure is not None for directory in self.store.directories)
 
     def _become(self, replica: Replica, state: PartitionState) -> ErrorCode:
-        """Change the role; who waits for something of the old one is released. A leader that stays one just goes on."""
+        """Change the role; who waits for something of the old one is told. A leader that stays one just goes on."""
         where, partition = replica.where, replica.partition
         replica.note_written()
         is_filled_in = partition.topic_id == NO_TOPIC_ID != state.topic_id

@@ -2,7 +2,7 @@
 
 Nothing is polled. Whoever changes what an operation may wait for calls `touched(key)`, which looks at the operations
 of that key only; the shell sets one timer for `deadline_ms()` and calls `expire`. An operation leaves exactly once:
-returned by `touched` (it is complete), returned by `expire`, or cancelled.
+returned by `touched` (it is complete), by `expire`, or by `take_all`, or cancelled.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 acks=0    no answer; an error closes the connection, which is all that the client can learn
 acks=1    answered when the bytes are in the page cache of this broker
-acks=all  answered when the high watermark has passed them, or after the request's timeout
+acks=all  answered when the high watermark has passed them, or after the request's timeout, which begins when they
+          are in the page cache (a slow disk is waited for)
 """
 
 from __future__ import annotations
@@ -36,9 +37,8 @@ _NONE = ErrorCode.NONE
 _ACKS = (ACKS_ALL, 0, 1)
 _NO_RECORDS = AppendOutcome(ErrorCode.INVALID_RECORD, message="The partition has no records.")
 
-
 _Outcomes = list[tuple[int, Replica | None, AppendOutcome]]
-"""What became of the partitions of one topic."""
+"""What became of the partitions of one topic. Invariant: an outcome without error is of one partition only."""
 
 _Appends = list[tuple[int, Replica | None, AppendOutcome | asyncio.Future[AppendOutcome]]]
 """The same, or what will."""
@@ -184,8 +184,8 @@ async def _finish(
         if unanswered is not None:
             await unanswered
         return None
-    waiting = _waiting(request.acks, outcomes)
-    return await _answer_when_written(broker, context, request, outcomes, waiting)
+    # All are judged anew: leaders may have changed since the first of them were appended.
+    return await _answer_when_written(broker, context, request, outcomes, _appended(outcomes))
 
 
 def _give_no_answer(
@@ -204,18 +204,26 @@ async def _give_no_answer_when_written(context: RequestContext, queued: list[App
         context.connection.abort()
 
 
-def _waiting(acks: int, outcomes: list[tuple[str, _Outcomes]]) -> list[Append]:
-    """Return the batches without error that wait for the disk, or for the replicas."""
+def _appended(outcomes: list[tuple[str, _Outcomes]]) -> list[Append]:
+    """Return the batches without error."""
     return [
         (replica, outcome)
         for _, some in outcomes
         for _, replica, outcome in some
-        if replica is not None
-        and outcome.error is _NONE
-        and (
-            outcome.written is not None
-            or (acks == ACKS_ALL and replica.partition.high_watermark < outcome.end_offset)
-        )
+        if replica is not None and outcome.error is _NONE
+    ]
+
+
+def _waiting(acks: int, outcomes: list[tuple[str, _Outcomes]]) -> list[Append]:
+    """Return the batches without error that wait for the disk, or for the replicas: in the turn of their append only.
+
+    Later a high watermark may have passed them with others' records, of another leader.
+    """
+    return [
+        (replica, outcome)
+        for replica, outcome in _appended(outcomes)
+        if outcome.written is not None
+        or (acks == ACKS_ALL and replica.partition.high_watermark < outcome.end_offset)
     ]
 
 
@@ -232,12 +240,16 @@ def _answer_when_replicated(
         return _settled(broker, context, _judged(outcomes, appends, replicating.codes()))
 
     def drop() -> None:
-        if waiting is not None:
-            broker.produce_purgatory.drop(waiting)
+        if ticket is not None:
+            broker.produce_purgatory.drop(ticket)
 
     parked = Parked(answer, drop)
     replicating = Replicating(appends, parked.wake)
-    waiting = broker.produce_purgatory.wait(replicating.keys(), request.timeout_ms, replicating)
+    ticket = None
+    if replicating.is_complete():  # the disk has failed under a later batch of the request
+        parked.wake()
+    else:
+        ticket = broker.produce_purgatory.wait(replicating.keys(), request.timeout_ms, replicating)
     return parked
 
 
@@ -278,7 +290,7 @@ def _judged(
 def _settled(
     broker: Broker, context: RequestContext, outcomes: list[tuple[str, _Outcomes]]
 ) -> ProduceResponse | bytearray:
-    """Answer what nothing of waits any more: in short, unless there is an error to tell."""
+    """Answer a request of which nothing waits any more: in short, unless there is an error to tell."""
     topics: list[tuple[str, list[Written]]] = []
     for name, some in outcomes:
         partitions = []

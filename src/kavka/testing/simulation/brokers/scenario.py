@@ -177,6 +177,12 @@ def _time_of_transactions(source: random.Random, weather: Weather) -> str:
     return "10000" if weather.latency_s >= 0.05 else chosen
 
 
+def _patience_of_followers(source: random.Random, weather: Weather) -> str:
+    chosen = source.choice(["3000", "10000"])
+    # of two kilobytes for each way there and back, what a follower has missed may never come in three seconds
+    return "10000" if weather.latency_s >= 0.05 and weather.window_bytes <= 2_000 else chosen
+
+
 def _settings(
     source: random.Random, alone: Scenario, replication: int, minimum: str
 ) -> dict[str, str]:
@@ -190,7 +196,7 @@ def _settings(
         "replica.fetch.backoff.ms": source.choice(["50", "500"]),
         "replica.fetch.max.bytes": source.choice(["300", "5000", "1048576"]),
         "num.replica.fetchers": source.choice(["1", "1", "2"]),
-        "replica.socket.timeout.ms": source.choice(["3000", "10000"]),
+        "replica.socket.timeout.ms": _patience_of_followers(source, alone.weather),
         "zookeeper.session.timeout.ms": str(session_ms),
         "zookeeper.connection.timeout.ms": "5000",
         "controller.socket.timeout.ms": source.choice(["2000", "10000"]),
