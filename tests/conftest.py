@@ -19,8 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent / "compat"))
 
 pytest_plugins = ["kavka_compat.fixtures", "kavka.testing.fixture"]
 
-_LONGEST = ("chaos", "simulation", "spark")
-_SLOW = (*_LONGEST, "compat")
+_SLOW = ("compat", "spark", "simulation", "chaos")
 _OTHERS_PROGRAMS = ("compat", "spark")
 """Marks of tests in which programs run that are not ours, on machines that are shared: these have a second try,
 which the summary names (RERUN). Chaos and simulation have one try: what they find is a fact."""
@@ -45,7 +44,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run slow tests later, so that a plain mistake shows in the first minute.
+    """Run slow tests last, so that a plain mistake shows in the first minute.
 
     Kafka's tools and others' clients against Kafka's own broker check the tests, not us: `make long` runs them.
     """
@@ -60,15 +59,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.get_closest_marker("chaos")
         ):
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2))
-    items.sort(key=_turn)
-
-
-def _turn(item: pytest.Item) -> int:
-    """Say when a test runs: plain ones, then such as take minutes by themselves, last the many that take seconds.
-
-    So both workers have something to do until the end.
-    """
-    marks = {mark.name for mark in item.iter_markers()}
-    if marks.isdisjoint(_SLOW):
-        return 0
-    return 2 if marks.isdisjoint(_LONGEST) else 1
+    items.sort(key=lambda item: any(item.get_closest_marker(name) for name in _SLOW))
