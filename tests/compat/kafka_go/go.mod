@@ -2,6 +2,10 @@ module kavka/kafka_go
 
 go 1.26.0
 
+require kavka/steps v0.0.0
+
+replace kavka/steps => ../steps
+
 require github.com/segmentio/kafka-go v0.4.51
 
 require (

@@ -12,11 +12,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	. "kavka/steps"
+
 	"github.com/segmentio/kafka-go"
 )
 
 const partitions = 4
-const patience = 40 * time.Second
 
 var (
 	ctx, _  = context.WithTimeout(context.Background(), 5*time.Minute)
@@ -25,16 +26,12 @@ var (
 	topic   = fmt.Sprintf("kafka-go-%d", time.Now().UnixNano()%1000000)
 	group   = topic + "-group"
 	written = map[string]kafka.Message{} // what `topic` holds, by a header that is each record's own
-	doing   string
 )
 
 func main() {
 	brokers = strings.Split(os.Args[1], ",")
 	client = &kafka.Client{Addr: kafka.TCP(brokers...), Timeout: 15 * time.Second}
-	for number, step := range []struct {
-		what string
-		run  func()
-	}{
+	Run([]Step{
 		{"create a topic, once", createTopic},
 		{"write with each codec", writeWithEachCodec},
 		{"read all back", readAllBack},
@@ -45,71 +42,29 @@ func main() {
 		{"add partitions", addPartitions},
 		{"delete a group", deleteGroup},
 		{"delete the topic", deleteTopic},
-	} {
-		doing = fmt.Sprintf("%d %s", number+1, step.what)
-		step.run()
-		fmt.Printf("ok %s\n", doing)
-	}
-	fmt.Println("all is well")
-}
-
-func fail(why string) {
-	fmt.Printf("FAILED %s: %s\n", doing, why)
-	os.Exit(1)
-}
-
-func must(errs ...error) {
-	if err := errors.Join(errs...); err != nil {
-		fail(err.Error())
-	}
-}
-
-func get[T any](value T, err error) T {
-	must(err)
-	return value
-}
-
-func expect[T comparable](what string, got, want T) {
-	if got != want {
-		fail(fmt.Sprintf("%s: %v, not %v", what, got, want))
-	}
-}
-
-func refused(err, want error) {
-	if !errors.Is(err, want) {
-		fail(fmt.Sprintf("answered %v, not %v", err, want))
-	}
-}
-
-// eventually asks again while an answer is no: each broker hears of a change in its own time.
-func eventually(what string, is func() bool) {
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			fail("never: " + what)
-		}
-	}
+	})
 }
 
 func create() error {
 	wanted := kafka.TopicConfig{Topic: topic, NumPartitions: partitions, ReplicationFactor: len(brokers),
 		ConfigEntries: []kafka.ConfigEntry{{ConfigName: "max.message.bytes", ConfigValue: "200000"}}}
-	return get(client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{wanted}})).Errors[topic]
+	return Get(client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{wanted}})).Errors[topic]
 }
 
 // described waits for every broker's own word, as kafka-go asks any of them.
 func described(count int) {
 	for _, broker := range brokers {
 		one := &kafka.Client{Addr: kafka.TCP(broker), Transport: &kafka.Transport{MetadataTTL: 100 * time.Millisecond}}
-		eventually("the partitions are known", func() bool {
-			found := get(one.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})).Topics[0]
+		Eventually("the partitions are known", func() bool {
+			found := Get(one.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})).Topics[0]
 			return found.Error == nil && len(found.Partitions) == count && len(found.Partitions[0].Replicas) == len(brokers)
 		})
 	}
 }
 
 func createTopic() {
-	must(create())
-	refused(create(), kafka.TopicAlreadyExists)
+	Must(create())
+	Refused(create(), kafka.TopicAlreadyExists)
 	described(partitions)
 }
 
@@ -135,7 +90,7 @@ func writeWithEachCodec() {
 			messages = append(messages, m)
 			written[id] = m
 		}
-		must(write(codec, messages...))
+		Must(write(codec, messages...))
 	}
 }
 
@@ -143,17 +98,17 @@ func readAllBack() {
 	count := 0
 	for partition := range partitions {
 		r := kafka.NewReader(kafka.ReaderConfig{Brokers: brokers, Topic: topic, Partition: partition, MinBytes: 1, MaxBytes: 2000, MaxWait: 100 * time.Millisecond})
-		for left := get(r.ReadLag(ctx)); left > 0; left-- {
-			got := get(r.ReadMessage(ctx))
+		for left := Get(r.ReadLag(ctx)); left > 0; left-- {
+			got := Get(r.ReadMessage(ctx))
 			want, known := written[string(got.Headers[0].Value)]
 			if !known || !same(got.Key, want.Key) || !same(got.Value, want.Value) || !slices.EqualFunc(got.Headers, want.Headers, sameHeader) {
-				fail(fmt.Sprintf("at %d of partition %d is %q: %q, and not %v", got.Offset, partition, got.Key, got.Value, want))
+				Fail(fmt.Sprintf("at %d of partition %d is %q: %q, and not %v", got.Offset, partition, got.Key, got.Value, want))
 			}
 			count++
 		}
-		must(r.Close())
+		Must(r.Close())
 	}
-	expect("records", count, len(written))
+	Expect("records", count, len(written))
 }
 
 func same(got, want []byte) bool {
@@ -167,9 +122,9 @@ func sameHeader(got, want kafka.Header) bool {
 func refuseTooLarge() {
 	var each kafka.WriteErrors
 	if err := write(0, kafka.Message{Value: make([]byte, 300_000)}); !errors.As(err, &each) {
-		fail(fmt.Sprintf("answered %v", err))
+		Fail(fmt.Sprintf("answered %v", err))
 	}
-	refused(each[0], kafka.MessageSizeTooLarge)
+	Refused(each[0], kafka.MessageSizeTooLarge)
 }
 
 // member commits each record that it reads in a group.
@@ -192,7 +147,7 @@ func join() *member {
 			if err != nil {
 				continue
 			}
-			must(m.reader.CommitMessages(ctx, message))
+			Must(m.reader.CommitMessages(ctx, message))
 			m.last.Store(string(message.Value))
 			m.count.Add(1)
 		}
@@ -200,15 +155,15 @@ func join() *member {
 	m.leave = func() {
 		stop()
 		<-done
-		must(m.reader.Close())
+		Must(m.reader.Close())
 	}
 	return m
 }
 
 // shares says how many partitions each member has, once the group is stable.
 func shares() (owned []int) {
-	found := get(client.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})).Groups[0]
-	must(found.Error)
+	found := Get(client.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})).Groups[0]
+	Must(found.Error)
 	for _, m := range found.Members {
 		for _, assigned := range m.MemberAssignments.Topics {
 			owned = append(owned, len(assigned.Partitions))
@@ -222,25 +177,25 @@ func shares() (owned []int) {
 
 func shareGroup() {
 	first := join()
-	eventually("one member reads all", func() bool { return first.count.Load() == int32(len(written)) })
+	Eventually("one member reads all", func() bool { return first.count.Load() == int32(len(written)) })
 	second := join()
-	eventually("two members share the partitions", func() bool { return slices.Equal(shares(), []int{2, 2}) })
+	Eventually("two members share the partitions", func() bool { return slices.Equal(shares(), []int{2, 2}) })
 	first.leave()
-	eventually("the second has all partitions", func() bool { return slices.Equal(shares(), []int{partitions}) })
+	Eventually("the second has all partitions", func() bool { return slices.Equal(shares(), []int{partitions}) })
 	second.leave()
-	expect("records of the second", second.count.Load(), 0)
-	must(write(0, kafka.Message{Value: []byte("news")}))
+	Expect("records of the second", second.count.Load(), 0)
+	Must(write(0, kafka.Message{Value: []byte("news")}))
 	third := join()
-	eventually("news come", func() bool { return third.count.Load() > 0 })
+	Eventually("news come", func() bool { return third.count.Load() > 0 })
 	third.leave()
-	expect("what came after the commit", third.last.Load(), "news")
-	expect("records after the commit", third.count.Load(), 1)
-	expect("sum of committed offsets", committed(group), int64(len(written)+1))
+	Expect("what came after the commit", third.last.Load(), "news")
+	Expect("records after the commit", third.count.Load(), 1)
+	Expect("sum of committed offsets", committed(group), int64(len(written)+1))
 }
 
 func committed(of string) (sum int64) {
-	answer := get(client.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: of, Topics: map[string][]int{topic: {0, 1, 2, 3}}}))
-	must(answer.Error)
+	answer := Get(client.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: of, Topics: map[string][]int{topic: {0, 1, 2, 3}}}))
+	Must(answer.Error)
 	for _, partition := range answer.Topics[topic] {
 		sum += max(partition.CommittedOffset, 0)
 	}
@@ -249,7 +204,7 @@ func committed(of string) (sum int64) {
 
 // initProducer asks again: kafka-go leaves it to the program to wait for a coordinator, and for the end of the transaction before.
 func initProducer(id string) (session *kafka.ProducerSession) {
-	eventually("a producer id", func() bool {
+	Eventually("a producer id", func() bool {
 		answer, err := client.InitProducerID(ctx, &kafka.InitProducerIDRequest{TransactionalID: id, TransactionTimeoutMs: 30000})
 		if err != nil || answer.Error != nil {
 			return false
@@ -265,37 +220,37 @@ func transact() {
 	id, of := topic+"-id", topic+"-offsets"
 	old := initProducer(id)
 	now := initProducer(id)
-	expect("the epoch that follows", now.ProducerEpoch, old.ProducerEpoch+1)
+	Expect("the epoch that follows", now.ProducerEpoch, old.ProducerEpoch+1)
 	end := func(session *kafka.ProducerSession, commit bool) error {
-		return get(client.EndTxn(ctx, &kafka.EndTxnRequest{TransactionalID: id, ProducerID: session.ProducerID, ProducerEpoch: session.ProducerEpoch, Committed: commit})).Error
+		return Get(client.EndTxn(ctx, &kafka.EndTxnRequest{TransactionalID: id, ProducerID: session.ProducerID, ProducerEpoch: session.ProducerEpoch, Committed: commit})).Error
 	}
 	for _, commit := range []bool{true, false} {
 		offset := int64(7)
 		if !commit {
 			offset = 9
 		}
-		eventually("offsets are added", func() bool {
-			err := get(client.AddOffsetsToTxn(ctx, &kafka.AddOffsetsToTxnRequest{TransactionalID: id, ProducerID: now.ProducerID, ProducerEpoch: now.ProducerEpoch, GroupID: of})).Error
+		Eventually("offsets are added", func() bool {
+			err := Get(client.AddOffsetsToTxn(ctx, &kafka.AddOffsetsToTxnRequest{TransactionalID: id, ProducerID: now.ProducerID, ProducerEpoch: now.ProducerEpoch, GroupID: of})).Error
 			if errors.Is(err, kafka.ConcurrentTransactions) { // the one before is still being completed
 				return false
 			}
-			must(err)
+			Must(err)
 			return true
 		})
-		must(get(client.TxnOffsetCommit(ctx, &kafka.TxnOffsetCommitRequest{TransactionalID: id, GroupID: of, ProducerID: now.ProducerID, ProducerEpoch: now.ProducerEpoch, GenerationID: -1,
+		Must(Get(client.TxnOffsetCommit(ctx, &kafka.TxnOffsetCommitRequest{TransactionalID: id, GroupID: of, ProducerID: now.ProducerID, ProducerEpoch: now.ProducerEpoch, GenerationID: -1,
 			Topics: map[string][]kafka.TxnOffsetCommit{topic: {{Partition: 0, Offset: offset}}}})).Topics[topic][0].Error)
-		refused(end(old, commit), kafka.ProducerFenced)
-		must(end(now, commit))
+		Refused(end(old, commit), kafka.ProducerFenced)
+		Must(end(now, commit))
 	}
 	initProducer(id) // after which nothing is pending
-	expect("committed offset", committed(of), 7)
+	Expect("committed offset", committed(of), 7)
 }
 
 func expectSetting(name, want string) {
 	resource := kafka.DescribeConfigRequestResource{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic}
-	eventually(name+" is "+want, func() bool {
-		found := get(client.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{resource}})).Resources[0]
-		must(found.Error)
+	Eventually(name+" is "+want, func() bool {
+		found := Get(client.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{resource}})).Resources[0]
+		Must(found.Error)
 		return slices.ContainsFunc(found.ConfigEntries, func(e kafka.DescribeConfigResponseConfigEntry) bool {
 			return e.ConfigName == name && e.ConfigValue == want
 		})
@@ -306,23 +261,23 @@ func alterSettings() {
 	expectSetting("max.message.bytes", "200000")
 	change := kafka.IncrementalAlterConfigsRequestResource{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic,
 		Configs: []kafka.IncrementalAlterConfigsRequestConfig{{Name: "retention.ms", Value: "3600000", ConfigOperation: kafka.ConfigOperationSet}}}
-	must(get(client.IncrementalAlterConfigs(ctx, &kafka.IncrementalAlterConfigsRequest{Resources: []kafka.IncrementalAlterConfigsRequestResource{change}})).Resources[0].Error)
+	Must(Get(client.IncrementalAlterConfigs(ctx, &kafka.IncrementalAlterConfigsRequest{Resources: []kafka.IncrementalAlterConfigsRequestResource{change}})).Resources[0].Error)
 	expectSetting("retention.ms", "3600000")
 	expectSetting("max.message.bytes", "200000")
 }
 
 func addPartitions() {
-	must(get(client.CreatePartitions(ctx, &kafka.CreatePartitionsRequest{Topics: []kafka.TopicPartitionsConfig{{Name: topic, Count: partitions + 2}}})).Errors[topic])
+	Must(Get(client.CreatePartitions(ctx, &kafka.CreatePartitionsRequest{Topics: []kafka.TopicPartitionsConfig{{Name: topic, Count: partitions + 2}}})).Errors[topic])
 	described(partitions + 2)
 }
 
 func deleteGroup() {
-	must(get(client.DeleteGroups(ctx, &kafka.DeleteGroupsRequest{GroupIDs: []string{group}})).Errors[group])
-	refused(get(client.DeleteGroups(ctx, &kafka.DeleteGroupsRequest{GroupIDs: []string{group}})).Errors[group], kafka.GroupIdNotFound)
+	Must(Get(client.DeleteGroups(ctx, &kafka.DeleteGroupsRequest{GroupIDs: []string{group}})).Errors[group])
+	Refused(Get(client.DeleteGroups(ctx, &kafka.DeleteGroupsRequest{GroupIDs: []string{group}})).Errors[group], kafka.GroupIdNotFound)
 }
 
 func deleteTopic() {
-	errs := get(client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{topic, topic + "-never"}})).Errors
-	must(errs[topic])
-	refused(errs[topic+"-never"], kafka.UnknownTopicOrPartition)
+	errs := Get(client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{topic, topic + "-never"}})).Errors
+	Must(errs[topic])
+	Refused(errs[topic+"-never"], kafka.UnknownTopicOrPartition)
 }

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 POM = Path(__file__).resolve().parent.parent / "pom.xml"
@@ -40,12 +41,16 @@ def java() -> str:
 def jars(release: str) -> list[Path]:
     """Return the sorted jars of `release`, fetching them first when the pom is newer than the cache."""
     target = cache_directory(release)
-    complete = target / _COMPLETE
-    wanted = _pom(release).read_bytes()
-    if not complete.exists() or complete.read_bytes() != wanted:
-        _fetch(release, target)
-        complete.write_bytes(wanted)
+    fetch_once(target, _pom(release).read_bytes(), lambda: _fetch(release, target))
     return sorted(target.glob("*.jar"))
+
+
+def fetch_once(target: Path, wanted: bytes, fetch: Callable[[], None]) -> None:
+    """Have `fetch` fill `target`, unless it was filled before for the same `wanted`, all that names what is fetched."""
+    complete = target / _COMPLETE
+    if not complete.exists() or complete.read_bytes() != wanted:
+        fetch()
+        complete.write_bytes(wanted)
 
 
 def _tool(name: str) -> str:

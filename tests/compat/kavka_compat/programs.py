@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kavka_compat.artifacts import cache_directory
+from kavka_compat.artifacts import cache_directory, fetch_once
 from kavka_compat.killable import run_killable
-
-_COMPLETE = ".complete"
 
 
 def build_go(source: Path, name: str) -> Path:
@@ -30,14 +28,14 @@ def install_node(source: Path, name: str) -> list[str]:
     """Return the command of the program in `source`; its packages come from npm once. Skip the test without node."""
     node, npm = _tool("node", name), _tool("npm", name)
     target = cache_directory(name)
-    wanted = (source / "package-lock.json").read_bytes()
-    complete = target / _COMPLETE
-    if not complete.exists() or complete.read_bytes() != wanted:
+
+    def fetch() -> None:
         target.mkdir(parents=True, exist_ok=True)
         for part in ("package.json", "package-lock.json"):
             shutil.copy(source / part, target)
         _finish([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], target, os.environ)
-        complete.write_bytes(wanted)
+
+    fetch_once(target, (source / "package-lock.json").read_bytes(), fetch)
     # Node looks for packages beside the program, which must not be written into the source tree.
     shutil.copy(source / "main.mjs", target)
     return [node, str(target / "main.mjs")]

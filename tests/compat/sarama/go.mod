@@ -2,6 +2,10 @@ module kavka/sarama
 
 go 1.26.0
 
+require kavka/steps v0.0.0
+
+replace kavka/steps => ../steps
+
 require github.com/IBM/sarama v1.61.1
 
 require (

@@ -13,11 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	. "kavka/steps"
+
 	"github.com/IBM/sarama"
 )
 
 const partitions = 3
-const patience = 40 * time.Second
 
 type place struct {
 	partition int32
@@ -32,19 +33,19 @@ var (
 	decisions = topic + "-transactions"
 	group     = topic + "-group"
 	written   = map[place]*sarama.ProducerMessage{} // what `topic` holds, by what the producer was told
-	doing     = "0 connect"
 )
 
 func main() {
 	brokers = strings.Split(os.Args[1], ",")
 	if os.Args[2] != "newest" {
-		version = get(sarama.ParseKafkaVersion(os.Args[2]))
+		version = Get(sarama.ParseKafkaVersion(os.Args[2]))
 	}
-	admin = get(sarama.NewClusterAdmin(brokers, config()))
-	for number, step := range []struct {
+	admin = Get(sarama.NewClusterAdmin(brokers, config()))
+	var steps []Step
+	for _, step := range []struct {
 		what  string
 		since sarama.KafkaVersion
-		run   func()
+		do    func()
 	}{
 		{"create a topic, once", sarama.V0_11_0_0, createTopic},
 		{"produce idempotently with each codec", sarama.V0_11_0_0, produceWithEachCodec},
@@ -61,49 +62,10 @@ func main() {
 		{"delete topics", sarama.V0_11_0_0, deleteTopics},
 	} {
 		if version.IsAtLeast(step.since) {
-			doing = fmt.Sprintf("%d %s", number+1, step.what)
-			step.run()
-			fmt.Printf("ok %s\n", doing)
+			steps = append(steps, Step{step.what, step.do})
 		}
 	}
-	fmt.Println("all is well")
-}
-
-func fail(why string) {
-	fmt.Printf("FAILED %s: %s\n", doing, why)
-	os.Exit(1)
-}
-
-func must(err error) {
-	if err != nil {
-		fail(err.Error())
-	}
-}
-
-func get[T any](value T, err error) T {
-	must(err)
-	return value
-}
-
-func expect[T comparable](what string, got, want T) {
-	if got != want {
-		fail(fmt.Sprintf("%s: %v, not %v", what, got, want))
-	}
-}
-
-func refused(err, want error) {
-	if !errors.Is(err, want) {
-		fail(fmt.Sprintf("answered %v, not %v", err, want))
-	}
-}
-
-// eventually asks again while an answer is no: each broker hears of a change in its own time.
-func eventually(what string, is func() bool) {
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			fail("never: " + what)
-		}
-	}
+	Run(steps)
 }
 
 func config() *sarama.Config {
@@ -127,16 +89,16 @@ func create(name string) error {
 }
 
 func createTopic() {
-	must(create(topic))
-	refused(create(topic), sarama.ErrTopicAlreadyExists)
-	eventually("the topic is listed", func() bool {
-		detail := get(admin.ListTopics())[topic]
+	Must(create(topic))
+	Refused(create(topic), sarama.ErrTopicAlreadyExists)
+	Eventually("the topic is listed", func() bool {
+		detail := Get(admin.ListTopics())[topic]
 		return detail.NumPartitions == partitions && detail.ReplicationFactor == int16(len(brokers))
 	})
 }
 
 func send(c *sarama.Config, messages ...*sarama.ProducerMessage) error {
-	producer := get(sarama.NewSyncProducer(brokers, c))
+	producer := Get(sarama.NewSyncProducer(brokers, c))
 	defer producer.Close()
 	return producer.SendMessages(messages)
 }
@@ -161,12 +123,12 @@ func produceWithEachCodec() {
 			}
 			messages = append(messages, m)
 		}
-		must(send(c, messages...))
+		Must(send(c, messages...))
 		for _, m := range messages {
 			written[place{m.Partition, m.Offset}] = m
 		}
 	}
-	expect("places of records", len(written), 120*len(codecs))
+	Expect("places of records", len(written), 120*len(codecs))
 }
 
 func readAllBack() {
@@ -174,17 +136,17 @@ func readAllBack() {
 	for _, got := range read {
 		want := written[place{got.Partition, got.Offset}]
 		if want == nil || !same(got.Key, want.Key) || !same(got.Value, want.Value) || !slices.EqualFunc(got.Headers, want.Headers, sameHeader) {
-			fail(fmt.Sprintf("at %d of partition %d is %q: %q, and not %v", got.Offset, got.Partition, got.Key, got.Value, want))
+			Fail(fmt.Sprintf("at %d of partition %d is %q: %q, and not %v", got.Offset, got.Partition, got.Key, got.Value, want))
 		}
 	}
-	expect("records", len(read), len(written))
+	Expect("records", len(read), len(written))
 }
 
 func same(got []byte, want sarama.Encoder) bool {
 	if want == nil || got == nil {
 		return want == nil && got == nil
 	}
-	return bytes.Equal(got, get(want.Encode()))
+	return bytes.Equal(got, Get(want.Encode()))
 }
 
 func sameHeader(got *sarama.RecordHeader, want sarama.RecordHeader) bool {
@@ -196,21 +158,21 @@ func readAll(name string, isolation sarama.IsolationLevel) (read []*sarama.Consu
 	c := config()
 	c.Consumer.IsolationLevel = isolation
 	c.Consumer.Fetch.Default = 2000 // far less than there is: batches come one by one
-	client := get(sarama.NewClient(brokers, c))
+	client := Get(sarama.NewClient(brokers, c))
 	defer client.Close()
-	consumer := get(sarama.NewConsumerFromClient(client))
+	consumer := Get(sarama.NewConsumerFromClient(client))
 	defer consumer.Close()
 	for partition := range int32(partitions) {
-		end := get(client.GetOffset(name, partition, sarama.OffsetNewest))
-		source := get(consumer.ConsumePartition(name, partition, sarama.OffsetOldest))
+		end := Get(client.GetOffset(name, partition, sarama.OffsetNewest))
+		source := Get(consumer.ConsumePartition(name, partition, sarama.OffsetOldest))
 		for last := int64(-1); last < end-1; {
 			select {
 			case m := <-source.Messages():
-				expect("the offset grows", m.Offset > last, true)
+				Expect("the offset grows", m.Offset > last, true)
 				last = m.Offset
 				read = append(read, m)
-			case <-time.After(patience):
-				fail(fmt.Sprintf("partition %d ends at %d; nothing came after %d", partition, end, last))
+			case <-time.After(Patience):
+				Fail(fmt.Sprintf("partition %d ends at %d; nothing came after %d", partition, end, last))
 			}
 		}
 		source.Close()
@@ -223,9 +185,9 @@ func refuseTooLarge() {
 	c.Producer.MaxMessageBytes = 2_000_000
 	var several sarama.ProducerErrors
 	if err := send(c, &sarama.ProducerMessage{Topic: topic, Value: sarama.ByteEncoder(make([]byte, 300_000))}); !errors.As(err, &several) {
-		fail(fmt.Sprintf("answered %v", err))
+		Fail(fmt.Sprintf("answered %v", err))
 	}
-	refused(several[0].Err, sarama.ErrMessageSizeTooLarge)
+	Refused(several[0].Err, sarama.ErrMessageSizeTooLarge)
 }
 
 // member counts what it is given in a group, and commits that at the end of each generation.
@@ -240,11 +202,11 @@ type member struct {
 
 func join() *member {
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &member{group: get(sarama.NewConsumerGroup(brokers, group, config())), cancel: cancel, done: make(chan struct{})}
+	m := &member{group: Get(sarama.NewConsumerGroup(brokers, group, config())), cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(m.done)
 		for ctx.Err() == nil {
-			must(m.group.Consume(ctx, []string{topic}, m))
+			Must(m.group.Consume(ctx, []string{topic}, m))
 		}
 	}()
 	return m
@@ -253,7 +215,7 @@ func join() *member {
 func (m *member) leave() {
 	m.cancel()
 	<-m.done
-	must(m.group.Close())
+	Must(m.group.Close())
 }
 
 func (m *member) Setup(session sarama.ConsumerGroupSession) error {
@@ -278,30 +240,30 @@ func (m *member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 
 func shareGroup() {
 	first := join()
-	eventually("one member reads all", func() bool { return first.count.Load() == int32(len(written)) })
+	Eventually("one member reads all", func() bool { return first.count.Load() == int32(len(written)) })
 	second := join()
-	eventually("two members share the partitions", func() bool {
+	Eventually("two members share the partitions", func() bool {
 		return first.owned.Load() > 0 && second.owned.Load() > 0 && first.owned.Load()+second.owned.Load() == partitions
 	})
-	described := get(admin.DescribeConsumerGroups([]string{group}))[0]
-	expect("state", described.State, "Stable")
-	expect("members", len(described.Members), 2)
+	described := Get(admin.DescribeConsumerGroups([]string{group}))[0]
+	Expect("state", described.State, "Stable")
+	Expect("members", len(described.Members), 2)
 	first.leave()
-	eventually("the second has all partitions", func() bool { return second.owned.Load() == partitions })
+	Eventually("the second has all partitions", func() bool { return second.owned.Load() == partitions })
 	second.leave()
-	expect("records of the second", second.count.Load(), 0)
+	Expect("records of the second", second.count.Load(), 0)
 	news := &sarama.ProducerMessage{Topic: topic, Value: sarama.StringEncoder("news")}
-	must(send(config(), news))
+	Must(send(config(), news))
 	third := join()
-	eventually("news come", func() bool { return third.count.Load() > 0 })
+	Eventually("news come", func() bool { return third.count.Load() > 0 })
 	third.leave()
-	expect("what came after the commit", third.last.Load(), "news")
-	expect("records after the commit", third.count.Load(), 1)
-	expect("sum of committed offsets", committed(group), int64(len(written)+1))
+	Expect("what came after the commit", third.last.Load(), "news")
+	Expect("records after the commit", third.count.Load(), 1)
+	Expect("sum of committed offsets", committed(group), int64(len(written)+1))
 }
 
 func committed(of string) (sum int64) {
-	answer := get(admin.ListConsumerGroupOffsets(of, map[string][]int32{topic: {0, 1, 2}}))
+	answer := Get(admin.ListConsumerGroupOffsets(of, map[string][]int32{topic: {0, 1, 2}}))
 	for _, block := range answer.Blocks[topic] {
 		sum += max(block.Offset, 0)
 	}
@@ -311,20 +273,20 @@ func committed(of string) (sum int64) {
 func transactional() sarama.SyncProducer {
 	c := config()
 	c.Producer.Transaction.ID = topic + "-id"
-	return get(sarama.NewSyncProducer(brokers, c))
+	return Get(sarama.NewSyncProducer(brokers, c))
 }
 
 func begin(producer sarama.SyncProducer, kind string) {
-	must(producer.BeginTxn())
+	Must(producer.BeginTxn())
 	for i := range 10 {
 		m := &sarama.ProducerMessage{Topic: decisions, Key: sarama.StringEncoder(fmt.Sprint(i)), Value: sarama.StringEncoder(kind)}
 		_, _, err := producer.SendMessage(m)
-		must(err)
+		Must(err)
 	}
 }
 
 func transact() {
-	must(create(decisions))
+	Must(create(decisions))
 	producer := transactional()
 	defer producer.Close()
 	for round := range int64(6) {
@@ -334,11 +296,11 @@ func transact() {
 		}
 		begin(producer, kind)
 		offsets := map[string][]*sarama.PartitionOffsetMetadata{topic: {{Partition: 0, Offset: 100 + round}}}
-		must(producer.AddOffsetsToTxn(offsets, topic+"-offsets"))
-		must(end())
+		Must(producer.AddOffsetsToTxn(offsets, topic+"-offsets"))
+		Must(end())
 	}
 	expectDecisions(30, 30)
-	expect("committed offset", committed(topic+"-offsets"), 104)
+	Expect("committed offset", committed(topic+"-offsets"), 104)
 }
 
 // expectDecisions gives each partition a last record that is no marker, and counts the others.
@@ -346,15 +308,15 @@ func expectDecisions(committed, aborted int) {
 	c := config()
 	c.Producer.Partitioner = sarama.NewManualPartitioner
 	for partition := range int32(partitions) {
-		must(send(c, &sarama.ProducerMessage{Topic: decisions, Partition: partition, Value: sarama.StringEncoder("last")}))
+		Must(send(c, &sarama.ProducerMessage{Topic: decisions, Partition: partition, Value: sarama.StringEncoder("last")}))
 	}
 	for isolation, visible := range map[sarama.IsolationLevel]int{sarama.ReadCommitted: 0, sarama.ReadUncommitted: aborted} {
 		kinds := map[string]int{}
 		for _, m := range readAll(decisions, isolation) {
 			kinds[string(m.Value)]++
 		}
-		expect("committed records", kinds["committed"], committed)
-		expect("aborted records", kinds["aborted"], visible)
+		Expect("committed records", kinds["committed"], committed)
+		Expect("aborted records", kinds["aborted"], visible)
 	}
 }
 
@@ -364,64 +326,64 @@ func fence() {
 	begin(old, "aborted")
 	successor := transactional()
 	defer successor.Close()
-	expect("the old producer can commit", old.CommitTxn() == nil, false)
+	Expect("the old producer can commit", old.CommitTxn() == nil, false)
 	begin(successor, "committed")
-	must(successor.CommitTxn())
+	Must(successor.CommitTxn())
 	expectDecisions(40, 40)
 }
 
 func expectSetting(name, want string) {
-	eventually(name+" is "+want, func() bool {
-		entries := get(admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: topic}))
+	Eventually(name+" is "+want, func() bool {
+		entries := Get(admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: topic}))
 		return slices.ContainsFunc(entries, func(e sarama.ConfigEntry) bool { return e.Name == name && e.Value == want })
 	})
 }
 
 func alterSettings() {
 	expectSetting("max.message.bytes", "200000")
-	must(admin.AlterConfig(sarama.TopicResource, topic, map[string]*string{"retention.ms": pointer("3600000")}, false))
+	Must(admin.AlterConfig(sarama.TopicResource, topic, map[string]*string{"retention.ms": pointer("3600000")}, false))
 	expectSetting("retention.ms", "3600000")
 	expectSetting("max.message.bytes", "1048588") // AlterConfigs takes back what it does not name
 }
 
 func alterOneSetting() {
 	change := sarama.IncrementalAlterConfigsEntry{Operation: sarama.IncrementalAlterConfigsOperationSet, Value: pointer("300000")}
-	must(admin.IncrementalAlterConfig(sarama.TopicResource, topic, map[string]sarama.IncrementalAlterConfigsEntry{"max.message.bytes": change}, false))
+	Must(admin.IncrementalAlterConfig(sarama.TopicResource, topic, map[string]sarama.IncrementalAlterConfigsEntry{"max.message.bytes": change}, false))
 	expectSetting("max.message.bytes", "300000")
 	expectSetting("retention.ms", "3600000")
 }
 
 func deleteRecords() {
-	must(admin.DeleteRecords(topic, map[int32]int64{0: 5}))
-	client := get(sarama.NewClient(brokers, config()))
+	Must(admin.DeleteRecords(topic, map[int32]int64{0: 5}))
+	client := Get(sarama.NewClient(brokers, config()))
 	defer client.Close()
-	expect("log start offset", get(client.GetOffset(topic, 0, sarama.OffsetOldest)), 5)
-	consumer := get(sarama.NewConsumerFromClient(client))
+	Expect("log start offset", Get(client.GetOffset(topic, 0, sarama.OffsetOldest)), 5)
+	consumer := Get(sarama.NewConsumerFromClient(client))
 	defer consumer.Close()
 	_, err := consumer.ConsumePartition(topic, 0, 4)
-	refused(err, sarama.ErrOffsetOutOfRange)
+	Refused(err, sarama.ErrOffsetOutOfRange)
 }
 
 func addPartitions() {
-	must(admin.CreatePartitions(topic, partitions+2, nil, false))
-	eventually("the partitions are there", func() bool {
-		return len(get(admin.DescribeTopics([]string{topic}))[0].Partitions) == partitions+2
+	Must(admin.CreatePartitions(topic, partitions+2, nil, false))
+	Eventually("the partitions are there", func() bool {
+		return len(Get(admin.DescribeTopics([]string{topic}))[0].Partitions) == partitions+2
 	})
 }
 
 func deleteGroup() {
-	expect("type of the group", get(admin.ListConsumerGroups())[group], "consumer")
-	must(admin.DeleteConsumerGroup(group))
-	_, there := get(admin.ListConsumerGroups())[group]
-	expect("the group is there", there, false)
+	Expect("type of the group", Get(admin.ListConsumerGroups())[group], "consumer")
+	Must(admin.DeleteConsumerGroup(group))
+	_, there := Get(admin.ListConsumerGroups())[group]
+	Expect("the group is there", there, false)
 }
 
 func deleteTopics() {
-	must(admin.DeleteTopic(topic))
-	must(admin.DeleteTopic(decisions))
-	refused(admin.DeleteTopic(topic+"-never"), sarama.ErrUnknownTopicOrPartition)
-	eventually("the topic is gone", func() bool {
-		_, there := get(admin.ListTopics())[topic]
+	Must(admin.DeleteTopic(topic))
+	Must(admin.DeleteTopic(decisions))
+	Refused(admin.DeleteTopic(topic+"-never"), sarama.ErrUnknownTopicOrPartition)
+	Eventually("the topic is gone", func() bool {
+		_, there := Get(admin.ListTopics())[topic]
 		return !there
 	})
 }

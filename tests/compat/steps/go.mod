@@ -1,0 +1,3 @@
+module kavka/steps
+
+go 1.26.0
