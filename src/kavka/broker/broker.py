@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from kavka.broker.config import BrokerConfig, Endpoint
 from kavka.broker.configs import Configs, stored_overrides
-from kavka.broker.control.adoption import adopted_topics
 from kavka.broker.control.config_changes import ConfigChanges
 from kavka.broker.control.controller import Controller
 from kavka.broker.dispatch import Dispatcher
@@ -181,9 +180,14 @@ class Broker:
 
     async def _adopted(self) -> Sequence[Operation]:
         """Return what the first controller of this broker's own registry makes of the logs on its disks."""
-        if not self.keeps_registry:
+        store = self.replicas.store
+        if not self.keeps_registry or not (store.unreadable or any(True for _ in store)):
             return []
-        return adopted_topics(self.replicas.found_logs(), self.broker_id, self.chance)
+        from kavka.broker.control.adoption import adoption
+
+        return await adoption(
+            store, self.host.disk, self.broker_id, self.chance, self.clock.now_ms()
+        )
 
     async def _load_configs(self, known: KnownTopics) -> None:
         """Learn what brokers and topics override, before the logs are opened under it.

@@ -357,16 +357,6 @@ class Replicas:
             return False
         return True
 
-    def found_logs(self) -> dict[str, dict[int, TopicId | None]]:
-        """Return the logs that a start found, by topic and partition, with the topic ids that they have."""
-        found: dict[str, dict[int, TopicId | None]] = {}
-        for where in self.store.unreadable:
-            found.setdefault(where.topic, {})[where.partition] = None
-        for partition_log in self.store:
-            where = partition_log.topic_partition
-            found.setdefault(where.topic, {})[where.partition] = partition_log.topic_id
-        return found
-
     def reconfigure(self, topic: str | None = None) -> None:
         """Obey the settings as they are now, of one topic or of all; they may be hosted and not shown yet."""
         configs: dict[str, LogConfig] = {}

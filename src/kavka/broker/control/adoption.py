@@ -1,24 +1,72 @@
-"""Topics of logs that nobody registered: a directory that Apache Kafka wrote, or one whose registry was lost."""
+"""Adoption of logs that no registry knows: a directory that Apache Kafka wrote, or one whose registry was lost.
+
+A new registry must contradict nothing that the logs remember:
+
+    topic ids            are those of `partition.metadata`
+    leader epochs        begin above the newest epoch of each log: its batches and `leader-epoch-checkpoint` have older
+                         ones, and markers of a transaction are fenced by the epoch of their coordinator's partition
+    producer ids         begin above every id that logs, snapshots and `__transaction_state` name, and above all
+                         that an older registry can have given out: its producers may live, and have written nothing
+    transactional ids    are in `__transaction_state`, which is adopted like every log
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from kavka.broker.known_topics import NOT_TOPICS
-from kavka.broker.metadata import INTERNAL_TOPICS
+from kavka.broker.metadata import INTERNAL_TOPICS, TRANSACTIONS_TOPIC
 from kavka.core.controller.records import StateCreated, TopicCreated, operations_of
 from kavka.core.controller.state import Assignment
-from kavka.core.znodes import Operation
-from kavka.doors import Chance
+from kavka.core.znodes import Operation, SetData
+from kavka.doors import Chance, Disk
 from kavka.ids import BrokerId, TopicId, TopicPartition
-from kavka.wire.stored.znodes import StateNode
+from kavka.storage.log import Log
+from kavka.storage.log_store import LogStore
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.records.batch import decode_records
+from kavka.wire.records.corrupt import CorruptBatch
+from kavka.wire.records.header import BatchHeader, walk_complete
+from kavka.wire.stored import znodes
+from kavka.wire.stored.transactions import decode_transaction_value
+from kavka.wire.stored.znodes import ProducerIdBlock, StateNode
 
 log = logging.getLogger(__name__)
 
+_READ_BYTES = 1 << 20
+
+
+class FoundLog(NamedTuple):
+    """What the log of a partition says of it."""
+
+    topic_id: TopicId | None
+    latest_epoch: int
+    """Its newest leader epoch, -1 for none."""
+
+
+async def adoption(
+    store: LogStore, disk: Disk, broker_id: BrokerId, chance: Chance, now_ms: int
+) -> list[Operation]:
+    """Return what a new registry is told of the logs in `store`. Raise OSError when a disk fails."""
+    topics = adopted_topics(found_logs(store), broker_id, chance)
+    return [*topics, *await adopted_producer_ids(store, disk, broker_id, now_ms)]
+
+
+def found_logs(store: LogStore) -> dict[str, dict[int, FoundLog]]:
+    """Return the logs that a start found, by topic and partition; those that cannot be read say nothing."""
+    found: dict[str, dict[int, FoundLog]] = {}
+    for at in store.unreadable:
+        found.setdefault(at.topic, {})[at.partition] = FoundLog(None, -1)
+    for each in store:
+        at = each.topic_partition
+        found.setdefault(at.topic, {})[at.partition] = FoundLog(each.topic_id, each.latest_epoch)
+    return found
+
 
 def adopted_topics(
-    found: Mapping[str, Mapping[int, TopicId | None]], broker_id: BrokerId, chance: Chance
+    found: Mapping[str, Mapping[int, FoundLog]], broker_id: BrokerId, chance: Chance
 ) -> list[Operation]:
     """Return what makes topics of the logs that a start found, led by this broker alone.
 
@@ -30,15 +78,77 @@ def adopted_topics(
     for name, logs in sorted(found.items()):
         if name in NOT_TOPICS:
             continue
-        given = [topic_id for topic_id in logs.values() if topic_id is not None]
+        given = [each.topic_id for each in logs.values() if each.topic_id is not None]
         topic_id = given[0] if given else TopicId(chance.random_bytes(16))
         count = max(logs) + 1
         config = {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {}
         assignments = {partition: Assignment((own,)) for partition in range(count)}
         operations += operations_of(TopicCreated(name, topic_id, assignments, config))
-        node = StateNode(own, 0, 1, [own])
         for partition in range(count):
-            where = TopicPartition(name, partition)
-            operations += operations_of(StateCreated(where, node, False, True))
+            epoch = logs[partition].latest_epoch + 1 if partition in logs else 0
+            node = StateNode(own, epoch, 1, [own])
+            at = TopicPartition(name, partition)
+            operations += operations_of(StateCreated(at, node, False, True))
         log.warning("topic adopted from its logs topic=%s partitions=%d", name, count)
     return operations
+
+
+async def adopted_producer_ids(
+    store: LogStore, disk: Disk, broker_id: BrokerId, now_ms: int
+) -> list[Operation]:
+    """Return what lets producer ids begin above all that an older registry can have given out.
+
+    The present time in milliseconds is such a bound: ids begin at 0 and at this number in each further registry, and
+    no cluster gives out a thousand of them in each second of its life. Logs are asked as well, because clocks can be
+    wrong. Raise OSError when a disk fails.
+    """
+    highest = -1
+    for each in store:
+        highest = max([highest, *(entry.producer_id for entry in each.producers.entries())])
+        if each.topic_partition.topic == TRANSACTIONS_TOPIC:
+            highest = max(highest, await _highest_transactional(each, disk))
+    first = max(highest + 1, now_ms)
+    log.warning("producer ids of an older registry are left out first=%d known=%d", first, highest)
+    block = ProducerIdBlock(int(broker_id), first - 1, first - 1)
+    return [SetData(znodes.PRODUCER_ID_BLOCK, block.encode())]
+
+
+async def _highest_transactional(partition_log: Log, disk: Disk) -> int:
+    """Return the highest producer id that the records of a partition of `__transaction_state` name, -1 for none."""
+    highest = -1
+    offset, end = partition_log.log_start_offset, partition_log.log_end_offset
+    while offset < end:
+        read = partition_log.read(offset, _READ_BYTES, end, True)
+        if not read.is_cached:
+            read = await read.load(disk)
+        if read.range is None:
+            break
+        try:
+            data = await disk.run(read.range.file.read_at, read.range.length, read.range.position)
+        finally:
+            read.range.release()
+        reached = offset
+        for header in walk_complete(data):
+            reached = header.last_offset + 1
+            if not header.is_control:
+                highest = max([highest, *_named_ids(data, header)])
+        if reached == offset:
+            break
+        offset = reached
+    return highest
+
+
+def _named_ids(data: bytes, header: BatchHeader) -> Iterator[int]:
+    """Yield the producer ids of a batch's records; a record that cannot be read names none."""
+    try:
+        records = decode_records(data, header)
+    except CorruptBatch:
+        return
+    for record in records:
+        if record.value is None:
+            continue
+        try:
+            value = decode_transaction_value(record.value)
+        except CorruptFrame:
+            continue
+        yield from (value.producer_id, value.previous_producer_id, value.next_producer_id)
