@@ -194,3 +194,13 @@ def test_marker_says_what_is_started(kavka_cluster: LocalCluster) -> None:
     admin = AdminClient({"bootstrap.servers": kavka_cluster.bootstrap_servers})
     admin.create_topics([NewTopic("t", -1, 1)])["t"].result(30)
     assert len(admin.list_topics("t", timeout=30).topics["t"].partitions) == 7
+
+
+def test_a_topic_made_by_its_first_write_survives_its_leader(kavka_cluster: LocalCluster) -> None:
+    """The first example of docs/testing.md."""
+    producer = Producer({"bootstrap.servers": kavka_cluster.bootstrap_servers})
+    producer.produce("orders", b"one")
+    assert producer.flush(30) == 0
+    kavka_cluster.kill(kavka_cluster.leader("orders"))
+    producer.produce("orders", b"two")
+    assert producer.flush(30) == 0

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kavka.client.admin import Admin, NewPartitions, NewTopic, OffsetSpec
-    from kavka.client.consumer import Consumer, FetchedBatches, OffsetAndMetadata
+    from kavka.client.consumer import (
+        Consumer,
+        CorruptRecordError,
+        FetchedBatches,
+        OffsetAndMetadata,
+        RecordDeserializationError,
+    )
     from kavka.client.exactly_once import ExactlyOnce
     from kavka.client.group_metadata import GroupMetadata
     from kavka.client.producer import (
@@ -29,6 +35,7 @@ _HOMES = {
     "Admin": "kavka.client.admin",
     "BufferFull": "kavka.client.producer",
     "Consumer": "kavka.client.consumer",
+    "CorruptRecordError": "kavka.client.consumer",
     "ExactlyOnce": "kavka.client.exactly_once",
     "FatalError": "kavka.client.producer",
     "FetchedBatches": "kavka.client.consumer",
@@ -40,6 +47,7 @@ _HOMES = {
     "PreparedTxnState": "kavka.client.producer",
     "Producer": "kavka.client.producer",
     "ProducerRecord": "kavka.client.producer",
+    "RecordDeserializationError": "kavka.client.consumer",
     "RecordMetadata": "kavka.client.producer",
     "TopicPartition": "kavka.ids",
 }
@@ -49,6 +57,7 @@ __all__ = [
     "Admin",
     "BufferFull",
     "Consumer",
+    "CorruptRecordError",
     "ExactlyOnce",
     "FatalError",
     "FetchedBatches",
@@ -60,6 +69,7 @@ __all__ = [
     "PreparedTxnState",
     "Producer",
     "ProducerRecord",
+    "RecordDeserializationError",
     "RecordMetadata",
     "TopicPartition",
 ]

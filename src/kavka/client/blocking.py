@@ -8,19 +8,25 @@ raises it.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import concurrent.futures
 import inspect
 import logging
+import os
+import queue
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import wraps
+from contextvars import ContextVar
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from kavka.client.admin import Admin as AsyncAdmin
 from kavka.client.consumer import Consumer as AsyncConsumer
-from kavka.client.consumer import ConsumerRecord, FetchedBatches
+from kavka.client.consumer import ConsumerRecord, FetchedBatches, RebalanceListener
 from kavka.client.producer import BufferFull, PreparedTxnState, RecordMetadata
 from kavka.client.producer import Producer as AsyncProducer
 from kavka.ids import TopicPartition
@@ -32,6 +38,52 @@ T = TypeVar("T")
 _MOST_HANDED_OVER = 10_000
 """Records of `append` that wait for the loop's thread at most: then the caller waits."""
 
+_EXIT_FLUSH_MS = 5_000
+"""How long the end of the process is held up by records of a producer that was not closed."""
+
+_open_producers: dict[int, Producer] = {}
+
+_forks = 0
+"""How often this process is the child of a fork, counted from the import."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+class _Caller:
+    """A thread that waits for a coroutine of the loop's thread, and runs callbacks for it meanwhile."""
+
+    __slots__ = ("_turns", "is_waiting")
+
+    def __init__(self) -> None:
+        self._turns: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self.is_waiting = True
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Have a function called by the thread that waits."""
+        self._turns.put(function)
+
+    def finish(self) -> None:
+        """Let the thread go on, after what was handed to it before."""
+        self._turns.put(None)
+
+    def wait(self) -> None:
+        """Call what is handed over until `finish`."""
+        try:
+            while (turn := self._turns.get()) is not None:
+                turn()
+        finally:
+            self.is_waiting = False
+
+
+_caller: ContextVar[_Caller | None] = ContextVar("kavka_caller", default=None)
+"""The thread that waits for the coroutine that runs now."""
+
 
 class LoopThread:
     """A thread that runs an event loop until `stop`."""
@@ -39,6 +91,9 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         """Start."""
         self.loop = asyncio.new_event_loop()
+        self._name = name
+        self._forks = _forks
+        self._callbacks: ThreadPoolExecutor | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -47,10 +102,45 @@ class LoopThread:
         self.loop.run_forever()
         self.loop.close()
 
+    def check(self) -> None:
+        """Raise RuntimeError where waiting for the thread would never end: in a forked child, and in the thread."""
+        if self._forks != _forks:
+            raise RuntimeError(
+                f"{self._name} was made before this process was forked, and its thread and connections stayed with "
+                "the parent. Make the client in the child: for example in gunicorn's post_fork hook, or in the "
+                "initializer of a multiprocessing pool."
+            )
+        if threading.get_ident() == self._thread.ident:
+            raise RuntimeError(
+                f"{self._name} was called from its own event loop, which would wait for itself. Serializers, "
+                "interceptors and partitioners cannot call their client."
+            )
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process is a fork of the one that the thread runs in."""
+        return self._forks != _forks
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the thread and return its outcome; cancelling (Ctrl-C) cancels it there."""
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        """Run a coroutine in the thread and return its outcome; cancelling (Ctrl-C) cancels it there.
+
+        Callbacks of the user that the coroutine leads to are called in the calling thread.
+        """
         try:
+            self.check()
+        except RuntimeError:
+            work.close()
+            raise
+        caller = _Caller()
+
+        async def called() -> T:
+            _caller.set(caller)
+            return await work
+
+        future = asyncio.run_coroutine_threadsafe(called(), self.loop)
+        future.add_done_callback(lambda _: caller.finish())
+        try:
+            caller.wait()
             return future.result()
         except BaseException:
             future.cancel()
@@ -64,8 +154,41 @@ class LoopThread:
 
         return self.run(work())
 
+    async def call_user(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function of the user outside of the loop, so that it may use the client.
+
+        That is in the thread that waits for what the loop does, as in Kafka's clients; when none waits, in one of
+        its own.
+        """
+        outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def turn() -> None:
+            try:
+                outcome.set_result(function(*args))
+            except BaseException as error:  # noqa: BLE001  it belongs to whoever awaits the callback
+                outcome.set_exception(error)
+
+        caller = _caller.get()
+        if caller is not None and caller.is_waiting:
+            caller.call(turn)
+        else:
+            self.call_later(turn)
+        return await asyncio.wrap_future(outcome)
+
+    def call_later(self, function: Callable[[], None]) -> None:
+        """Call a function in a thread that is neither the loop's nor the caller's; one after the other."""
+        if self._callbacks is None:
+            self._callbacks = ThreadPoolExecutor(1, thread_name_prefix=f"{self._name}-callbacks")
+        self._callbacks.submit(function)
+
+    def is_current(self) -> bool:
+        """Tell whether the calling thread is this one."""
+        return threading.get_ident() == self._thread.ident
+
     def stop(self) -> None:
-        """End the loop and wait for the thread."""
+        """End the loop and wait for the thread; callbacks that were begun may go on."""
+        if self._callbacks is not None:
+            self._callbacks.shutdown(wait=False)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
@@ -79,6 +202,7 @@ class _Blocking:
         """Check the settings and connect. Raise as the asynchronous client's constructor and `start`."""
         self._async = self._client_class(config, **doors)
         self._thread: LoopThread | None = LoopThread(f"kavka-{self._client_class.__name__.lower()}")
+        self._closing = threading.Lock()
         try:
             self._thread.run(self._async.start())
         except BaseException:
@@ -94,13 +218,21 @@ class _Blocking:
         self.close()
 
     def close(self, **options: Any) -> None:
-        """Close as the asynchronous client, and end the thread; calling it twice is allowed."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            try:
-                thread.run(self._close(options))
-            finally:
-                thread.stop()
+        """Close as the asynchronous client, and end the thread; calling it twice is allowed.
+
+        In a forked child it forgets the client and leaves the parent's alone.
+        """
+        thread = self._thread
+        if thread is None or not self._closing.acquire(blocking=False):
+            return
+        if thread.is_inherited:
+            self._thread = None
+            return
+        try:
+            thread.run(self._close(options))
+        finally:
+            self._thread = None
+            thread.stop()
 
     async def _close(self, options: dict[str, Any]) -> None:
         await self._async.close(**options)
@@ -113,6 +245,7 @@ class _Blocking:
     def _require_thread(self) -> LoopThread:
         if self._thread is None:
             raise RuntimeError(f"the {self._client_class.__name__.lower()} is closed")
+        self._thread.check()
         return self._thread
 
 
@@ -160,6 +293,34 @@ class Producer(_Blocking):
         self._turn = asyncio.Lock()  # for one drain at a time, whoever started it
         self._has_space = threading.Condition()
         self._drains: set[asyncio.Task[None]] = set()
+        _open_producers[id(self)] = self
+
+    def close(self, **options: Any) -> None:
+        """Send what waits, within the option `timeout_ms`, and close.
+
+        Raise the first failure of a record without a future.
+        """
+        _open_producers.pop(id(self), None)
+        super().close(**options)
+
+    def _end_with_process(self) -> None:
+        """Send what waits while the process ends, within a bound, and say what became of it."""
+        thread = self._thread
+        if thread is None or thread.is_inherited:
+            return
+        count = thread.call(self._waiting_records)
+        if count == 0:
+            return
+        log.warning("producer not closed before the process ended records=%d", count)
+        try:
+            self.flush(_EXIT_FLUSH_MS)
+        except Exception as error:  # noqa: BLE001  the process ends: all that is left is to say it
+            left = thread.call(self._waiting_records)
+            log.warning("records lost at the end of the process records=%d reason=%s", left, error)
+
+    def _waiting_records(self) -> int:
+        taken: int = self._async.waiting_records()
+        return len(self._handed_over) + taken
 
     def append(
         self, topic: str, value: Any = None, key: Any = None, **options: Any
@@ -173,9 +334,12 @@ class Producer(_Blocking):
         thread = self._require_thread()
         if self._is_transactional:
             self._async.require_begun()
+        callback = options.get("callback")
+        if callback is not None:
+            options["callback"] = partial(_call_back_outside, thread, callback)
         future: concurrent.futures.Future[RecordMetadata] | None = None
         if options.pop("want_future", False):
-            future = concurrent.futures.Future()
+            future = _Delivery(thread)
             future.set_running_or_notify_cancel()  # a record cannot be taken back
         if len(self._handed_over) >= _MOST_HANDED_OVER:
             with self._has_space:
@@ -323,49 +487,146 @@ def _copy_outcome(
     return copy
 
 
+class _Delivery(concurrent.futures.Future[RecordMetadata]):
+    """The future of a record; its callbacks may use the producer, because they are not called by the loop's thread."""
+
+    def __init__(self, thread: LoopThread) -> None:
+        super().__init__()
+        self._loop_thread = thread
+
+    def add_done_callback(self, fn: Callable[[concurrent.futures.Future[Any]], object]) -> None:
+        """Call `fn` with this future once it is done: in a thread for callbacks, or at once if it is done already."""
+        super().add_done_callback(partial(_call_outside, self._loop_thread, fn))
+
+
+def _call_outside(
+    thread: LoopThread,
+    function: Callable[[concurrent.futures.Future[Any]], object],
+    future: concurrent.futures.Future[Any],
+) -> None:
+    if thread.is_current():
+        thread.call_later(partial(_guarded, function, future))
+    else:
+        function(future)
+
+
+def _call_back_outside(
+    thread: LoopThread,
+    callback: Callable[[RecordMetadata | None, Exception | None], object],
+    metadata: RecordMetadata | None,
+    error: Exception | None,
+) -> None:
+    thread.call_later(partial(_guarded, callback, metadata, error))
+
+
+def _guarded(callback: Callable[..., object], *args: object) -> None:
+    """Call a callback of the user; an exception must not end the thread that calls the next one."""
+    try:
+        callback(*args)
+    except Exception:
+        log.exception("delivery callback failed")
+
+
+def _flush_open_producers() -> None:
+    for producer in list(_open_producers.values()):
+        producer._end_with_process()
+
+
+atexit.register(_flush_open_producers)
+
+
+class _OutsideListener(RebalanceListener):
+    """Calls a user's listener outside of the loop; coroutines stay there."""
+
+    def __init__(self, thread: LoopThread, listener: RebalanceListener) -> None:
+        self._thread = thread
+        self._listener = listener
+
+    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._call(self._listener.on_revoked, partitions)
+
+    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._call(self._listener.on_assigned, partitions)
+
+    async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._call(self._listener.on_lost, partitions)
+
+    async def _call(
+        self,
+        method: Callable[[Sequence[TopicPartition]], Any],
+        partitions: Sequence[TopicPartition],
+    ) -> None:
+        if inspect.iscoroutinefunction(method):
+            await method(partitions)
+            return
+        result = await self._thread.call_user(method, partitions)
+        if inspect.isawaitable(result):
+            await result
+
+
 @_forward(AsyncConsumer, _LIFE | {"commit_soon", "go_back"})
 class Consumer(_Blocking):
-    """`kavka.client.Consumer` for threads; iterating gives records. Listeners are called in the client's thread."""
+    """`kavka.client.Consumer` for threads; iterating gives records.
+
+    Listeners are called in the thread that waits in `poll`, `unsubscribe` or `close`, and may use the consumer.
+    """
 
     _client_class = AsyncConsumer
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Yield records for ever.
+    def __init__(self, config: Mapping[str, Any], **doors: Any) -> None:
+        """Connect."""
+        self._iterating = threading.Lock()
+        super().__init__(config, **doors)
 
-        Records are taken from the client one poll at a time. Positions move past all records of a poll at once, and
-        back to the first one that was not reached when the iteration is left: commit outside of it.
+    def close(self, **options: Any) -> None:
+        """Commit if so configured, leave the group and close, within the option `timeout_ms`.
+
+        While an exception is handled, the record that an iteration handed out last does not count as processed.
         """
-        while True:
-            ahead: deque[FetchedBatches] = deque(self._poll())
-            positions = {batches.at: batches.next_offset for batches in ahead}
-            rows: list[ConsumerRecord] = []
-            reached = 0
-            try:
-                while ahead:
-                    rows, reached = ahead.popleft().records(), 0
-                    for reached, row in enumerate(rows, 1):  # noqa: B007  read when the iteration is left
-                        yield row
-            except GeneratorExit:
-                unread = {batches.at: batches.first_offset for batches in ahead}
-                if reached < len(rows):
-                    first = rows[reached]
-                    unread[TopicPartition(first.topic, first.partition)] = first.offset
-                self._rewind(unread, positions)
-                raise
+        if sys.exc_info()[0] is not None:
+            self._async.put_back_unfinished()
+        super().close(**options)
 
-    def _rewind(
-        self, unread: dict[TopicPartition, int], positions: dict[TopicPartition, int]
+    def subscribe(
+        self, *args: Any, listener: RebalanceListener | None = None, **kwargs: Any
     ) -> None:
-        """Go back to the first record of each partition that an iteration did not reach.
+        """Read topics as `kavka.client.Consumer.subscribe`."""
+        thread = self._require_thread()
+        outside = None if listener is None else _OutsideListener(thread, listener)
+        thread.call(self._async.subscribe, *args, listener=outside, **kwargs)
 
-        It does not wait: the garbage collector may call it in any thread, and what is called later runs later.
-        """
-        if self._thread is not None:
-            self._thread.loop.call_soon_threadsafe(self._async.go_back, unread, positions)
-
-    def _poll(self) -> Iterable[Any]:
-        found: Iterable[Any] = self._require_thread().run(self._async.poll(1000))
+    def poll(self, *args: Any, **kwargs: Any) -> list[FetchedBatches]:
+        """Return what is fetched, as `kavka.client.Consumer.poll`."""
+        thread = self._require_thread()
+        found: list[FetchedBatches] = thread.run(self._async.poll(*args, **kwargs))
+        for batches in found:
+            if batches.go_back is not None:
+                batches.go_back = partial(_go_back, thread, batches.go_back)
         return found
+
+    def __iter__(self) -> Self:
+        """Iterate over records for ever; each counts as read when it is handed out."""
+        self._require_thread()
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        """Return the next record. Raise what `poll` raises, and RecordDeserializationError."""
+        self._require_thread()
+        record: ConsumerRecord
+        for record in self._async.rows_at_hand():
+            return record
+        with self._iterating:
+            record = self._require_thread().run(self._async.__anext__())
+            return record
+
+
+def _go_back(
+    thread: LoopThread, go_back: Callable[..., bool], at: TopicPartition, position: int, offset: int
+) -> bool:
+    """Move a position back in the loop's thread, wherever the batches are decoded."""
+    if thread.is_current():
+        return go_back(at, position, offset)
+    return thread.call(go_back, at, position, offset)
 
 
 @_forward(AsyncAdmin, _LIFE)

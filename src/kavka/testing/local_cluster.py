@@ -132,6 +132,7 @@ class LocalCluster:
         self._links = Links()
         replicas = str(min(3, brokers))
         self._settings = {
+            "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
             **(settings or {}),

@@ -11,16 +11,27 @@ if TYPE_CHECKING:
     from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
     from kavka.client.consumer.consumer import Consumer
     from kavka.client.consumer.coordinator import RebalanceListener
+    from kavka.client.consumer.record_errors import CorruptRecordError, RecordDeserializationError
     from kavka.client.consumer.subscription import OffsetAndMetadata
 
-__all__ = ["Consumer", "ConsumerRecord", "FetchedBatches", "OffsetAndMetadata", "RebalanceListener"]
+__all__ = [
+    "Consumer",
+    "ConsumerRecord",
+    "CorruptRecordError",
+    "FetchedBatches",
+    "OffsetAndMetadata",
+    "RebalanceListener",
+    "RecordDeserializationError",
+]
 
 _HOMES = {
     "Consumer": "consumer",
     "ConsumerRecord": "batches",
+    "CorruptRecordError": "record_errors",
     "FetchedBatches": "batches",
     "OffsetAndMetadata": "subscription",
     "RebalanceListener": "coordinator",
+    "RecordDeserializationError": "record_errors",
 }
 
 

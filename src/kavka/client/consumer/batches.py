@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from kavka.client.consumer.record_errors import (
+    CorruptRecordError,
+    RecordDeserializationError,
+    RecordError,
+)
 from kavka.doors import Buffer
-from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.values import frozen, replace
 from kavka.wire.records.batch import Record, decode_as
@@ -36,6 +40,10 @@ class Deserializers:
     value: Callable[[Any], Any] | None = None
 
 
+GoBack = Callable[[TopicPartition, int, int], bool]
+"""Move the position of a partition from one offset back to another; false when it is not at the first any more."""
+
+
 class Chunk(NamedTuple):
     """Batches of one partition as one answer brought them, without those that must not be seen."""
 
@@ -52,10 +60,23 @@ class FetchedBatches:
 
     The three ways to read them, from slow to fast: `records` makes an object per record; `columns` gives buffers of
     offsets, timestamps, keys and values; `to_arrow` wraps these as an Arrow record batch, of which nothing is
-    copied. All may be called any number of times. Raise KafkaError CORRUPT_MESSAGE for what cannot be decoded.
+    copied. All may be called any number of times.
+
+    Where a record cannot be handed out, the batches end before it (`next_offset` says so), and the consumer's
+    position goes back to it, so that the next poll begins there. Raise CorruptRecordError, and `records` also
+    RecordDeserializationError, when it is the first, or when the consumer has read on meanwhile.
     """
 
-    __slots__ = ("_checks", "_deserializers", "_spans", "at", "first_offset", "next_offset")
+    __slots__ = (
+        "_checks",
+        "_deserializers",
+        "_failure",
+        "_spans",
+        "at",
+        "first_offset",
+        "go_back",
+        "next_offset",
+    )
 
     def __init__(
         self,
@@ -74,6 +95,9 @@ class FetchedBatches:
         self.next_offset = next_offset
         self._checks = check_crcs
         self._deserializers = deserializers
+        self._failure: RecordError | None = None
+        self.go_back: GoBack | None = None
+        """Moves the consumer's position from `next_offset` back; without it nothing can."""
 
     @property
     def topic(self) -> str:
@@ -103,42 +127,76 @@ class FetchedBatches:
 
     def records(self) -> list[ConsumerRecord]:
         """Return the records as objects, deserialized."""
-        topic, partition = self.at
-        key_of, value_of = self._deserializers.key, self._deserializers.value
+        self._raise_failure()
         made: list[ConsumerRecord] = []
-        place = (topic, partition)
-        if key_of is None and value_of is None:
+        has_deserializers = self._deserializers.key or self._deserializers.value
+        place = tuple(self.at)
+        try:
             for buffer, headers in self._spans:
                 for header in headers:
-                    made += self._batch_records(buffer, header, ConsumerRecord, place)
-            return made
-        for buffer, headers in self._spans:
-            for header in headers:
-                for offset, timestamp, kind, key, value, headers_ in self._batch_records(
-                    buffer, header
-                ):
-                    fields = (
-                        topic,
-                        partition,
-                        offset,
-                        timestamp,
-                        kind,
-                        key if key_of is None else key_of(key),
-                        value if value_of is None else value_of(value),
-                        headers_,
-                    )
-                    made.append(tuple.__new__(ConsumerRecord, fields))
+                    if has_deserializers:
+                        self._deserialize(self._batch_records(buffer, header), made)
+                    else:
+                        made += self._batch_records(buffer, header, ConsumerRecord, place)
+        except (CorruptRecordError, RecordDeserializationError) as error:
+            self._end_before(error, is_first=not made)
         return made
+
+    def _deserialize(self, records: list[Record], made: list[ConsumerRecord]) -> None:
+        topic, partition = self.at
+        key_of, value_of = self._deserializers.key, self._deserializers.value
+        part, offset = "key", -1
+        try:
+            for offset, timestamp, kind, key, value, headers in records:
+                part = "key"
+                if key_of is not None:
+                    key = key_of(key)
+                part = "value"
+                if value_of is not None:
+                    value = value_of(value)
+                fields = (topic, partition, offset, timestamp, kind, key, value, headers)
+                made.append(tuple.__new__(ConsumerRecord, fields))
+        except Exception as error:
+            raise RecordDeserializationError(self.at, offset, part) from error
 
     def columns(self) -> Columns:
         """Return the records as columns; deserializers are not used."""
-        pieces = []
-        for buffer, headers in self._spans:
-            for first, last in _runs(headers):
-                pieces.append(self._decode_run(buffer, headers[first:last]))
+        self._raise_failure()
+        pieces: list[Columns] = []
+        try:
+            for buffer, headers in self._spans:
+                for first, last in _runs(headers):
+                    self._add_run(buffer, headers[first:last], pieces)
+        except CorruptRecordError as error:
+            self._end_before(error, is_first=not pieces)
         if not pieces:
             pieces = [decode_columns(b"", from_offset=self.first_offset)]
         return concat(pieces)
+
+    def _add_run(self, buffer: Buffer, headers: list[BatchHeader], pieces: list[Columns]) -> None:
+        """Decode batches that lie side by side; of damaged ones those before the damage, one by one."""
+        try:
+            pieces.append(self._decode_run(buffer, headers))
+        except CorruptRecordError:
+            if len(headers) == 1:
+                raise
+            for header in headers:
+                pieces.append(self._decode_run(buffer, [header]))
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _end_before(self, error: RecordError, *, is_first: bool) -> None:
+        """Leave the record of `error` to the next poll; raise `error` when there is nothing before it."""
+        came_back = self.go_back is not None and self.go_back(
+            self.at, self.next_offset, error.offset
+        )
+        if came_back:
+            self.next_offset = error.offset
+        if is_first or not came_back:
+            self._failure = error
+            raise error
 
     def to_arrow(self, *, headers: bool = False) -> Any:
         """Return a `pyarrow.RecordBatch` with the columns of Spark's Kafka source; needs the extra `arrow`."""
@@ -181,9 +239,8 @@ class FetchedBatches:
         if self._checks and batch_crc(buffer, header) != header.crc:
             raise self._corrupt(header, "the checksum does not match")
 
-    def _corrupt(self, header: BatchHeader, cause: object) -> KafkaError:
-        detail = f"Record batch for partition {self.at} at offset {header.base_offset} is invalid, cause: {cause}"
-        return KafkaError(ErrorCode.CORRUPT_MESSAGE, detail)
+    def _corrupt(self, header: BatchHeader, cause: object) -> CorruptRecordError:
+        return CorruptRecordError(self.at, max(header.base_offset, self.first_offset), cause)
 
 
 def _runs(headers: list[BatchHeader]) -> list[tuple[int, int]]:

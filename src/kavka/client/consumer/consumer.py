@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import sys
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import length_hint
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from kavka.client.consumer.coordinator import GroupMember, RebalanceListener
 from kavka.client.consumer.fetcher import Fetcher
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.positions import Positions
+from kavka.client.consumer.record_errors import CorruptRecordError, RecordDeserializationError
 from kavka.client.consumer.settings import fetch_settings, group_settings
 from kavka.client.consumer.subscription import (
     OffsetAndMetadata,
@@ -46,6 +48,10 @@ class Consumer(Client):
     when batches are handed out, and in an iteration record by record. With `enable.auto.commit` and a `group.id`,
     positions are committed in the background of polls: what was handed out before the last poll counts as
     processed.
+
+    A record that cannot be deserialized, and a corrupt batch, end what is handed out: the records before it come
+    first, then RecordDeserializationError or CorruptRecordError is raised, which name the place, and raised again
+    until the user seeks past it.
     """
 
     _catalogue = CONSUMER
@@ -79,8 +85,14 @@ class Consumer(Client):
         self._next_commit = 0.0
         self._committing: asyncio.Task[None] | None = None
         self._subscription = Subscription()
+        self._is_closing = False
         self._set_rows(())  # of an iteration: the batch at hand, and how far it is read
         self._ahead: deque[FetchedBatches] = deque()
+
+    def _require_reading(self) -> None:
+        self._require_open()
+        if self._is_closing:
+            raise RuntimeError("the consumer is closing")
 
     def _build(self) -> None:
         self._fetcher = Fetcher(self._cluster, self._subscription, self._fetch_settings)
@@ -104,10 +116,15 @@ class Consumer(Client):
         )
 
     async def close(self, timeout_ms: int = 30_000) -> None:
-        """Commit if so configured, leave the group and close the connections, within `timeout_ms`."""
-        if not self._is_open:
+        """Commit if so configured, leave the group and close the connections, within `timeout_ms`.
+
+        While an exception is handled, the record that an iteration handed out last does not count as processed.
+        """
+        if not self._is_open or self._is_closing:
             return
-        self._is_open = False
+        if sys.exc_info()[0] is not None:
+            self.put_back_unfinished()
+        self._is_closing = True  # a listener may still commit, seek and ask for positions
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._commit_before_revoke()
@@ -116,6 +133,7 @@ class Consumer(Client):
         except TimeoutError:
             log.warning("consumer closed before its group knew of it group=%s", self._group_id)
         finally:
+            self._is_open = False
             if self._committing is not None:
                 self._committing.cancel()
                 await asyncio.gather(self._committing, return_exceptions=True)
@@ -137,7 +155,7 @@ class Consumer(Client):
         It replaces an earlier subscription. Raise RuntimeError without `group.id` or after `assign`, ValueError for an
         empty name.
         """
-        self._require_open()
+        self._require_reading()
         if self._group_id is None:
             raise RuntimeError("subscribe needs the setting group.id; without a group, use assign")
         if (topics is None) == (pattern is None):
@@ -156,14 +174,14 @@ class Consumer(Client):
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without a group deciding; those that were assigned before keep their positions."""
-        self._require_open()
+        self._require_reading()
         self._subscription.assign(partitions)
         self._cluster.set_topics(at.topic for at in self._subscription.partitions)
         self._fetcher.wake()
 
     async def unsubscribe(self) -> None:
         """Read nothing; leave the group."""
-        self._require_open()
+        self._require_reading()
         if self._subscription.uses_group:
             await self._commit_before_revoke()
             await self._member.leave("the consumer unsubscribed")
@@ -188,7 +206,7 @@ class Consumer(Client):
         Raise KafkaError for what needs a decision: no valid offset and no reset policy, no permission, an invalid
         topic name, corrupt data, a group that refuses this member.
         """
-        self._require_open()
+        self._require_reading()
         self._rewind_rows()
         return await self._poll(timeout_ms / 1000, max_records or self._max_poll_records)
 
@@ -215,6 +233,8 @@ class Consumer(Client):
             self._auto_commit(loop.time())
             taken = self._fetcher.take(max_records)
             if taken:
+                for batches in taken:
+                    batches.go_back = self._go_back_one
                 return self._intercepted(taken)
             wait_s = deadline - loop.time()
             if wait_s <= 0:
@@ -234,16 +254,32 @@ class Consumer(Client):
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """Return the next record."""
+        """Return the next record. Raise what `poll` raises, and RecordDeserializationError."""
         while True:
             for record in self._reading:
                 return record
+            self._set_rows(())  # all of them are done
             if not self._ahead:
-                self._require_open()
+                self._require_reading()
                 self._ahead.extend(await self._poll(_LONGEST_WAIT_S, self._max_poll_records))
-                self._set_rows(())
             else:
-                self._set_rows(self._ahead.popleft().records())
+                try:
+                    rows = self._ahead[0].records()
+                except (CorruptRecordError, RecordDeserializationError):
+                    self._ahead.popleft()  # its position went back, so it comes again
+                    raise
+                self._ahead.popleft()
+                self._set_rows(rows)
+
+    def rows_at_hand(self) -> Iterator[ConsumerRecord]:
+        """Return the iterator over the records that an iteration can hand out without waiting."""
+        return self._reading
+
+    def put_back_unfinished(self) -> None:
+        """Count the record that an iteration handed out last as unread: the work on it has failed."""
+        at = len(self._rows) - length_hint(self._reading) - 1
+        if at >= 0:
+            self._set_rows(self._rows[at:])
 
     def _set_rows(self, rows: Sequence[ConsumerRecord]) -> None:
         self._rows = rows
@@ -290,6 +326,14 @@ class Consumer(Client):
             state = self._subscription.partitions.get(at)
             if state is not None and state.position == positions[at]:
                 self.seek(at, offset)
+
+    def _go_back_one(self, at: TopicPartition, position: int, offset: int) -> bool:
+        state = self._subscription.partitions.get(at)
+        if state is None or state.position != position:
+            return False
+        state.seek(offset)
+        self._fetcher.wake()
+        return True
 
     def rewind(self, batches: Sequence[FetchedBatches]) -> None:
         """Read the batches of one poll again, those whose partitions have not been moved or taken away since."""

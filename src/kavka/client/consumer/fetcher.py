@@ -15,19 +15,21 @@ from functools import partial
 from typing import Any
 
 from kavka.client.cluster import Channel, Cluster
-from kavka.client.consumer.batches import FetchedBatches
+from kavka.client.consumer.batches import Chunk, FetchedBatches
 from kavka.client.consumer.fetch_messages import (
     FetchSettings,
     closing_request,
     fetch_request,
     parts_of,
 )
+from kavka.client.consumer.record_errors import CorruptRecordError
 from kavka.client.consumer.session import FetchSession, Wanted
 from kavka.client.consumer.subscription import PartitionState, Subscription
 from kavka.client.consumer.taking import take_from
 from kavka.client.consumer.visible import visible_chunk
 from kavka.client.metadata import LeaderHint
 from kavka.core.fetch_session import NO_SESSION
+from kavka.doors import Buffer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kavka.wire.apis import ApiKey
@@ -133,8 +135,10 @@ class Fetcher:
         Raise what a broker or the data made impossible.
         """
         self._news.clear()
-        if self._failures:
-            raise self._failures.pop(next(iter(self._failures)))
+        while self._failures:
+            failure = self._failures.pop(next(iter(self._failures)))
+            if not self._is_over(failure):
+                raise failure
         states = [
             s for s in self._subscription.partitions.values() if s.buffered and not s.is_paused
         ]
@@ -155,6 +159,13 @@ class Fetcher:
                 taken.append(batches)
         self.wake()
         return taken
+
+    def _is_over(self, failure: Exception) -> bool:
+        """Tell whether a failure is about a record that is not the next any more: the user has sought past it."""
+        if not isinstance(failure, CorruptRecordError):
+            return False
+        state = self._subscription.partitions.get(failure.topic_partition)
+        return state is None or state.fetch_position != failure.offset
 
     # Fetching
 
@@ -350,21 +361,41 @@ class Fetcher:
         if not part.records:
             state.retry_at = self._loop.time() + pause_s
             return
+        assert not hasattr(part.records, "file"), "decoding gives bytes"
+        records: Buffer = part.records
         try:
-            assert not hasattr(part.records, "file"), "decoding gives bytes"
-            chunk = visible_chunk(
-                state, part.records, part.aborted_transactions, self._settings.read_committed
-            )
+            chunk = self._visible(state, records, part)
         except CorruptBatch as error:
-            detail = f"data of {state.at} from offset {state.fetch_position} on: {error}"
-            self._fail(KafkaError(ErrorCode.CORRUPT_MESSAGE, detail))
-            state.retry_at = self._loop.time() + self._cluster.retry_backoff_ms(5) / 1000
-            return
+            chunk = self._before_damage(state, records, part, error)
         if chunk is not None:
             state.fetch_position = chunk.next_offset
             state.buffered.append(chunk)
             state.buffered_bytes += chunk.size
             self._news.set()
+
+    def _visible(
+        self, state: PartitionState, records: Buffer, part: FetchResponsePartition
+    ) -> Chunk | None:
+        return visible_chunk(
+            state, records, part.aborted_transactions, self._settings.read_committed
+        )
+
+    def _before_damage(
+        self,
+        state: PartitionState,
+        records: Buffer,
+        part: FetchResponsePartition,
+        error: CorruptBatch,
+    ) -> Chunk | None:
+        """Return the batches before a damaged one; note the failure once it is the next to be handed out."""
+        chunk = None
+        if error.position > 0:
+            chunk = self._visible(state, memoryview(records)[: error.position], part)
+        if chunk is None:
+            state.retry_at = self._loop.time() + self._cluster.retry_backoff_ms(5) / 1000
+            if not state.buffered:  # else the same answer comes again when the user has had these
+                self._fail(CorruptRecordError(state.at, state.fetch_position, error))
+        return chunk
 
     def _on_error(self, state: PartitionState, code: ErrorCode) -> None:
         state.retry_at = self._loop.time() + self._cluster.retry_backoff_ms(0) / 1000

@@ -52,6 +52,10 @@ class EarlyRecords:
         """Tell whether any records wait."""
         return bool(self._waiting)
 
+    def count(self) -> int:
+        """Return how many records wait."""
+        return sum(map(len, self._waiting.values()))
+
     def park(self, record: ProducerRecord, target: Target | None) -> None:
         """Keep a record until its topic is known. Raise BufferFull, KafkaError MESSAGE_TOO_LARGE."""
         size = self._placing.checked_size(size_of(record.key, record.value, record.headers))

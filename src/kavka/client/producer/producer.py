@@ -447,6 +447,11 @@ class Producer(Client):
             await self._flushes.wait()
         self.raise_failure()
 
+    def waiting_records(self) -> int:
+        """Return how many records were taken and neither acknowledged nor given up."""
+        batches = self._accumulator.incomplete
+        return sum(batch.count for batch in batches) + self._early.count()
+
     def raise_failure(self) -> None:
         """Raise, once, the first failure of a record that nobody watched; in a transaction, why it must be aborted."""
         if self._transaction is not None and self._is_open:
