@@ -90,8 +90,11 @@ class Lock(Protocol):
 class Disk(Protocol):
     """The file system. Paths are text; calls raise OSError (FileNotFoundError and so on)."""
 
-    def open(self, path: str, *, create: bool = False) -> File:
-        """Open `path` for reading and writing; with `create`, make it when it is missing."""
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> File:
+        """Open `path` for reading and writing; with `create`, make it when it is missing.
+
+        Its mode is what the process's umask leaves of 0666; with `private`, 0600, also of a file that is there.
+        """
         ...
 
     def list(self, path: str) -> list[str]:

@@ -134,8 +134,13 @@ class Served:
 Story = Callable[[Served], Awaitable[None]]
 
 
-async def serve(directory: Path, story: Story, **settings: str) -> None:
-    """Run `story` against a broker over `directory`, then stop the broker cleanly."""
+async def serve(
+    directory: Path, story: Story, *, takes_orders: bool = False, **settings: str
+) -> None:
+    """Run `story` against a broker over `directory`, then stop the broker cleanly.
+
+    With `takes_orders` the story may be its controller.
+    """
     texts = {name.replace("__", "."): value for name, value in settings.items()}
     texts = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -145,6 +150,7 @@ async def serve(directory: Path, story: Story, **settings: str) -> None:
         **texts,
     }
     broker = Broker(texts, RealHost())
+    broker.takes_orders |= takes_orders
     endpoints = await broker.start()
     try:
         peer = await Peer.connect(TcpNetwork(), "127.0.0.1", endpoints[0].port, client_id="test")
@@ -164,5 +170,15 @@ def run(tmp_path: Path) -> Callable[..., None]:
 
     def run_story(story: Story, **settings: str) -> None:
         asyncio.run(serve(tmp_path / "data", story, **settings))
+
+    return run_story
+
+
+@pytest.fixture
+def run_ordered(tmp_path: Path) -> Callable[..., None]:
+    """Return `run`, with a broker that takes the orders of its story."""
+
+    def run_story(story: Story, **settings: str) -> None:
+        asyncio.run(serve(tmp_path / "data", story, takes_orders=True, **settings))
 
     return run_story

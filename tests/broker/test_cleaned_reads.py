@@ -41,7 +41,7 @@ class InterruptedDisk(OsDisk):
 
     next_read: Callable[[], Awaitable[None]] | None = None
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> OsFile:
         return ColdFile(os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644))
 
     async def run(self, work: Callable[..., Any], *args: Any) -> Any:

@@ -130,10 +130,10 @@ def test_a_broker_stops_at_once_though_the_throttle_holds_a_pass_back(run: Run) 
 class FullDisk(OsDisk):
     """A disk without room for the cleaned segments of the topic `full`."""
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> OsFile:
         if "/full-0/" in path and path.endswith(".cleaned"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-        return super().open(path, create=create)
+        return super().open(path, create=create, private=private)
 
 
 def test_a_log_without_room_for_its_segments_keeps_no_other_from_being_cleaned(run: Run) -> None:

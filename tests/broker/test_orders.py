@@ -50,6 +50,12 @@ ID = b"0123456789abcdef"
 WHERE = TopicPartition("t", 0)
 
 
+@pytest.fixture
+def run(run_ordered: Run) -> Run:
+    """Run stories in which the test is the controller."""
+    return run_ordered
+
+
 def lead(
     served: Any, version: int = 7, epoch: int = 0, leader: int | None = None, **more: Any
 ) -> LeaderAndIsrRequest:

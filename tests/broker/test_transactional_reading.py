@@ -151,7 +151,7 @@ class ColdFile(OsFile):
 class ColdDisk(OsDisk):
     """A disk whose files must all be read in the pool."""
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> OsFile:
         return ColdFile(os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644))
 
 

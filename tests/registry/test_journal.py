@@ -323,3 +323,60 @@ def test_a_flipped_bit_takes_the_last_sync_at_most_or_stops_the_start(
         loop.run(story())
     finally:
         loop.close()
+
+
+def bytes_written() -> int:
+    """Return what this process has handed to write calls so far."""
+    facts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(facts["wchar"])
+
+
+def modes(directory: Path) -> set[str]:
+    return {oct(path.stat().st_mode & 0o777) for path in directory.iterdir()}
+
+
+def test_folding_costs_in_proportion_to_what_is_written(tmp_path: Path) -> None:
+    """Six thousand nodes of 5 kB: each fold writes the whole tree, and they once wrote 5.7 GB."""
+
+    async def main() -> None:
+        disk = OsDisk()
+        journal, tree = await opened(disk, tmp_path)
+        before = bytes_written()
+        for number in range(6000):
+            change(journal, tree, Create(f"/{number}", b"x" * 5000))
+            if journal.is_long:
+                await journal.sync()
+                await journal.fold(tree)
+        journal.close()
+        assert bytes_written() - before < 4 * 6000 * 5000
+        journal, tree = await opened(disk, tmp_path)
+        journal.close()
+        assert len(tree.children("/") or []) == 6000
+
+    asyncio.run(main())
+
+
+def test_nobody_else_may_read_the_passwords_of_sessions(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_bytes(b"")
+    (tmp_path / JOURNAL).chmod(0o644)  # of an older version
+
+    async def main() -> None:
+        disk = OsDisk()
+        journal, tree = await opened(disk, tmp_path)
+        change(journal, tree, Create("/a"))
+        await journal.sync()
+        assert modes(tmp_path) == {"0o600"}
+        await journal.fold(tree)
+        journal.close()
+        assert modes(tmp_path) == {"0o600"}
+
+    asyncio.run(main())
+
+
+def test_other_files_have_the_mode_that_the_umask_gives(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        OsDisk().open(str(tmp_path / "00000000000000000000.log"), create=True).close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "00000000000000000000.log").stat().st_mode & 0o777 == 0o640

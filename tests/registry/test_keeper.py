@@ -421,7 +421,7 @@ class FullDisk(OsDisk):
         self.is_full = asyncio.Event()
         self.is_slow = False
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> OsFile:
         return FullFile(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), self)
 
     async def run(self, work: Callable[..., Any], *args: Any) -> Any:

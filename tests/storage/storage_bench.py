@@ -163,7 +163,7 @@ class BadDisk(OsDisk):
         self.is_cold = False
         self.pooled: list[str] = []
 
-    def open(self, path: str, *, create: bool = False) -> BadFile:
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> BadFile:
         fd = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
         return BadFile(fd, path, self)
 

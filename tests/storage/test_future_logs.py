@@ -45,10 +45,10 @@ class FailingDisk(OsDisk):
             if self.left < 0:
                 raise OSError(errno.EIO, "the test says so")
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> OsFile:
         if create:
             self.count()
-        return super().open(path, create=create)
+        return super().open(path, create=create, private=private)
 
     def rename(self, old: str, new: str) -> None:
         self.count()

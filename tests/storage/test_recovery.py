@@ -402,3 +402,22 @@ def test_swap_files_of_an_unfinished_cleaning_are_removed(bench: LogBench) -> No
             assert read_offsets(log) == [(n, n) for n in range(25)]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "swap", [b"", make_batch(3)[:-5], make_batch(3) + b"\0" * 80], ids=["empty", "cut", "zeros"]
+)
+def test_a_swap_file_that_is_damaged_replaces_nothing_and_is_named(
+    bench: LogBench, swap: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        await fill(bench, 25)
+        (bench.log_path / f"{FIRST}.log.swap").write_bytes(swap)
+        (bench.log_path / f"{FIRST}.index.swap").write_bytes(b"")
+        async with bench.log(SMALL) as log:
+            assert read_offsets(log) == [(n, n) for n in range(25)]
+        assert not [path for path in bench.log_path.iterdir() if path.name.endswith(".swap")]
+
+    asyncio.run(scenario())
+    assert "swap file refused" in caplog.text
+    assert f"{FIRST}.log.swap" in caplog.text

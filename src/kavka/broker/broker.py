@@ -98,6 +98,11 @@ class Broker:
         self.topics = Topics(self)
         self.keeps_registry = registry is None and self.config.optional("zookeeper.connect") is None
         """Whether the registry is this broker's own, on its first log directory."""
+        self.takes_orders = not self.keeps_registry
+        """Whether a controller elsewhere may exist, whose orders and brokers whose proposals come by the network.
+
+        Beside a registry of its own there is none: whoever sends them is a stranger, and is refused.
+        """
         self.controller = Controller(self, self._adopted)
         self.config_changes = ConfigChanges(self)
         self.features = Features(self, self._fail)

@@ -3,6 +3,8 @@
     <directory>/kavka-registry.snapshot   the tree after transaction N, replaced by rename
     <directory>/kavka-registry.journal    transactions, those after N among them, replaced by rename when folded
 
+Both hold the passwords of sessions, so only the user of the process may read them (mode 0600).
+
 A torn tail is cut, with a warning: it was never acknowledged. Damage before transactions that were acknowledged stops
 the start instead. What `open` returns is on the medium.
 """
@@ -29,6 +31,7 @@ from kavka.wire.crc32c import crc32c
 log = logging.getLogger(__name__)
 
 _FOLD_BYTES = 1 << 20
+"""A journal below this is never folded; above, it may grow as long as the snapshot before it is."""
 
 
 class CorruptRegistry(Exception):
@@ -46,13 +49,14 @@ class Journal:
         self._journal_path = f"{directory}/kavka-registry.journal"
         self._file: File | None = None
         self._end = 0
+        self._snapshot_bytes = 0
         self._zxid = 0  # of the last transaction appended
         self._synced_zxid = 0
 
     async def open(self) -> ZnodeTree:
         """Return the tree as it was last acknowledged. Raise CorruptRegistry, OSError."""
         tree = self._read_snapshot()
-        self._file = self._disk.open(self._journal_path, create=True)
+        self._file = self._disk.open(self._journal_path, create=True, private=True)
         data = self._file.read_at(self._file.size(), 0)
         self._end = self._replay(tree, data)
         if self._end < len(data):
@@ -83,8 +87,12 @@ class Journal:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is time to `fold`."""
-        return self._end > _FOLD_BYTES
+        """Whether it is time to `fold`.
+
+        A fold writes the whole tree, so folds that wait until the journal is as long as the tree cost, together, no
+        more than about twice what was appended.
+        """
+        return self._end > max(_FOLD_BYTES, self._snapshot_bytes)
 
     async def fold(self, tree: ZnodeTree) -> None:
         """Write the tree, as it is now, as the new snapshot, and drop from the journal what it holds.
@@ -97,7 +105,7 @@ class Journal:
 
     async def _write_snapshot(self, tree: ZnodeTree) -> None:
         temporary = f"{self._snapshot_path}.tmp"
-        file = self._disk.open(temporary, create=True)
+        file = self._disk.open(temporary, create=True, private=True)
         try:
             file.truncate(0)
             end, crc = HEAD.size, 0
@@ -109,6 +117,7 @@ class Journal:
             await self._disk.run(file.sync)
         finally:
             file.close()
+        self._snapshot_bytes = end
         self._disk.rename(temporary, self._snapshot_path)
         await self._disk.run(self._disk.sync_directory, self._directory)
 
@@ -116,7 +125,7 @@ class Journal:
         """Go on in a new file that begins with what was appended after `end`."""
         assert self._file is not None
         temporary = f"{self._journal_path}.tmp"
-        file = self._disk.open(temporary, create=True)
+        file = self._disk.open(temporary, create=True, private=True)
         file.truncate(0)
         rest = self._file.read_at(self._end - end, end)
         file.write_at(rest, 0)
@@ -136,9 +145,10 @@ class Journal:
     def _read_snapshot(self) -> ZnodeTree:
         if not self._disk.exists(self._snapshot_path):
             return ZnodeTree()
-        file = self._disk.open(self._snapshot_path)
+        file = self._disk.open(self._snapshot_path, private=True)
         data = file.read_at(file.size(), 0)
         file.close()
+        self._snapshot_bytes = len(data)
         payload = checked(data, 0)
         if payload is None:
             raise CorruptRegistry(

@@ -138,10 +138,20 @@ class OsDisk:
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
-        """Open `path` for reading and writing; with `create`, make it when it is missing."""
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> OsFile:
+        """Open `path` for reading and writing; with `create`, make it when it is missing.
+
+        With `private`, nobody but this user may read it.
+        """
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return OsFile(os.open(path, flags, 0o644))
+        fd = os.open(path, flags, 0o600 if private else 0o666)
+        if private:
+            try:
+                os.fchmod(fd, 0o600)
+            except OSError:
+                os.close(fd)
+                raise
+        return OsFile(fd)
 
     def list(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
@@ -183,7 +193,7 @@ class OsDisk:
 
     def lock(self, path: str) -> OsLock:
         """Take an exclusive lock on the file. Raise BlockingIOError when another process has it."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -3,7 +3,9 @@
 .deleted          was on its way out: removed
 .cleaned          the cleaner had not finished: removed
 .swap             the cleaner had finished: replaces the segments that it covers, unless a .cleaned of the
-                  same run at or below its offset shows that the run had not finished
+                  same run at or below its offset shows that the run had not finished, or it is empty or damaged:
+                  the cleaner syncs a file before it is named so, so that is a fault of the disk, and what it
+                  would replace stays
 index without log removed
 .tmp              a small file that was not renamed yet: removed
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import logging
 
+from kavka.storage.failures import CorruptFile
 from kavka.storage.partition_directory import PartitionDirectory
 from kavka.storage.segment import (
     DELETED_SUFFIX,
@@ -53,15 +56,27 @@ def log_base_offsets(names: list[str]) -> list[int]:
 
 
 def _finish_swaps(files: PartitionDirectory, swaps: list[str], unfinished_from: int | None) -> None:
-    good = [n for n in swaps if unfinished_from is None or _base_offset(n) < unfinished_from]
+    covered: dict[int, tuple[int, int]] = {}
+    has_log: set[int] = set()
+    for name in swaps:
+        base_offset = _base_offset(name)
+        is_finished = unfinished_from is None or base_offset < unfinished_from
+        if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+            has_log.add(base_offset)
+            found = _covered(files, base_offset) if is_finished else None
+            if found is not None:
+                covered[base_offset] = found
+    # Indexes whose log file was renamed before the stop are alone; those of a refused log file go with it.
+    good = [
+        name
+        for name in swaps
+        if (base := _base_offset(name)) in covered
+        or (base not in has_log and (unfinished_from is None or base < unfinished_from))
+    ]
     for name in swaps:
         if name not in good:
             _remove(files, name)
-    ranges = [
-        _covered(files, _base_offset(name))
-        for name in good
-        if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)
-    ]
+    ranges = list(covered.values())
     if ranges:
         start, end = min(low for low, _ in ranges), max(high for _, high in ranges)
         for name in files.disk.list(files.path):
@@ -72,20 +87,32 @@ def _finish_swaps(files: PartitionDirectory, swaps: list[str], unfinished_from: 
     logger.info("finished swapping cleaned segments in log=%s files=%d", files.path, len(good))
 
 
-def _covered(files: PartitionDirectory, base_offset: int) -> tuple[int, int]:
-    """Return the offsets that a swapped log file replaces: from its base up to its end."""
+def _covered(files: PartitionDirectory, base_offset: int) -> tuple[int, int] | None:
+    """Return the offsets that a swapped log file replaces, from its base up to its end; None for one to be refused."""
     segment = Segment(files, base_offset, 0)
     for data in segment.files:
         data.name += SWAP_SUFFIX
     segment.size = segment.data.file().size()
     position = 0
-    while position < segment.size:
-        for outline in segment.outlines(position):
-            position = outline.position + outline.size
-            segment.next_offset = outline.last_offset + 1
-    segment.close()
-    # An empty replacement covers the segment that it is named after.
-    return base_offset, max(segment.next_offset, base_offset + 1)
+    refusal = "" if segment.size else "it is empty"
+    try:
+        while position < segment.size:
+            for outline in segment.outlines(position):
+                position = outline.position + outline.size
+                segment.next_offset = outline.last_offset + 1
+    except CorruptFile:
+        refusal = f"it has no whole batch at position {position}"
+    finally:
+        segment.close()
+    if refusal:
+        logger.warning(
+            "swap file refused log=%s file=%s reason=%s; the segments that it would replace are kept",
+            files.path,
+            segment.data.name,
+            refusal,
+        )
+        return None
+    return base_offset, segment.next_offset
 
 
 def _remove_orphans(files: PartitionDirectory, names: list[str]) -> None:

@@ -56,9 +56,9 @@ class _Disk(OsDisk):
         self._locks: list[OsLock] = []
         self._files: WeakSet[_File] = WeakSet()
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> OsFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        file = _File(os.open(path, flags, 0o644))
+        file = _File(os.open(path, flags, 0o600 if private else 0o666))
         self._files.add(file)
         return file
 

@@ -389,7 +389,7 @@ def with_a_silent_follower(partition: Partition, own: int) -> LeaderAndIsrReques
 
 
 def test_produce_that_waits_hears_of_a_swap_that_fails_behind_the_old_log(
-    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    run_ordered: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
@@ -406,7 +406,7 @@ def test_produce_that_waits_hears_of_a_swap_that_fails_behind_the_old_log(
             swap.go_on_later()
             assert (await waiting).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
-    run(story, **two)
+    run_ordered(story, **two)
 
 
 def test_coordinator_that_loads_during_a_swap_loads_from_the_new_place(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kavka.broker.broker import Broker
 from kavka.broker.control.requests import alter_partition
 from kavka.broker.dispatch import RequestContext
+from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 
@@ -12,4 +13,6 @@ async def handle(
     broker: Broker, context: RequestContext, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:
     """Judge each proposal by itself."""
+    if not broker.takes_orders:
+        return AlterPartitionResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return await alter_partition(broker, request, context.version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kavka.broker.broker import Broker
 from kavka.broker.control.requests import controlled_shutdown
 from kavka.broker.dispatch import RequestContext
+from kavka.errors import ErrorCode
 from kavka.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -15,4 +16,6 @@ async def handle(
     broker: Broker, context: RequestContext, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:
     """Answer with the partitions that nobody else can lead."""
+    if not broker.takes_orders:
+        return ControlledShutdownResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return await controlled_shutdown(broker, request)

@@ -72,7 +72,7 @@ def _append_topic(
     broker: Broker, context: RequestContext, request: ProduceRequest, topic: ProduceRequestTopic
 ) -> _Outcomes:
     name, acks, version = topic.name, request.acks, context.version
-    refusal = _refusal(context, request, name)
+    refusal = _refusal(request, name)
     if refusal is not None:
         return [(data.index, None, refusal) for data in topic.partition_data]
     find = broker.replicas.find
@@ -93,11 +93,14 @@ def _append_topic(
     return outcomes
 
 
-def _refusal(context: RequestContext, request: ProduceRequest, topic: str) -> AppendOutcome | None:
-    """Say why nothing of the request may be appended to the topic; None lets it be."""
+def _refusal(request: ProduceRequest, topic: str) -> AppendOutcome | None:
+    """Return why nothing of the request may be appended to the topic; None when it may.
+
+    Apache Kafka lets any client write internal topics that calls itself `__admin_client`; here the coordinators do.
+    """
     if request.acks not in _ACKS:
         return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
-    if topic in INTERNAL_TOPICS and context.client_id != "__admin_client":
+    if topic in INTERNAL_TOPICS:
         message = f"Cannot append to internal topic {topic}"
         return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION, message=message)
     return None
@@ -113,7 +116,7 @@ def _append_in_transaction(
     mixture = _mixture([header for some in headers for header in some if header is not None])
     appends: list[tuple[str, _Appends]] = []
     for topic, some in zip(request.topic_data, headers, strict=True):
-        refusal = _refusal(context, request, topic.name) or mixture
+        refusal = _refusal(request, topic.name) or mixture
         rows: _Appends = []
         for data, header in zip(topic.partition_data, some, strict=True):
             replica = broker.replicas.find(TopicPartition(topic.name, data.index))

@@ -76,7 +76,7 @@ class GroupShell(ShardShell[Event, Record, Answer[Reply]]):
                 self.machine.apply(TransactionEnd(header.producer_id, committed))
             return
         for stored in decode_records(data, header):
-            record = None if stored.key is None else from_bytes(stored.key, stored.value)
+            record = self._understood(stored)
             if header.is_transactional and isinstance(record, OffsetRecord):
                 self.machine.apply(_pending(record, header))
             elif record is not None:

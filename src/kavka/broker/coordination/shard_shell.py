@@ -23,7 +23,7 @@ from kavka.doors import Clock, Disk
 from kavka.errors import ErrorCode
 from kavka.storage.failures import CorruptFile, LogClosed, OffsetOutOfRange
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.records.batch import BatchBuilder, decode_records
+from kavka.wire.records.batch import BatchBuilder, Record, decode_records
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader, walk_complete
@@ -95,6 +95,8 @@ class ShardShell(Generic[E, R, F]):
         self._append_timeout_ms = append_timeout_ms
         self._tokens: dict[Token, asyncio.Future[Any]] = {}
         self._next_token = 0
+        self.malformed_records = 0
+        """Records that the load skipped."""
         # Invariant: end offsets ascend through both, those of `_late` first; records are applied in that order.
         self._late: deque[Undecided[R, F]] = deque()
         self._undecided: deque[Undecided[R, F]] = deque()
@@ -129,9 +131,24 @@ class ShardShell(Generic[E, R, F]):
         if header.is_control:
             return
         for stored in decode_records(data, header):
-            record = None if stored.key is None else self._from_bytes(stored.key, stored.value)
+            record = self._understood(stored)
             if record is not None:
                 self._shard.apply(record)
+
+    def _understood(self, stored: Record) -> R | None:
+        """Return a stored record; None for one that says nothing, or nothing that can be understood.
+
+        A record that somebody else has written must not hold up, or hide, those of the coordinator behind it.
+        """
+        if stored.key is None:
+            return None
+        try:
+            return self._from_bytes(stored.key, stored.value)
+        except CorruptFrame as error:
+            self.malformed_records += 1
+            what = "malformed record skipped partition=%s offset=%d reason=%s"
+            log.warning(what, self._replica.where, stored.offset, error)
+            return None
 
     def _encode(self, decision: Decision[R, F]) -> bytearray:
         """Return the batch of a decision's records."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kavka.broker.broker import Broker
 from kavka.core.group.group import GroupState
-from kavka.metrics.families import Family, gauge
+from kavka.metrics.families import Family, gauge, labelled
 
 _GROUPS = "kafka_coordinator_group_groupmetadatamanager_"
 
@@ -23,3 +23,9 @@ def families(broker: Broker) -> Iterator[Family]:
     offsets = sum(shard.machine.offset_count for shard in broker.groups.shards())
     help = "Offsets that groups have committed here."
     yield gauge(f"{_GROUPS}numoffsets", help, offsets)
+    help = "Records of an internal topic that its coordinators could not read when they loaded, and skipped."
+    malformed = (
+        (labelled(topic=topic), sum(shard.malformed_records for shard in coordinators.shards()))
+        for topic, coordinators in broker.coordinators.items()
+    )
+    yield gauge("kavka_coordinator_malformed_records", help, malformed)

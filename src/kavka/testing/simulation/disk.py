@@ -178,8 +178,8 @@ class DiskDoor:
         self.in_pool = False
         process.at_end.append(self._release_locks)
 
-    def open(self, path: str, *, create: bool = False) -> SimFile:
-        """Open a file; with `create`, make it when it is missing."""
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> SimFile:
+        """Open a file; with `create`, make it when it is missing. There is one user, so all files are `private`."""
         self._process.check_alive()
         path = _normal(path)
         if path in self._disk.names:

@@ -1,0 +1,134 @@
+"""Internal topics are their coordinators': nobody else writes them, and a malformed record there hides no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kavka.errors import ErrorCode
+from kavka.net.network import TcpNetwork
+from kavka.net.peer import Peer
+from kavka.wire.messages.init_producer_id import InitProducerIdRequest
+from kavka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kavka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from kavka.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+)
+from kavka.wire.records.batch import BatchBuilder
+from kavka.wire.stored.offsets import OffsetCommitKey, encode_key
+from kavka.wire.stored.transactions import TransactionLogKey, encode_transaction_key
+
+Run = Callable[..., None]
+
+
+def batch_of(key: bytes, value: bytes) -> bytearray:
+    builder = BatchBuilder()
+    builder.append(key, value, 0)
+    return builder.build()
+
+
+async def commit(served: Any, topic: str, offset: int) -> int:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    commit = OffsetCommitRequestTopic(name=topic, partitions=[partition])
+    while True:
+        response = await served.send(OffsetCommitRequest(group_id="g", topics=[commit]), 8)
+        code = ErrorCode.of(response.topics[0].partitions[0].error_code)
+        if code not in (
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.NOT_COORDINATOR,
+        ):
+            return int(code)
+
+
+async def find_coordinator(served: Any, name: str, kind: int) -> None:
+    from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
+
+    while (
+        await served.send(FindCoordinatorRequest(key=name, key_type=kind), 3)
+    ).error_code != ErrorCode.NONE:
+        pass
+
+
+@pytest.mark.parametrize("client_id", ["anybody", "__admin_client"])
+def test_nobody_but_the_coordinator_writes_an_internal_topic(run: Run, client_id: str) -> None:
+    async def story(served: Any) -> None:
+        await find_coordinator(served, "g", 0)
+        peer = await Peer.connect(TcpNetwork(), "127.0.0.1", served.port, client_id=client_id)
+        data = ProduceRequestPartition(index=0, records=batch_of(b"k", b"v"))
+        topic = ProduceRequestTopic(name=OFFSETS_TOPIC, partition_data=[data])
+        request = ProduceRequest(acks=1, timeout_ms=5000, topic_data=[topic])
+        answer = (await peer.send(request, 9)).responses[0].partition_responses[0]
+        peer.close()
+        assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    run(story)
+
+
+def test_commits_behind_a_malformed_record_survive_a_restart(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def before(served: Any) -> None:
+        await served.create("t")
+        await find_coordinator(served, "g", 0)
+        assert await commit(served, "t", 1) == 0
+        broker = served.broker
+        at = broker.groups.partition_of("g")
+        replica = broker.replicas.find(at)
+        key = encode_key(OffsetCommitKey(group="g", topic="t", partition=0))
+        for batch in (
+            batch_of(key, b"\x00\x09nothing"),
+            batch_of(key[:-3], b"cut"),
+            batch_of(b"\x00", b""),
+        ):
+            assert replica.append_internal(batch).error is ErrorCode.NONE
+        assert await commit(served, "t", 7) == 0
+
+    async def after(served: Any) -> None:
+        await find_coordinator(served, "g", 0)
+        assert await commit(served, "other", 3) in (0, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        wanted = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+        response = await served.send(OffsetFetchRequest(group_id="g", topics=[wanted]), 5)
+        assert response.topics[0].partitions[0].committed_offset == 7
+        shards = served.broker.groups.shards()
+        assert sum(shard.malformed_records for shard in shards) == 3
+
+    run(before)
+    run(after)
+    assert "malformed record skipped partition=__consumer_offsets" in caplog.text
+
+
+def test_transactions_load_in_spite_of_a_malformed_record(run: Run) -> None:
+    settings = {"transaction__state__log__num__partitions": "1"}
+
+    async def before(served: Any) -> None:
+        await find_coordinator(served, "x", 1)
+        broker = served.broker
+        at = broker.transactions.partition_of("x")
+        key = encode_transaction_key(TransactionLogKey(transactional_id="x"))
+        for batch in (batch_of(key, b"\x00\x00bad"), batch_of(b"\x00\x00\x7f", b"")):
+            assert broker.replicas.find(at).append_internal(batch).error is ErrorCode.NONE
+
+    async def after(served: Any) -> None:
+        await find_coordinator(served, "x", 1)
+        request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+        while (code := (await served.send(request)).error_code) in (
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.CONCURRENT_TRANSACTIONS,
+        ):
+            pass
+        assert code == ErrorCode.NONE
+        shards = served.broker.coordinators[TRANSACTIONS_TOPIC].shards()
+        assert sum(shard.malformed_records for shard in shards) == 2
+
+    run(before, **settings)
+    run(after, **settings)
