@@ -41,7 +41,7 @@ class Replica:
     def __init__(self, number: int, verdict: ErrorCode | None) -> None:
         self.where = TopicPartition("t", number)
         self.verdict = verdict
-        self.log = SimpleNamespace(directory=SimpleNamespace(failure=None))
+        self.is_offline = False
         self.traffic = TopicTraffic()
         mark = 0 if verdict is None else 1
         self.partition = SimpleNamespace(high_watermark=mark, acknowledged=self._acknowledged)
@@ -98,7 +98,7 @@ class Leader:
     def _fail(self, records: Any, acks: int, version: int) -> AppendOutcome:
         """Append to the second partition: both are in the directory that fails by it, and whoever waits is told."""
         for replica in self.replicas:
-            replica.log.directory.failure = OSError("the test says so")
+            replica.is_offline = True
             self.purgatory.touched(replica.where)
         return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR)
 

@@ -13,6 +13,7 @@ from kavka.core.transaction.events import MarkersWritten, SendMarkers
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -316,6 +317,39 @@ def test_a_topic_made_again_with_fewer_partitions_needs_no_marker_in_the_others(
         markers.send(coordinator, effect(1, gone))
         assert await coordinator.until_told(1) == [(1, (gone,))]
         assert door.requests == []
+
+    tell(run, story)
+
+
+def test_a_deleted_topic_does_not_wait_for_another_that_hangs_in_its_request(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, served: Any) -> None:
+        markers.send(coordinator, effect(1, T, U))
+        assert await door.asked() == [[(1, "t"), (1, "u")]]
+        deletion = DeleteTopicsRequest(
+            topics=[DeleteTopicsRequestTopic(name="t")], timeout_ms=30_000
+        )
+        await served.send(deletion)
+        markers.metadata_changed()
+        assert await coordinator.until_told(1) == [(1, (T,))]
+        door.answer()
+        assert await coordinator.until_told(2) == [(1, (T,)), (1, (U,))]
+
+    tell(run, story)
+
+
+def test_a_topic_that_is_not_shown_for_a_moment_keeps_its_marker_in_flight(run: Run) -> None:
+    async def story(markers: Markers, door: Door, coordinator: Coordinator, served: Any) -> None:
+        metadata = served.broker.metadata
+        markers.send(coordinator, effect(1, T))
+        await door.asked()
+        shown = metadata.topics["t"]
+        metadata.remove_topic("t")
+        markers.metadata_changed()
+        assert await door.asked() == [[(1, "t")]]
+        assert coordinator.told == []
+        metadata.put_topic(shown)
+        door.answer()
+        assert await coordinator.until_told(1) == [(1, (T,))]
 
     tell(run, story)
 

@@ -63,6 +63,7 @@ class Coordinator:
         self.is_asked = asyncio.Event()
         self.answers: asyncio.Queue[ErrorCode] = asyncio.Queue()
         self.where = T
+        self.refuses_all = False
         self._server: asyncio.Server | None = None
         self._served: list[asyncio.Task[Any]] = []
 
@@ -113,6 +114,8 @@ class Coordinator:
             writer.transport.abort()
 
     def _answer(self, code: ErrorCode) -> AddPartitionsToTxnResponse:
+        if self.refuses_all:
+            return AddPartitionsToTxnResponse(error_code=code)
         row = AddPartitionsToTxnResponsePartition(
             partition_index=self.where.partition, partition_error_code=code
         )
@@ -342,9 +345,9 @@ def test_offsets_open_no_transaction_in_a_log_that_moved_while_they_were_verifie
 
 @pytest.mark.parametrize(
     ("marker_epoch", "expected"),
-    [(0, ErrorCode.INVALID_TXN_STATE), (1, ErrorCode.INVALID_PRODUCER_EPOCH)],
+    [(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), (1, ErrorCode.INVALID_PRODUCER_EPOCH)],
 )
-def test_offsets_are_refused_when_a_marker_came_while_they_were_verified(
+def test_offsets_wait_or_are_fenced_when_a_marker_came_while_they_were_verified(
     run: Run, marker_epoch: int, expected: ErrorCode
 ) -> None:
     offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
@@ -358,6 +361,62 @@ def test_offsets_are_refused_when_a_marker_came_while_they_were_verified(
         assert found.append_marker(PRODUCER_ID, marker_epoch, marker, 0).error is NONE
         coordinator.answers.put_nowait(NONE)
         assert await answer == expected
+
+    with_coordinator(run, story)
+
+
+async def lead_again(served: Any, where: TopicPartition) -> None:
+    """Lead a partition in the next epoch, after another leader had it and the log was cut back to its history."""
+    replica = served.broker.replicas.find(where)
+    await replica.log.truncate_fully_and_start_at(0)
+    partition = replica.partition
+    partition.leader_epoch += 1
+
+
+def test_offsets_wait_when_the_group_was_coordinated_elsewhere_while_they_were_verified(
+    run: Run,
+) -> None:
+    offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
+
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        coordinator.where = offsets
+        answer = asyncio.ensure_future(commit_offset(served))
+        await coordinator.is_asked.wait()
+        await lead_again(served, offsets)
+        coordinator.answers.put_nowait(NONE)
+        assert await answer == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    with_coordinator(run, story)
+
+
+def test_a_batch_may_be_sent_again_after_another_led_while_it_was_verified(run: Run) -> None:
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        answer = asyncio.ensure_future(produce(served))
+        await coordinator.is_asked.wait()
+        await lead_again(served, T)
+        coordinator.answers.put_nowait(NONE)
+        assert (await answer).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+
+    with_coordinator(run, story)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.INVALID_TXN_STATE),
+    ],
+)
+def test_the_refusal_of_a_whole_verification_keeps_its_meaning(
+    run: Run, code: ErrorCode, expected: ErrorCode
+) -> None:
+    offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
+
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        coordinator.where = offsets
+        coordinator.refuses_all = True
+        coordinator.answers.put_nowait(code)
+        assert await commit_offset(served) == expected
 
     with_coordinator(run, story)
 

@@ -258,16 +258,19 @@ def test_replica_that_fetches_no_more_is_not_proposed() -> None:
 
 
 def test_low_watermark_waits_for_replicas_that_are_alive() -> None:
-    leader = led()
+    leader, alive = led(), {ONE, TWO, THREE}
+    leader.is_alive = alive.__contains__
     leader.follower_fetched(TWO, 0, 1, log_start_offset=0)
-    assert leader.low_watermark((ONE, TWO, THREE)) == -1
-    assert leader.low_watermark((ONE, TWO)) == 0
+    assert leader.low_watermark() == -1
+    alive.remove(THREE)
+    assert leader.low_watermark() == 0
     leader.appended(5, 2)
     leader.follower_fetched(TWO, 5, 3, log_start_offset=4)
     leader.follower_fetched(THREE, 5, 3, log_start_offset=3)
     leader.log_start_moved(5)
-    assert leader.low_watermark((ONE, TWO)) == 4
-    assert leader.low_watermark((ONE, TWO, THREE)) == 3
+    assert leader.low_watermark() == 4
+    alive.add(THREE)
+    assert leader.low_watermark() == 3
 
 
 def test_follower_that_died_holds_the_high_watermark_back_only_while_it_is_in_sync() -> None:

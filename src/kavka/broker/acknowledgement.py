@@ -88,6 +88,6 @@ class Replicating:
 def _judge(append: Append) -> ErrorCode | None:
     replica, outcome = append
     code = replica.partition.acknowledged(outcome.end_offset, LeaderEpoch(outcome.leader_epoch))
-    if code is None and replica.log.directory.failure is not None:
+    if code is None and replica.is_offline:
         return ErrorCode.KAFKA_STORAGE_ERROR  # nobody will replicate it from here any more
     return code

@@ -92,6 +92,8 @@ class Replica:
         """Whether the controller has told this broker to follow no longer, in the present leader epoch."""
         self.is_frozen = False
         """Whether nothing may be appended, for the moment in which another log, or another leader, takes over."""
+        self.is_swapping = False
+        """Whether a copy in another directory takes the log's place: which of both counts is known afterwards."""
         self.cuts = 0
         """How often the log was cut: what was copied of it before may be of another history."""
         self._clock = clock
@@ -105,6 +107,11 @@ class Replica:
         self._rules = batch_rules(values)
         self._stamps = self._rules.timestamp_type is TimestampType.LOG_APPEND_TIME
         self.partition.min_insync_replicas = whole_number(values, "min.insync.replicas")
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the directory of the log has failed, and not while another one takes its place."""
+        return self.log.directory.failure is not None and not self.is_swapping
 
     async def succeeded(self, closed: Log) -> bool:
         """Wait until a closed log has its successor in another directory; false when it has none: it was deleted."""

@@ -141,7 +141,7 @@ class Replicas:
         """Return the replica that this broker leads or follows, or the error to answer."""
         replica = self._hosted.get(where)
         if replica is not None:
-            if replica.log.directory.failure is None:
+            if replica.log.directory.failure is None or replica.is_swapping:
                 return replica
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self._broker.metadata.partition(where) is None:
@@ -163,9 +163,11 @@ class Replicas:
             if isinstance(made, ErrorCode):
                 return made
             replica = made
-        if replica.log.directory.failure is not None:
+        if replica.is_offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         async with replica.turn:
+            if self.find(where) is ErrorCode.KAFKA_STORAGE_ERROR:  # since a swap that held the turn
+                return ErrorCode.KAFKA_STORAGE_ERROR
             if replica.log.written_offset < replica.log.log_end_offset:
                 # Nothing more is appended, else a slow disk and busy producers would keep a deposed leader for ever.
                 replica.is_frozen = True
@@ -316,7 +318,7 @@ class Replicas:
         """Stop following, and delete the log if so; -1 and -2 are leader epochs that are always obeyed."""
         replica = self._hosted.get(where)
         if replica is not None:
-            if replica.log.directory.failure is not None:
+            if replica.is_offline:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             if 0 <= leader_epoch < replica.partition.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH

@@ -358,9 +358,12 @@ class Partition:
         change = self._propose_growth(replica, follower) if is_alive else None
         return self.advance_high_watermark(now_ms), change
 
-    def low_watermark(self, alive: Container[BrokerId]) -> int:
-        """Return the smallest log start offset of all replicas that are alive: what DeleteRecords waits for."""
-        starts = [f.log_start_offset for b, f in self.followers.items() if b in alive]
+    def low_watermark(self) -> int:
+        """Return the smallest log start offset of all replicas that are alive: what DeleteRecords waits for.
+
+        A replica that comes back takes the leader's log start offset with its first fetch.
+        """
+        starts = [f.log_start_offset for b, f in self.followers.items() if self.is_alive(b)]
         return min([self.log_start_offset, *starts])
 
     # The in-sync set

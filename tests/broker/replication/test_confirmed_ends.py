@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from waiting import until
 
 from kavka.errors import ErrorCode
@@ -14,12 +15,19 @@ from kavka.net.peer import Peer
 from kavka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnRequestTopic,
+    AddPartitionsToTxnRequestTransaction,
 )
 from kavka.wire.messages.end_txn import EndTxnRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
+from kavka.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 Play = Callable[..., None]
 STATE = TopicPartition("__transaction_state", 0)
+OFFSETS = TopicPartition("__consumer_offsets", 0)
 SETTINGS = {
     "transaction__state__log__num__partitions": "1",
     "request__timeout__ms": "500",
@@ -153,3 +161,54 @@ def test_a_commit_that_is_acknowledged_is_stored_at_the_coordinator_that_counts(
         assert code is ErrorCode.COORDINATOR_NOT_AVAILABLE, f"at the coordinator it is {state(2)}"
 
     play(story, **SETTINGS | {"request__timeout__ms": "10000"})
+
+
+@pytest.mark.parametrize(("later_epochs", "version"), [(0, 3), (0, 4), (1, 3)])
+def test_offsets_are_not_refused_from_the_memory_of_a_deposed_coordinator(
+    play: Play, later_epochs: int, version: int
+) -> None:
+    """The group takes part, and the producer may have a later epoch, at broker 2; its answer would be fatal."""
+
+    async def story(cluster: Any) -> None:
+        peer, producer_id, producer_epoch = await ended_once(cluster)
+        await cluster.coordinate(OFFSETS, in_sync=[1], epoch=0)
+        row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+        request = TxnOffsetCommitRequest(
+            transactional_id="x",
+            group_id="g",
+            producer_id=producer_id,
+            producer_epoch=producer_epoch + later_epochs,
+            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[row])],
+        )
+        (topic,) = (await peer.send(request, version)).topics
+        assert topic.partitions[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    play(story, **SETTINGS, offsets__topic__num__partitions="1")
+
+
+def test_that_a_partition_takes_part_is_told_without_a_record(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer, *who = await ended_once(cluster)
+        partition = cluster.replica(1, STATE).partition
+        partition.in_sync_replicas = (1,)
+        await open_one(peer, *who)
+        partition.in_sync_replicas = (1, 2)
+        before = cluster.replica(1, STATE).log.log_end_offset
+        assert await verified(peer, *who) is ErrorCode.NONE
+        assert cluster.replica(1, STATE).log.log_end_offset == before
+
+    play(story, **SETTINGS)
+
+
+async def verified(peer: Peer, producer_id: int, producer_epoch: int) -> ErrorCode:
+    """Ask as the leader of `t-0` does."""
+    transaction = AddPartitionsToTxnRequestTransaction(
+        transactional_id="x",
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        verify_only=True,
+        topics=[AddPartitionsToTxnRequestTopic(name="t", partitions=[0])],
+    )
+    response = await peer.send(AddPartitionsToTxnRequest(transactions=[transaction]), 4)
+    (topic,) = response.results_by_transaction[0].topic_results
+    return ErrorCode.of(topic.results_by_partition[0].partition_error_code)

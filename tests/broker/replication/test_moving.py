@@ -189,6 +189,8 @@ class HeldSwap:
         self.is_reached = threading.Event()
         self.may_go_on = threading.Event()
         self.fails = False
+        self.is_late = False
+        """Whether it waits behind the switch, before the copy's directory gets its name."""
 
     async def reached(self) -> None:
         await until(self.is_reached.is_set)
@@ -209,10 +211,14 @@ def held_swap(
     def renamed(old: str, new: str) -> None:
         if swap.fails and new.endswith(f"/{where}"):
             raise OSError(errno.EIO, "the test says so")
-        rename(old, new)
-        if old.endswith(f"/{where}") and not swap.is_reached.is_set():
+        name = new if swap.is_late else old
+        if not swap.is_late:
+            rename(old, new)
+        if name.endswith(f"/{where}") and not swap.is_reached.is_set():
             swap.is_reached.set()
             swap.may_go_on.wait(20)
+        if swap.is_late:
+            rename(old, new)
 
     monkeypatch.setattr(disk, "rename", renamed)
     try:
@@ -371,21 +377,55 @@ def test_replica_is_offline_when_the_swap_fails_behind_the_old_log(
     run(starts, **two)
 
 
-def with_a_silent_follower(partition: Partition, own: int) -> LeaderAndIsrRequest:
-    """Order the leader to go on with a second replica in its in-sync set, which never fetches."""
+def with_a_silent_follower(
+    partition: Partition, own: int, in_sync: tuple[int, ...] = (0, 77)
+) -> LeaderAndIsrRequest:
+    """Order the leader to go on with a second replica, which never fetches, in its in-sync set or not."""
     state = LeaderAndIsrRequestPartition(
         partition_index=0,
         controller_epoch=1000,
         leader=own,
         leader_epoch=partition.leader_epoch + 1,
         partition_epoch=1000,
-        isr=[own, 77],
+        isr=list(in_sync),
         replicas=[own, 77],
     )
     topic = LeaderAndIsrRequestTopic(
         topic_name="t", topic_id=partition.topic_id, partition_states=[state]
     )
     return LeaderAndIsrRequest(controller_id=own, controller_epoch=1000, topic_states=[topic])
+
+
+def test_no_client_hears_of_the_old_disk_that_fails_when_the_copy_counts_already(
+    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await served.produce("t", b"0")
+        replica = served.broker.replicas.find(WHERE)
+        own = served.broker.broker_id
+        await served.send(with_a_silent_follower(replica.partition, own), 7)
+        other_client = await served.another()
+        waiting = asyncio.ensure_future(other_client.produce("t", b"1", acks=-1))
+        await until(lambda: len(served.broker.produce_purgatory) == 1)
+        with held_swap(served, monkeypatch) as swap:
+            swap.is_late = True
+            assert await code_of(served, move(other(served, tmp_path))) is ErrorCode.NONE
+            await swap.reached()
+            replica.log.directory.fail(OSError(errno.EIO, "the test says so"))
+            served.broker.produce_purgatory.touched(WHERE)
+            refused = await served.produce("t", b"2")
+            assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            ordered = asyncio.ensure_future(
+                served.send(with_a_silent_follower(replica.partition, own, (own,)), 7)
+            )
+            swap.go_on_later()
+            assert (await waiting).error_code == ErrorCode.NONE
+            (topic,) = (await ordered).topics
+            assert topic.partition_errors[0].error_code == ErrorCode.NONE
+        assert await values(served) == [b"0", b"1"]
+
+    run(story, **two)
 
 
 def test_produce_that_waits_hears_of_a_swap_that_fails_behind_the_old_log(

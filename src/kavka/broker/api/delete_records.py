@@ -24,7 +24,9 @@ _HIGH_WATERMARK = -1
 class _LowWatermarkWait:
     """Waits until all live replicas have moved the start of a partition's log, or it has another leader.
 
-    A leader that stays leader in a newer epoch (another replica failed, say) still has its log begin there.
+    A leader that stays leader in a newer epoch (another replica failed, say) still has its log begin there. A replica
+    is live while the controller shows it online: one whose broker refuses connections, or whose disk failed, is not
+    waited for, though its broker's session may last.
     """
 
     __slots__ = ("_broker", "_epoch", "_replica", "_wanted", "answer", "done")
@@ -46,7 +48,7 @@ class _LowWatermarkWait:
         partition = replica.partition
         if not partition.is_leader or self._epoch < partition.leads_since:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        low = partition.low_watermark(self._broker.metadata.brokers)
+        low = partition.low_watermark()
         return ErrorCode.NONE if low >= self._wanted else None
 
     def is_complete(self) -> bool:

@@ -8,8 +8,8 @@ A partition has at most one request in flight: a marker that came twice, and lat
 Several requests go to one broker at a time, each on a connection of its own because answers come in order; one that is
 not answered soon leaves its place to another. A partition that could not take its marker is tried in a request of its
 own from then on, so it delays nobody else; it has it as soon as it can be written, wherever its leader is then. Only a
-deleted topic and the end of the coordinator's leadership end the trying: its successor finds in `__transaction_state`
-what is to be sent.
+deleted topic, be its marker in flight or not, and the end of the coordinator's leadership end the trying: its successor
+finds in `__transaction_state` what is to be sent.
 """
 
 from __future__ import annotations
@@ -87,7 +87,16 @@ class _Marker(NamedTuple):
 class _Waiting:
     """A partition that has yet to get markers; in one of the states ready, in flight, pausing."""
 
-    __slots__ = ("in_flight", "is_suspect", "leader", "markers", "pause_ms", "timer", "where")
+    __slots__ = (
+        "in_flight",
+        "is_suspect",
+        "is_watched",
+        "leader",
+        "markers",
+        "pause_ms",
+        "timer",
+        "where",
+    )
 
     def __init__(self, where: TopicPartition) -> None:
         self.where = where
@@ -97,6 +106,7 @@ class _Waiting:
         self.timer: asyncio.TimerHandle | None = None  # while pausing
         self.pause_ms = 0
         self.is_suspect = False
+        self.is_watched = False  # whether its deletion is looked for while it is in flight
 
 
 class _Request:
@@ -200,6 +210,9 @@ class Markers:
                 self._withdraw(waiting)
                 waiting.is_suspect, waiting.pause_ms = False, 0
                 self._assign(waiting)
+            elif news is None and waiting.in_flight is not None and not waiting.is_watched:
+                waiting.is_watched = True
+                self._spawn(self._watch_deletion(waiting))
         live = self._broker.metadata.brokers
         for broker_id, destination in list(self._destinations.items()):
             if broker_id not in live:
@@ -266,6 +279,23 @@ class Markers:
         if self._waiting.get(waiting.where) is waiting:
             del self._waiting[waiting.where]
         return True
+
+    async def _watch_deletion(self, waiting: _Waiting) -> None:
+        """Look, while a partition is in flight and not known any more, whether it is deleted.
+
+        Its request is answered when all its partitions have their markers, and another of them may hang. The registry
+        has the topic until all replicas are deleted. A partition that is not deleted waits for that request.
+        """
+        request, pause_ms = waiting.in_flight, _FIRST_PAUSE_MS
+        try:
+            while waiting.in_flight is request:
+                if self._broker.metadata.partition(waiting.where) is not None:
+                    return
+                await self._bury_if_deleted(waiting)
+                await asyncio.sleep(pause_ms / 1000)
+                pause_ms = min(2 * pause_ms, _LONGEST_PAUSE_MS)
+        finally:
+            waiting.is_watched = False
 
     async def _bury_if_deleted(self, waiting: _Waiting) -> None:
         """Need no marker in a partition that is deleted; the registry knows, this broker's metadata may be behind."""

@@ -145,13 +145,18 @@ class Verifier:
         self, replica: Replica, verification: Verification, question: _Question
     ) -> None:
         """Ask, then append, or refuse, all that has come meanwhile."""
-        producers = replica.log.producers
+        producers, leader_epoch = replica.log.producers, replica.partition.leader_epoch
         code = ErrorCode.NETWORK_EXCEPTION
         try:
             code = await self._ask_patiently(question)
             _forget_if_final(verification, question, code)
-            if code is ErrorCode.NONE and replica.log.producers is not producers:
-                code = ErrorCode.NETWORK_EXCEPTION  # the log moved, and knows of no verification
+            if code is ErrorCode.NONE:
+                is_same_log = replica.log.producers is producers
+                has_led_on = replica.partition.leader_epoch == leader_epoch
+                is_valid = producers.is_valid(question.producer_id, verification)
+                if not is_same_log or not (has_led_on or is_valid):
+                    # The log moved, or was cut under another leader: it does not know the verification.
+                    code = ErrorCode.NETWORK_EXCEPTION
         finally:
             for waiting in self._waiting.pop((verification, question.producer_epoch)):
                 outcome = self._decide(replica, verification, waiting, code)
@@ -212,11 +217,10 @@ class Verifier:
             return ErrorCode.NONE
         if producers.is_valid(producer_id, verification):
             return ErrorCode.NONE
-        if adds:
-            return ErrorCode.CONCURRENT_TRANSACTIONS
-        # A marker came in between. That of a producer that took over has a newer epoch, and the old one is told so.
+        # A marker came in between, or the log was cut under another leader. The marker of a producer that took over has
+        # a newer epoch. Otherwise the coordinator knows best what has become of the transaction: the next try asks it.
         fenced = producers.check_coordinator(producer_id, producer_epoch)
-        return ErrorCode.INVALID_TXN_STATE if fenced is None else fenced
+        return ErrorCode.CONCURRENT_TRANSACTIONS if fenced is None else fenced
 
     # -- coordinators
 
@@ -371,10 +375,12 @@ class _Coordinator:
                 )
                 codes = _codes(response)
                 if response.error_code:
-                    # Nothing that a client could do something about, CLUSTER_AUTHORIZATION_FAILED above all.
-                    otherwise = ErrorCode.INVALID_TXN_STATE
-                    name = ErrorCode.of(response.error_code).name
-                    log.warning("not verified coordinator=%d error=%s", self._broker_id, name)
+                    otherwise = ErrorCode.of(response.error_code)
+                    what = "not verified coordinator=%d error=%s"
+                    log.warning(what, self._broker_id, otherwise.name)
+                    if otherwise is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                        # It is said of this broker, not of the client, which is told that verification failed.
+                        otherwise = ErrorCode.INVALID_TXN_STATE
         except KafkaError as error:
             if error.code is ErrorCode.UNSUPPORTED_VERSION:
                 otherwise = ErrorCode.NONE

@@ -203,11 +203,13 @@ class Moves:
                 replica.note_written()
                 if not await self._copy_rest(current, future):
                     return False
+                replica.is_swapping = True
                 try:
                     await store.swap_future(where)
                 finally:
                     # Also when a disk failed: whichever of both is the log now.
                     replica.log = store.get(where) or current
+                    replica.is_swapping = False
                     self._broker.produce_purgatory.touched(where)  # judged by the disk it has now
             finally:
                 replica.is_frozen = False

@@ -84,8 +84,9 @@ class TransactionShard:
                 step.recalls = True
                 add_partitions(self._transactions.get(event.transactional_id), event, step)
             case Verify():
-                # Not confirmed: it is asked before the first batch in each partition, and nearly always right, so a
-                # record each would cost too much. The partition's leader fences older epochs by itself.
+                # It is asked before the first batch in each partition, so that a record each would cost too much: only
+                # refusals are confirmed. Of what is allowed, the partition's leader fences older epochs by itself.
+                step.recalls = True
                 found = self._transactions.get(event.transactional_id)
                 step.answer(event.token, verify(found, event))
             case End():
@@ -317,4 +318,9 @@ def _refused_reply(reply: Reply, error: ErrorCode) -> Reply:
         case EndReply():
             return EndReply(error)
         case VerifyReply():
-            return reply  # it did not depend on the records
+            return VerifyReply(
+                tuple(
+                    (one, code if code is ErrorCode.NONE else error)
+                    for one, code in reply.partitions
+                )
+            )

@@ -16,6 +16,7 @@ from kavka.core.transaction.events import (
 from kavka.core.transaction.records import StoredTransaction, TransactionRecord, TransactionState
 from kavka.core.transaction.settings import TransactionSettings
 from kavka.core.transaction.transaction import Pending, Transaction
+from kavka.errors import ErrorCode
 from kavka.values import field, mutable
 
 
@@ -82,6 +83,9 @@ class Step:
 
 
 def _is_the_last_word(effect: Effect) -> bool:
-    if not isinstance(effect, Answer) or isinstance(effect.reply, VerifyReply):
+    if not isinstance(effect, Answer):
         return False
+    if isinstance(effect.reply, VerifyReply):
+        codes = [code for _partition, code in effect.reply.partitions]
+        return any(code is not ErrorCode.NONE and not code.retriable for code in codes)
     return not effect.reply.error_code.retriable
