@@ -75,9 +75,9 @@ class SwapDisk(OsDisk):
         super().__init__(threads=2)
         self.before_step: Callable[[], None] = lambda: None
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> OsFile:
         if not self.is_cold:
-            return super().open(path, create=create)
+            return super().open(path, create=create, private=private)
         return ColdFile(os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644))
 
     async def run(self, work: Callable[..., Any], *args: Any) -> Any:

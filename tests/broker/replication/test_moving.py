@@ -397,7 +397,7 @@ def with_a_silent_follower(
 
 
 def test_no_client_hears_of_the_old_disk_that_fails_when_the_copy_counts_already(
-    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    run_ordered: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
@@ -425,7 +425,7 @@ def test_no_client_hears_of_the_old_disk_that_fails_when_the_copy_counts_already
             assert topic.partition_errors[0].error_code == ErrorCode.NONE
         assert await values(served) == [b"0", b"1"]
 
-    run(story, **two)
+    run_ordered(story, **two)
 
 
 def test_produce_that_waits_hears_of_a_swap_that_fails_behind_the_old_log(
