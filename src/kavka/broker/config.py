@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
 from kavka.settings.declaration import InvalidSetting, whole_number
+from kavka.settings.kraft import without_kraft
 from kavka.values import frozen
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class BrokerConfig:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""
+        texts = without_kraft(texts)
         self.texts = {name: text for name, text in texts.items() if name in BROKER_SETTINGS}
         self.set_values = BROKER_SETTINGS.parse(self.texts)
         """As they are set, without what follows for others that are not."""

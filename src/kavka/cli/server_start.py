@@ -82,6 +82,8 @@ def _supervise(settings: dict[str, str], workers: int, arguments: list[str], sta
     from kavka.cli.supervisor import supervise
     from kavka.cli.workers import WorkerSettings
 
+    if "node.id" in settings or "process.roles" in settings:
+        return _failed("--workers numbers brokers by broker.id: remove node.id and process.roles")
     try:
         shared_out = WorkerSettings(settings, workers)
     except InvalidSetting as error:
