@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "console-consumer": "print the records of topics",
     "consumer-groups": "list, describe, delete and reset consumer groups",
     "transactions": "list and describe transactions, find and end those that hang",
+    "spark-sinks": "list, describe and remove the exactly-once sinks of Spark queries",
     "get-offsets": "print the offsets of partitions",
     "delete-records": "move up the start of partitions",
     "log-dirs": "describe the log directories of brokers",

@@ -20,6 +20,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from typing import NamedTuple
 
 from kavka.client.admin import Admin
 from kavka.client.consumer import Consumer
@@ -66,6 +67,49 @@ async def read_last(connection: Mapping[str, str], topic: str, patience_ms: int)
         f"The last decision in {at} was not read in {patience_ms} ms: its leader is away or deposed, or replicas in "
         "sync do not follow it."
     ) from reason
+
+
+class Seen(NamedTuple):
+    """What a reader sees at the end of a decision topic."""
+
+    decision: Decision | None
+    """The last committed one; a leader that is deposed may show an older one."""
+    written_ms: int | None
+    """The timestamp of the last record, be it a barrier; None when there is no record."""
+
+
+async def look_at(connection: Mapping[str, str], topic: str, patience_ms: int) -> Seen:
+    """Return what the end of a decision topic shows, and write nothing, unlike `read_last`.
+
+    Raise KafkaError, OSError, CorruptDecision when a record is none of a sink.
+    """
+    at = TopicPartition(topic, 0)
+    async with asyncio.timeout(patience_ms / 1000), AsyncExitStack() as stack:
+        consumer = await reached(
+            lambda: stack.enter_async_context(Consumer(dict(connection) | _READING)), patience_ms
+        )
+        consumer.assign([at])
+        first = (await consumer.beginning_offsets([at]))[at]
+        end = (await consumer.end_offsets([at]))[at]
+        window = _FIRST_WINDOW
+        while True:
+            start = max(end - window, first)
+            seen = await _seen_from(consumer, at, start, end)
+            if seen.decision is not None or start <= first:
+                return seen
+            window *= _GROWTH
+
+
+async def _seen_from(consumer: Consumer, at: TopicPartition, start: int, end: int) -> Seen:
+    decision, written_ms = None, None
+    consumer.seek(at, start)
+    while await consumer.position(at) < end:
+        for batches in await consumer.poll(1000):
+            for record in batches.records():
+                written_ms = record.timestamp
+                if (record.key, record.value) != (BARRIER_KEY, BARRIER):
+                    decision = decode(record.value or b"")
+    return Seen(decision, written_ms)
 
 
 async def _by_way_of(

@@ -38,11 +38,12 @@ _ASK_MS = 1000
 """How long a coordinator has for an answer at the least, however little patience is left."""
 _BEHIND_S = 0.5
 """How long a broker that is behind is given to hear, before it is asked again."""
-_TOPIC_SETTINGS = {
+TOPIC_SETTINGS = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.1",
     "segment.ms": "3600000",
 }
+"""Of a decision topic that is made here."""
 
 
 async def reach_nothing(step: str) -> None:
@@ -166,7 +167,7 @@ class Driver:
                 known.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             ):
                 raise known
-            made = (await self._admin.create_topics([NewTopic(topic, 1, configs=_TOPIC_SETTINGS)]))[
+            made = (await self._admin.create_topics([NewTopic(topic, 1, configs=TOPIC_SETTINGS)]))[
                 topic
             ]
             if isinstance(made, KafkaError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:

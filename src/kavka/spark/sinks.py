@@ -1,0 +1,198 @@
+"""The exactly-once sinks of a cluster: which there are, whether their queries may be live, and how one is removed.
+
+A sink is known by its topic `<sinkId>-decisions`; nothing else remains of a query that is not running. Between two
+batches a live query holds no connection and no transaction, so that it is live cannot be seen: what is seen is when it
+wrote last. A removal therefore first takes the place of the sink's driver, which fences a run that was overlooked, and
+completes what is decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kavka.client.admin import Admin, ConfigResource, ResourceType
+from kavka.errors import ErrorCode, KafkaError
+from kavka.spark.decision_log import look_at
+from kavka.spark.decisions import CorruptDecision, Decision, Outcome, SinkNames, is_sink_id
+from kavka.spark.driver import TOPIC_SETTINGS, Driver
+from kavka.spark.errors import ConnectorError
+
+_SUFFIX = "-decisions"
+_UNDECIDED = ("Ongoing",)
+_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
+_PATIENCE_MS = 30_000
+_AGAIN_S = 0.1
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SinkState:
+    """What can be seen of a sink from outside of its query."""
+
+    sink: str
+    decision: Decision | None
+    """The last one that is committed; None when no batch was committed yet."""
+    written_ms: int | None
+    """When its query wrote last; None when it never did."""
+    transactions: Mapping[str, str]
+    """The open transactions of its tasks and of its driver: the state of each transactional id."""
+
+    @property
+    def open_parts(self) -> int:
+        """How many parts of the last batch are decided and not known to be committed."""
+        if self.decision is None:
+            return 0
+        return sum(part.outcome is Outcome.OPEN for part in self.decision.parts)
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether a part of the last batch was aborted after it was decided: the query has to write it again."""
+        decision = self.decision
+        return decision is not None and any(
+            part.outcome is Outcome.ABORTED for part in decision.parts
+        )
+
+    def idle_ms(self, now_ms: int) -> int | None:
+        """Return for how long the query has written nothing; None when it never wrote."""
+        return None if self.written_ms is None else max(now_ms - self.written_ms, 0)
+
+    def objections(self, now_ms: int, least_idle_ms: int) -> list[str]:
+        """Return what speaks against removing the sink, in sentences."""
+        found = []
+        idle_ms = self.idle_ms(now_ms)
+        if idle_ms is not None and idle_ms < least_idle_ms:
+            wrote, least = f"{idle_ms // 1000} s", f"{least_idle_ms // 1000} s"
+            found.append(
+                f"Its query wrote {wrote} ago and may be live: that takes {least} to rule out."
+            )
+        if self.transactions:
+            named = ", ".join(f"{name} ({state})" for name, state in self.transactions.items())
+            found.append(f"Its transactions are open: {named}.")
+        if self.open_parts:
+            assert self.decision is not None
+            parts = f"{self.open_parts} transactions" if self.open_parts > 1 else "1 transaction"
+            found.append(
+                f"{self.decision.batch} is decided and {parts} of it may not be committed."
+            )
+        if self.is_torn:
+            assert self.decision is not None
+            found.append(
+                f"{self.decision.batch} is committed in part only; its query would write the rest again."
+            )
+        return found
+
+
+class Sinks:
+    """Lists, reads and removes the sinks of a cluster."""
+
+    def __init__(self, admin: Admin, client: Mapping[str, str]) -> None:
+        """`client` are the settings with which `admin` is connected."""
+        self._admin = admin
+        self._client = dict(client)
+
+    async def all(self) -> list[SinkState]:
+        """Return the state of each sink; topics that only end like a decision topic are left out."""
+        topics = await self._admin.list_topics()
+        wanted = map(_sink_of, topics)
+        return await self._read(sink for sink in wanted if sink is not None)
+
+    async def one(self, sink: str) -> SinkState:
+        """Return the state of a sink. Raise ConnectorError when there is none of this id, KafkaError, OSError."""
+        found = await self._read([sink])
+        if not found:
+            raise ConnectorError(
+                f"There is no exactly-once sink {sink}: the topic {sink}{_SUFFIX} is not there, or is not of a sink."
+            )
+        return found[0]
+
+    async def remove(self, seen: SinkState) -> None:
+        """Fence the sink's query, commit what it has decided, abort the rest, and delete its topic.
+
+        Raise ConnectorError, KafkaError, OSError when something is in the way: then the topic stays.
+        """
+        names = SinkNames(seen.sink)
+        async with Driver(self._client | {"max.block.ms": str(_PATIENCE_MS)}, names) as driver:
+            plan = await driver.plan(accepts_other_writes=True)
+        batches = [None if d is None else d.batch for d in (seen.decision, plan.decided)]
+        if batches[0] != batches[1]:
+            raise ConnectorError(
+                f"The query of the sink {seen.sink} is live: it has committed a batch just now."
+            )
+        await self._until_none_is_undecided(names)
+        refused = (await self._admin.delete_topics([names.topic]))[names.topic]
+        if refused is not None:
+            raise refused
+
+    # Reading
+
+    async def _read(self, sinks: Iterable[str]) -> list[SinkState]:
+        wanted = list(sinks)
+        if not wanted:
+            return []
+        listed = await self._listed(_OPEN)
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def read(sink: str) -> SinkState | None:
+            async with limit:
+                return await self._read_one(SinkNames(sink), listed)
+
+        found = await asyncio.gather(*map(read, wanted))
+        return [state for state in found if state is not None]
+
+    async def _read_one(self, names: SinkNames, listed: Mapping[str, str]) -> SinkState | None:
+        """Return the state of a sink; None when its topic is not there or not of a sink."""
+        known = (await self._admin.describe_topics([names.topic]))[names.topic]
+        if isinstance(known, KafkaError):
+            if known.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return None
+            raise known
+        if isinstance(known, Exception):
+            raise known
+        if len(known.partitions) != 1:
+            return None
+        try:
+            seen = await look_at(self._client, names.topic, _PATIENCE_MS)
+        except CorruptDecision:
+            return None
+        if seen.written_ms is None and not await self._is_made_by_a_driver(names.topic):
+            return None
+        own = {
+            name: state
+            for name, state in sorted(listed.items())
+            if names.is_task(name) or name == names.driver
+        }
+        return SinkState(names.sink, seen.decision, seen.written_ms, own)
+
+    async def _is_made_by_a_driver(self, topic: str) -> bool:
+        """Tell whether an empty topic has the settings with which drivers make theirs."""
+        at = ConfigResource(ResourceType.TOPIC, topic)
+        described = (await self._admin.describe_configs([at]))[at]
+        if isinstance(described, Exception):
+            raise described
+        values = {entry.name: entry.value for entry in described}
+        return all(values.get(name) == value for name, value in TOPIC_SETTINGS.items())
+
+    async def _listed(self, states: Iterable[str]) -> dict[str, str]:
+        found = await self._admin.list_transactions(states=list(states))
+        return {one.transactional_id: one.state for each in found.values() for one in each}
+
+    async def _until_none_is_undecided(self, names: SinkNames) -> None:
+        """Wait until the transactions of the tasks have ended. Raise ConnectorError when they do not."""
+        left: list[str] = []
+        for _ in range(round(_PATIENCE_MS / 1000 / _AGAIN_S)):
+            listed = await self._listed(_UNDECIDED)
+            left = sorted(name for name in listed if names.is_task(name))
+            if not left:
+                return
+            await asyncio.sleep(_AGAIN_S)
+        raise ConnectorError(
+            f"Transactions of the sink {names.sink} do not end: {', '.join(left)}."
+        )
+
+
+def _sink_of(topic: str) -> str | None:
+    """Return the id of the sink whose decision topic this could be."""
+    sink = topic.removesuffix(_SUFFIX)
+    return sink if sink != topic and is_sink_id(sink) else None
