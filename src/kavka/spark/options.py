@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kavka.core.java_patterns import BadJavaPattern, java_pattern
 from kavka.ids import TopicPartition
 from kavka.spark.decisions import is_sink_id
 from kavka.spark.errors import ConnectorError
@@ -36,7 +37,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All topics whose whole name matches; internal topics never do."""
+    """All topics whose name has a match anywhere, as in Spark's connector; internal topics never do."""
 
     pattern: str
 
@@ -328,9 +329,11 @@ def _topics(text: str) -> tuple[str, ...]:
 
 def _pattern(text: str) -> str:
     try:
-        re.compile(text)
-    except re.error as error:
-        raise ConnectorError(f"subscribePattern is not a regular expression: {error}.") from None
+        java_pattern(text)
+    except BadJavaPattern as error:
+        raise ConnectorError(
+            f"subscribePattern {text!r} is not a regular expression of Java that can be used: {error}."
+        ) from None
     return text
 
 

@@ -156,6 +156,20 @@ def ranges_between(
     return ranges
 
 
+def check_order(ranges: Iterable[OffsetRange]) -> None:
+    """Raise ConnectorError for a batch's range that starts after its end, whatever `failOnDataLoss` says.
+
+    Spark's connector does the same: the offsets given are wrong, or the topic was deleted and made again.
+    """
+    for one in ranges:
+        if one.start > one.end:
+            raise ConnectorError(
+                f"The resolved start offset {one.start} is greater than the resolved end offset {one.end} for topic "
+                f"{one.topic} partition {one.partition}: check startingOffsets and endingOffsets, and whether the "
+                "topic was deleted and created again."
+            )
+
+
 def report_loss(options: SourceOptions, what: str) -> None:
     """Raise ConnectorError saying that records are gone, unless the query is told to go on."""
     if options.fail_on_data_loss:

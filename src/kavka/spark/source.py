@@ -33,6 +33,7 @@ from kavka.spark.offsets import (
 )
 from kavka.spark.options import SourceOptions
 from kavka.spark.planning import (
+    check_order,
     end_of,
     ranges_between,
     report_loss,
@@ -95,6 +96,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
                     )
                     end[partition] = last
             ranges = [OffsetRange(*one, start[one], end[one]) for one in partitions]
+            check_order(ranges)
             return _tasks(ranges, options) or [RangePartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

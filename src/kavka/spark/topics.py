@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
 from kavka.client.list_offsets import list_offsets
+from kavka.core.java_patterns import java_pattern
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.spark.connection import Connection, require_ok
@@ -56,10 +56,11 @@ class BrokerTopics:
         match selection:
             case SubscribePattern(pattern):
                 self._connection.run(self._learn(None))
+                wanted_names = java_pattern(pattern)
                 topics = [
                     topic.name
                     for topic in self._cluster.metadata.topics.values()
-                    if not topic.is_internal and re.fullmatch(pattern, topic.name)
+                    if not topic.is_internal and wanted_names.search(topic.name)
                 ]
                 return sorted(self._partitions_of(topics))
             case Subscribe(names):
