@@ -1,6 +1,8 @@
 """Offsets of a query: their JSON, how much of what is new a trigger takes, and how ranges become tasks. Pure.
 
-The JSON is that of Spark's Kafka source, `{"topic": {"0": 12}}`: the offset after the last one that was read.
+The JSON is that of Spark's Kafka source, `{"topic": {"0": 12}}`: the offset after the last one that was read. Beside a
+topic stands its id, `{"topic@<id>": {}}`, so that a topic that was deleted and created again is recognised. That name
+is no topic's, and an entry without partitions means nothing to Spark's connector and to checkpoints without ids.
 """
 
 from __future__ import annotations
@@ -14,6 +16,11 @@ from kavka.ids import TopicPartition
 
 Offsets = dict[TopicPartition, int]
 OffsetJson = dict[str, dict[str, int]]
+TopicIds = dict[str, str]
+"""The id of each topic that has one, as Kafka prints it."""
+
+_ID_MARK = "@"
+"""Stands between a topic and its id. Invariant: no name of a topic has it."""
 
 
 class OffsetRange(NamedTuple):
@@ -25,12 +32,32 @@ class OffsetRange(NamedTuple):
     end: int
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
+def to_json(
+    offsets: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None
+) -> OffsetJson:
     """Return offsets as Spark stores them, in a fixed order, because Spark compares them as text."""
     nested: OffsetJson = {}
     for (topic, partition), offset in sorted(offsets.items()):
         nested.setdefault(topic, {})[str(partition)] = offset
-    return nested
+    known = ids or {}
+    marked = [f"{topic}{_ID_MARK}{known[topic]}" for topic in nested if topic in known]
+    return nested | {name: {} for name in marked}
+
+
+def ids_from_json(nested: Mapping[str, Mapping[str, int]]) -> TopicIds:
+    """Return the ids of topics that `to_json` put beside offsets; none are in older checkpoints."""
+    marked = (name.partition(_ID_MARK) for name in nested if _ID_MARK in name)
+    return {topic: topic_id for topic, _, topic_id in marked}
+
+
+def made_again(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    """Return the topics that have another id now than before."""
+    return {topic for topic in before if now.get(topic, before[topic]) != before[topic]}
+
+
+def without_topics(offsets: Mapping[TopicPartition, int], topics: set[str]) -> Offsets:
+    """Return the offsets of other topics."""
+    return {one: offset for one, offset in offsets.items() if one.topic not in topics}
 
 
 def from_json(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
