@@ -311,7 +311,7 @@ def _refuse_unknown(
     """
     if not given:
         raise ConnectorError(
-            "The query has no options: Spark hands those of a table in a catalogue to nobody who reads or writes; give "
+            "The query has no options: Spark 4.3 does not pass those of a catalogue's table to reads and writes; give "
             "them in the query, as in SELECT * FROM t WITH ('kafka.bootstrap.servers' = 'host:port', ...), or create a "
             "temporary view instead of the table."
         )
