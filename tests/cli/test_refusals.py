@@ -139,7 +139,7 @@ def _run(command: str) -> int:
         ),
         (
             "kavka.cli.console_consumer --bootstrap-server a:1 --include a[",
-            "PatternSyntaxException: unterminated character set near index 1",
+            "PatternSyntaxException: Unclosed character class near index 1",
         ),
         (
             "kavka.cli.console_consumer --bootstrap-server a:1 --topic t --property key.deserializer=Nope",

@@ -36,8 +36,9 @@ def environment() -> dict[str, str]:
 class Standalone:
     """A master and a worker with one core for each of the hosts."""
 
-    def __init__(self, directory: Path) -> None:
-        """Choose where logs and files are; nothing runs yet."""
+    def __init__(self, directory: Path, variables: dict[str, str] | None = None) -> None:
+        """Choose where logs and files are, and the variables of the daemons; nothing runs yet."""
+        self._variables = environment() if variables is None else variables
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._daemons: list[subprocess.Popen[bytes]] = []
@@ -76,7 +77,7 @@ class Standalone:
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [*command, *arguments],
-                env=environment(),
+                env=self._variables,
                 stdout=file,
                 stderr=file,
                 stdin=subprocess.DEVNULL,
@@ -86,9 +87,11 @@ class Standalone:
 
 
 @contextmanager
-def run_standalone(directory: Path) -> Iterator[Standalone]:
+def run_standalone(
+    directory: Path, variables: dict[str, str] | None = None
+) -> Iterator[Standalone]:
     """Run a master and its workers for the body of a `with`."""
-    running = Standalone(directory)
+    running = Standalone(directory, variables)
     try:
         running.start()
         yield running

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from pyspark.errors import PySparkException
 from topic_filling import FIRST_MS, fill, make_topic
 
 from kavka.spark.errors import sentence_of
+from kavka.spark.offsets import OffsetRange, split
+from kavka.spark.progress import source_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,10 +134,112 @@ def test_batches_have_the_rows_of_sparks_source(
     assert ours == theirs
 
 
+@pytest.mark.parametrize(
+    "pattern", ["ver", r"^\p{Lower}+TAIL$", r"[a-z&&[^q]]+TAIL", "(?i)EVERY", "every"]
+)
+def test_a_pattern_is_found_anywhere_in_the_name_as_by_sparks_source(
+    spark: SparkSession, any_broker: Broker, fresh_name: str, pattern: str
+) -> None:
+    tail = fresh_name[-6:]
+    names = [f"everything{tail}", f"Other{tail}", f"q{tail}"]
+    for name in names:
+        make_topic(any_broker, name, 1)
+        fill(any_broker, name, 1, rounds=1)
+    wanted = pattern.replace("TAIL", tail)
+    read = {
+        form: {
+            row.topic
+            for row in batch(spark, form, any_broker, subscribePattern=wanted)
+            .where(f"topic like '%{tail}'")
+            .select("topic")
+            .distinct()
+            .collect()
+        }
+        for form in (OURS, THEIRS)
+    }
+    assert read[OURS] == read[THEIRS]
+    assert f"everything{tail}" in read[OURS]
+
+
+@pytest.mark.parametrize("strict", ["true", "false"])
+@pytest.mark.parametrize(
+    ("start", "end"), [(5000, None), (10, 3)], ids=["beyond-the-end", "after-its-own-end"]
+)
+def test_a_batch_that_starts_after_its_end_is_refused_as_by_sparks_source(
+    spark: SparkSession,
+    any_broker: Broker,
+    topic: str,
+    start: int,
+    end: int | None,
+    strict: str,
+) -> None:
+    options = {"assign": json.dumps({topic: [0]}), "failOnDataLoss": strict}
+    options["startingOffsets"] = json.dumps({topic: {"0": start}})
+    if end is not None:
+        options["endingOffsets"] = json.dumps({topic: {"0": end}})
+    with pytest.raises(Exception, match=rf"start offset {start} is greater than the .*end offset"):
+        batch(spark, THEIRS, any_broker, **options).collect()
+    with pytest.raises(PySparkException) as caught:
+        batch(spark, OURS, any_broker, **options).collect()
+    sentence = sentence_of(caught.value)
+    assert sentence is not None
+    assert f"start offset {start} is greater than the resolved end offset" in sentence
+
+
+@pytest.mark.parametrize("wanted", [2, 7, 12, 13, 14, 31])
+def test_a_batch_has_as_many_tasks_as_that_of_sparks_source(
+    spark: SparkSession, any_broker: Broker, topic: str, wanted: int
+) -> None:
+    counts = {
+        form: batch(
+            spark, form, any_broker, subscribe=topic, minPartitions=str(wanted)
+        ).rdd.getNumPartitions()
+        for form in (OURS, THEIRS)
+    }
+    assert counts[OURS] == counts[THEIRS]
+
+
+def test_ranges_become_the_tasks_of_sparks_calculator(spark: SparkSession) -> None:
+    jvm = spark._jvm
+    theirs = jvm.org.apache.spark.sql.kafka010
+    sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    chance = random.Random(13)
+    for _ in range(300):
+        ranges = [
+            OffsetRange("t", number, start, start + chance.choice([0, 1, 5, 50, 1000]))
+            for number in range(chance.randint(1, 5))
+            for start in [chance.randint(0, 99)]
+        ]
+        parts, most = chance.choice([None, 1, 3, 7, 13, 40]), chance.choice([None, None, 1, 9, 300])
+        options = {"minPartitions": parts, "maxRecordsPerPartition": most}
+        given = {name: str(value) for name, value in options.items() if value is not None}
+        made = theirs.KafkaOffsetRangeCalculator.apply(
+            jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(given)
+        ).getRanges(
+            sequence(
+                [
+                    theirs.KafkaOffsetRange(
+                        jvm.org.apache.kafka.common.TopicPartition(one.topic, one.partition),
+                        one.start,
+                        one.end,
+                        jvm.scala.Option.empty(),
+                    )
+                    for one in ranges
+                ]
+            ),
+            sequence([]),
+        )
+        expected = [
+            OffsetRange("t", one.topicPartition().partition(), one.fromOffset(), one.untilOffset())
+            for one in (made.apply(number) for number in range(made.size()))
+        ]
+        assert split(ranges, parts, most) == expected, (ranges, parts, most)
+
+
 def test_streams_have_the_rows_and_the_offsets_of_sparks_source(
     spark: SparkSession, any_broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    ends, rows = {}, {}
+    ends, rows, metrics = {}, {}, {}
     for form in (OURS, THEIRS):
         frame = (
             spark.readStream.format(form)
@@ -143,11 +248,21 @@ def test_streams_have_the_rows_and_the_offsets_of_sparks_source(
             .load()
         )
         reports = run_stream(frame, tmp_path, form)
-        ends[form] = [report["sources"][0]["endOffset"] for report in reports]
+        # Ids of topics stand beside offsets, where Spark's connector passes over them.
+        ends[form] = [
+            {topic: found for topic, found in report["sources"][0]["endOffset"].items() if found}
+            for report in reports
+        ]
+        metrics[form] = [
+            report["sources"][0].get("metrics") or source_metrics(report["sources"][0])
+            for report in reports
+        ]
         rows[form] = rows_of(spark.read.parquet(str(tmp_path / form)))
     assert len(ends[THEIRS]) > 2
     assert ends[OURS] == ends[THEIRS]
     assert rows[OURS] == rows[THEIRS]
+    assert metrics[OURS] == metrics[THEIRS]
+    assert {"minOffsetsBehindLatest", "avgOffsetsBehindLatest"} < metrics[THEIRS][0].keys()
 
 
 def source_rows(spark: SparkSession) -> DataFrame:
@@ -226,6 +341,30 @@ def test_a_stream_goes_from_topic_to_topics_by_column(
     assert content(copied, lambda row: row[2]) == content(
         original, lambda row: f"{fresh_name}-{row[4] % 2}"
     )
+
+
+@pytest.mark.parametrize(("first", "second"), [(OURS, THEIRS), (THEIRS, OURS)])
+def test_a_query_goes_on_with_the_checkpoint_of_the_other_source(
+    spark: SparkSession,
+    any_broker: Broker,
+    fresh_name: str,
+    tmp_path: Path,
+    first: str,
+    second: str,
+) -> None:
+    make_topic(any_broker, fresh_name, 2)
+    expected = 0
+    for form in (first, second):
+        expected += fill(any_broker, fresh_name, 2, rounds=4)
+        frame = (
+            spark.readStream.format(form)
+            .options(**at(any_broker), subscribe=fresh_name, startingOffsets="earliest")
+            .load()
+        )
+        run_stream(frame, tmp_path, "copy")
+    copied = rows_of(spark.read.parquet(str(tmp_path / "copy")))
+    assert len(copied) >= expected
+    assert copied == rows_of(batch(spark, THEIRS, any_broker, subscribe=fresh_name))
 
 
 def test_a_query_goes_on_where_it_was_also_with_new_partitions(

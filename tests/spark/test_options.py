@@ -21,6 +21,7 @@ from kavka.spark.options import (
     SubscribePattern,
     parse_sink,
     parse_source,
+    schema_includes_headers,
     warn_of_group,
 )
 from kavka.spark.source import StreamReader
@@ -204,7 +205,7 @@ def test_include_headers_decides_nothing_in_the_sink_but_must_be_a_boolean(inclu
         parse_sink(plain | {"includeHeaders": "maybe"})
 
 
-@pytest.mark.parametrize("name", ["kafka.key.serializer", "subscribe", "startingOffsets"])
+@pytest.mark.parametrize("name", ["kafka.key.serializer", "failOnDataLoss", "startingOffsets"])
 def test_the_sink_refuses_what_it_would_ignore(name: str) -> None:
     with pytest.raises(ConnectorError, match=name.lower()):
         parse_sink(SERVERS | {"topic": "out", name: "x"})
@@ -282,3 +283,32 @@ def test_options_of_exactly_once_that_contradict_are_refused(
 ) -> None:
     with pytest.raises(ConnectorError, match=reason):
         parse_sink(ONCE | options, streaming=streaming)
+
+
+TABLE = BASE | {
+    "provider": "kavka",
+    "owner": "me",
+    "location": "file:/tmp/t",
+    "option.subscribe": "t",
+}
+
+
+def test_a_table_of_a_catalogue_has_properties_that_spark_adds() -> None:
+    assert schema_includes_headers(TABLE | {"includeHeaders": "true"})
+    with pytest.raises(ConnectorError, match="'owner' is not one of format kavka"):
+        schema_includes_headers(BASE | {"owner": "me"})
+
+
+def test_a_view_may_be_read_and_written_or_written_only() -> None:
+    both = BASE | {"topic": "out", "startingOffsets": "earliest", "includeHeaders": "true"}
+    assert schema_includes_headers(both)
+    assert parse_source(both, streaming=False).selection == Subscribe(("t",))
+    assert parse_sink(both, streaming=False).topic == "out"
+    assert not schema_includes_headers(SERVERS | {"topic": "out"})
+    assert "Exactly one of subscribe" in refusal(SERVERS | {"topic": "out"})
+    with pytest.raises(ConnectorError, match="did you mean startingOffsets"):
+        schema_includes_headers(both | {"startingOffset": "earliest"})
+
+
+def test_a_query_that_got_no_options_of_its_table_says_how_to_give_them() -> None:
+    assert "SELECT * FROM t WITH (" in refusal({})

@@ -19,6 +19,8 @@ from kavka.settings.declaration import InvalidSetting
 from kavka.values import frozen
 
 if TYPE_CHECKING:
+    import re
+
     from kavka.cli.message_formatters import Formatter
     from kavka.client.consumer import Consumer
     from kavka.client.consumer.batches import ConsumerRecord
@@ -82,7 +84,7 @@ class _Plan:
     settings: dict[str, str]
     formatter: Formatter
     topic: str | None
-    pattern: str | None
+    pattern: re.Pattern[str] | None
     partition: int | None
     offset: int | str
     max_messages: int | None
@@ -135,7 +137,7 @@ def _plan(given: Given) -> _Plan:
     if given.has("offset") and given.has("from-beginning"):
         raise BadUsage("Options from-beginning and offset cannot be specified together.")
     offset = _offset(given)
-    _check_pattern(pattern)
+    compiled = _compiled(pattern)
     brokers = servers(given)
     settings = _settings(given) | {"bootstrap.servers": brokers}
     properties = read_properties(given.one("formatter-config"))
@@ -153,7 +155,7 @@ def _plan(given: Given) -> _Plan:
         settings=settings,
         formatter=formatter,
         topic=topic,
-        pattern=pattern,
+        pattern=compiled,
         partition=partition,
         offset=offset,
         max_messages=None if most == -1 else most,
@@ -163,15 +165,13 @@ def _plan(given: Given) -> _Plan:
     )
 
 
-def _check_pattern(pattern: str | None) -> None:
-    import re
+def _compiled(pattern: str | None) -> re.Pattern[str] | None:
+    from kavka.core.java_patterns import BadJavaPattern, java_pattern
 
     try:
-        re.compile(pattern or "")
-    except re.error as error:
-        raise BadValue(
-            f"java.util.regex.PatternSyntaxException: {error.msg} near index {error.pos}\n{pattern}"
-        ) from error
+        return None if pattern is None else java_pattern(pattern)
+    except BadJavaPattern as error:
+        raise BadValue(f"java.util.regex.PatternSyntaxException: {error}\n{pattern}") from error
 
 
 def _offset(given: Given) -> int | str:

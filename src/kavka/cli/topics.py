@@ -12,6 +12,7 @@ from kavka.cli.options import BadUsage, BadValue, Given, Option, OptionSet, whol
 from kavka.cli.topic_table import Problems, describe
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.topics import NewPartitions, NewTopic, TopicDescription
+from kavka.core.java_patterns import BadJavaPattern, java_pattern
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, uuid_bytes
 
@@ -314,11 +315,11 @@ async def _matching(admin: Admin, given: Given) -> list[str]:
 
 
 def topic_pattern(text: str) -> re.Pattern[str]:
-    """Return the expression of `--topic`, in which a comma stands for `|`. Raise BadValue when it is none."""
+    """Return the expression of `--topic`, Java's, in which a comma stands for `|`. Raise BadValue when it is none."""
     expression = re.sub(r"\s", "", text.replace(",", "|")).strip("\"'")
     try:
-        return re.compile(expression)
-    except re.error as error:
+        return java_pattern(expression)
+    except BadJavaPattern as error:
         raise BadValue(f"{text} is an invalid regex.") from error
 
 

@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from kavka.spark.errors import ConnectorError, one_sentence
-from kavka.spark.options import parse_sink, parse_source, warn_of_group
+from kavka.spark.options import parse_sink, parse_source, schema_includes_headers, warn_of_group
 from kavka.spark.rows import source_schema
 
 if TYPE_CHECKING:
@@ -29,12 +29,7 @@ class KavkaDataSource(DataSource):  # type: ignore[misc]
     def schema(self) -> StructType:
         """Return the columns of a read. Options are checked here already: it is the first call, in `load()`."""
         with one_sentence():
-            # Whether the read is a stream is not known yet, and the two differ in a few options only.
-            try:
-                headers = parse_source(self.options, streaming=True).include_headers
-            except ConnectorError:
-                headers = parse_source(self.options, streaming=False).include_headers
-            return source_schema(headers)
+            return source_schema(schema_includes_headers(self.options))
 
     def reader(self, schema: StructType) -> BatchReader:
         """Return the reader of `spark.read`."""

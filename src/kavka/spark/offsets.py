@@ -1,6 +1,8 @@
 """Offsets of a query: their JSON, how much of what is new a trigger takes, and how ranges become tasks. Pure.
 
-The JSON is that of Spark's Kafka source, `{"topic": {"0": 12}}`: the offset after the last one that was read.
+The JSON is that of Spark's Kafka source, `{"topic": {"0": 12}}`: the offset after the last one that was read. Beside a
+topic stands its id, `{"topic@<id>": {}}`, so that a topic that was deleted and created again is recognised. That name
+is no topic's, and an entry without partitions means nothing to Spark's connector and to checkpoints without ids.
 """
 
 from __future__ import annotations
@@ -14,6 +16,11 @@ from kavka.ids import TopicPartition
 
 Offsets = dict[TopicPartition, int]
 OffsetJson = dict[str, dict[str, int]]
+TopicIds = dict[str, str]
+"""The id of each topic that has one, as Kafka prints it."""
+
+_ID_MARK = "@"
+"""Stands between a topic and its id. Invariant: no name of a topic has it."""
 
 
 class OffsetRange(NamedTuple):
@@ -25,12 +32,32 @@ class OffsetRange(NamedTuple):
     end: int
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
+def to_json(
+    offsets: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None
+) -> OffsetJson:
     """Return offsets as Spark stores them, in a fixed order, because Spark compares them as text."""
     nested: OffsetJson = {}
     for (topic, partition), offset in sorted(offsets.items()):
         nested.setdefault(topic, {})[str(partition)] = offset
-    return nested
+    known = ids or {}
+    marked = [f"{topic}{_ID_MARK}{known[topic]}" for topic in nested if topic in known]
+    return nested | {name: {} for name in marked}
+
+
+def ids_from_json(nested: Mapping[str, Mapping[str, int]]) -> TopicIds:
+    """Return the ids of topics that `to_json` put beside offsets; none are in older checkpoints."""
+    marked = (name.partition(_ID_MARK) for name in nested if _ID_MARK in name)
+    return {topic: topic_id for topic, _, topic_id in marked}
+
+
+def made_again(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    """Return the topics that have another id now than before."""
+    return {topic for topic in before if now.get(topic, before[topic]) != before[topic]}
+
+
+def without_topics(offsets: Mapping[TopicPartition, int], topics: set[str]) -> Offsets:
+    """Return the offsets of other topics."""
+    return {one: offset for one, offset in offsets.items() if one.topic not in topics}
 
 
 def from_json(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
@@ -64,9 +91,11 @@ def limited(start: Offsets, end: Offsets, max_offsets: int) -> Offsets:
 def split(
     ranges: Iterable[OffsetRange], min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
-    """Cut ranges into tasks: none empty, at least about `min_partitions`, none of more than `max_records` offsets.
+    """Cut ranges into the tasks of Spark's connector (`KafkaOffsetRangeCalculator`); without a wish, a range is a task.
 
-    Without either, a range of a partition is a task.
+    None is empty. About `min_partitions` are made: a range that would be one task stays whole, and the others share
+    what is left in proportion to their sizes. With `max_records`, ranges are first cut into pieces of at most so many
+    offsets; a partition of which one piece then stays whole keeps all its pieces, as there.
     """
     left = sorted(one for one in ranges if one.end > one.start)
     if max_records is not None:
@@ -77,16 +106,34 @@ def split(
         ]
     if min_partitions is None or len(left) >= min_partitions:
         return left
-    total = sum(one.end - one.start for one in left)
+    total = sum(map(_size, left))
+    whole = [one for one in left if _pieces(_size(one), total, min_partitions) == 1]
+    kept = {(one.topic, one.partition) for one in whole}
+    shared = total - sum(map(_size, whole))
+    wanted = max(min_partitions - len(whole), 1)
     return [
         part for one in left
-        for part in _cut(one, max(round((one.end - one.start) / total * min_partitions), 1))
+        for part in _cut(
+            one, 1 if (one.topic, one.partition) in kept else _pieces(_size(one), shared, wanted)
+        )
     ]  # fmt: skip
 
 
+def _size(one: OffsetRange) -> int:
+    return one.end - one.start
+
+
+def _pieces(size: int, total: int, wanted: int) -> int:
+    """Return a range's share of the wanted tasks, rounded half up as Java rounds."""
+    share = size / total * wanted
+    rounded_up = share - math.floor(share) >= 0.5
+    return max(math.floor(share) + rounded_up, 1)
+
+
 def _cut(one: OffsetRange, pieces: int) -> list[OffsetRange]:
-    """Cut a range into pieces whose lengths differ by one at most."""
-    length = one.end - one.start
+    """Cut a range into pieces whose lengths differ by one at most, the later ones the longer."""
+    length = _size(one)
     pieces = min(pieces, length)
-    bounds = [one.start + length * n // pieces for n in range(pieces + 1)]
+    short, longer = divmod(length, pieces)
+    bounds = [one.start + n * short + max(n - pieces + longer, 0) for n in range(pieces + 1)]
     return [OffsetRange(one.topic, one.partition, start, end) for start, end in pairwise(bounds)]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kavka.core.java_patterns import BadJavaPattern, java_pattern
 from kavka.ids import TopicPartition
 from kavka.spark.decisions import is_sink_id
 from kavka.spark.errors import ConnectorError
@@ -36,7 +37,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All topics whose whole name matches; internal topics never do."""
+    """All topics whose name has a match anywhere, as in Spark's connector; internal topics never do."""
 
     pattern: str
 
@@ -141,6 +142,10 @@ _SINK_NAMES = (
     "topic", "includeHeaders", "checkpointLocation", "queryName", "path", "deliveryGuarantee", "sinkId", "writeId",
     "onNewCheckpoint",
 )  # fmt: skip
+_OF_CATALOGUES = frozenset(
+    {"provider", "owner", "comment", "location", "external", "is_managed_location", "collation"}
+)
+"""Properties that Spark puts among the options of a table in a catalogue."""
 _TWO_PHASE_COMMIT = "transaction.two.phase.commit.enable"
 _FORBIDDEN_TO_SOURCE = {
     "auto.offset.reset": "set startingOffsets instead",
@@ -157,10 +162,33 @@ _DURATION = re.compile(r"\s*(\d+)\s*(ms|s|m|min|h|d)?\s*")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
+def schema_includes_headers(options: Mapping[str, str]) -> bool:
+    """Check the options of a frame, view or table whose use is not known yet; return whether it has headers.
+
+    Raise ConnectorError for what neither a batch nor a stream takes. What only writes names nothing to read from. A
+    table of a catalogue comes with properties that Spark adds, and with each option a second time, as `option.<name>`.
+    """
+    given = _lower(options)
+    if "provider" in given:
+        given = {
+            name: value
+            for name, value in given.items()
+            if name not in _OF_CATALOGUES and not name.startswith("option.")
+        }
+    if not any(name.lower() in given for name in _SELECTIONS):
+        _refuse_unknown(given)
+        _client_settings(given, {})
+        return _boolean(given, "includeHeaders", False)
+    try:
+        return parse_source(given, streaming=True).include_headers
+    except ConnectorError:
+        return parse_source(given, streaming=False).include_headers
+
+
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Check the options of `spark.read` or `spark.readStream`; names may have any case. Raise ConnectorError."""
     given = _lower(options)
-    _refuse_unknown(given, _SOURCE_NAMES)
+    _refuse_unknown(given)
     strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
     if strategy not in ("error", "latest"):
         raise ConnectorError(
@@ -190,7 +218,8 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool = True) -> SinkOpt
     includeHeaders decides nothing here: as in Spark's sink, headers are written whenever there is a column of them.
     """
     given = _lower(options)
-    _refuse_unknown(given, _SINK_NAMES)
+    is_also_read = any(name.lower() in given for name in _SELECTIONS)
+    _refuse_unknown(given, (*_SINK_NAMES, *(_SOURCE_NAMES if is_also_read else ())))
     _boolean(given, "includeHeaders", False)
     client = _client_settings(given, _FORBIDDEN_TO_SINK)
     exactly_once = _exactly_once(given, client, streaming)
@@ -272,8 +301,20 @@ def _lower(options: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in options.items()}
 
 
-def _refuse_unknown(given: Mapping[str, str], known: tuple[str, ...]) -> None:
-    """Raise for the first name that is neither an option nor begins with `kafka.`."""
+def _refuse_unknown(
+    given: Mapping[str, str], known: tuple[str, ...] = (*_SOURCE_NAMES, *_SINK_NAMES)
+) -> None:
+    """Raise for the first name that is neither an option nor begins with `kafka.`.
+
+    A view in SQL has one list of options, so a read passes over those of a write, and a write over those of a read that
+    says what is read.
+    """
+    if not given:
+        raise ConnectorError(
+            "The query has no options: Spark 4.3 does not pass those of a catalogue's table to reads and writes; give "
+            "them in the query, as in SELECT * FROM t WITH ('kafka.bootstrap.servers' = 'host:port', ...), or create a "
+            "temporary view instead of the table."
+        )
     names = {name.lower(): name for name in known}
     for name in given:
         if name in names or name.startswith("kafka."):
@@ -328,9 +369,11 @@ def _topics(text: str) -> tuple[str, ...]:
 
 def _pattern(text: str) -> str:
     try:
-        re.compile(text)
-    except re.error as error:
-        raise ConnectorError(f"subscribePattern is not a regular expression: {error}.") from None
+        java_pattern(text)
+    except BadJavaPattern as error:
+        raise ConnectorError(
+            f"subscribePattern {text!r} is not a regular expression of Java that can be used: {error}."
+        ) from None
     return text
 
 

@@ -10,7 +10,15 @@ from typing import Protocol
 
 from kavka.ids import TopicPartition
 from kavka.spark.errors import ConnectorError
-from kavka.spark.offsets import OffsetRange, Offsets
+from kavka.spark.offsets import (
+    OffsetJson,
+    OffsetRange,
+    Offsets,
+    from_json,
+    ids_from_json,
+    made_again,
+    without_topics,
+)
 from kavka.spark.options import (
     EARLIEST,
     LATEST,
@@ -29,6 +37,10 @@ class Topics(Protocol):
 
     def partitions(self, selection: Selection) -> list[TopicPartition]:
         """Return the partitions that exist now. Raise ConnectorError for a topic or partition that does not."""
+        ...
+
+    def ids(self, topics: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+        """Return the topics' ids; one that differs from a `known` one only when it is sure."""
         ...
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
@@ -128,13 +140,36 @@ def _require_all(
         raise ConnectorError(f"{name} names {min(strange)}, which the query does not read.")
 
 
+def check_topics(
+    start: OffsetJson, end: OffsetJson, options: SourceOptions, topics: Topics
+) -> tuple[Offsets, Offsets]:
+    """Return the offsets of what Spark has stored, without those of topics that were deleted and created again.
+
+    Such a topic is read from its beginning when it was created before `end` was, and by the next batch when later.
+    Raise ConnectorError for it, unless `failOnDataLoss` is false.
+    """
+    before, after = ids_from_json(start), ids_from_json(end)
+    remade = made_again(before, after)
+    now = topics.ids(after, after) if after else {}
+    gone = made_again(after, now)
+    for topic in sorted(remade | gone):
+        later = now[topic] if topic in gone else after[topic]
+        earlier = before[topic] if topic in remade else after[topic]
+        report_loss(
+            options,
+            f"the topic {topic} was deleted and created again (its id was {earlier} and is {later})",
+        )
+    begin = without_topics(from_json(start), remade | gone)
+    return begin, without_topics(from_json(end), gone)
+
+
 def ranges_between(
     start: Offsets, end: Offsets, options: SourceOptions, topics: Topics
 ) -> list[OffsetRange]:
-    """Return what a trigger reads from `start` to `end`, both as Spark has stored them.
+    """Return what a trigger reads from `start` to `end`.
 
     A partition that is missing in `start` is new and is read from its first record. Raise ConnectorError where records
-    are gone (partition deleted, topic made anew, new partition already trimmed), unless `failOnDataLoss` is false.
+    are gone (partition deleted or shorter, new partition already trimmed), unless `failOnDataLoss` is false.
     """
     added = [partition for partition in end if partition not in start]
     firsts = topics.earliest(added) if added else {}
@@ -154,6 +189,20 @@ def ranges_between(
             )
         ranges.append(OffsetRange(*partition, begin, stop))
     return ranges
+
+
+def check_order(ranges: Iterable[OffsetRange]) -> None:
+    """Raise ConnectorError for a batch's range that starts after its end, whatever `failOnDataLoss` says.
+
+    Spark's connector does the same: the offsets given are wrong, or the topic was deleted and made again.
+    """
+    for one in ranges:
+        if one.start > one.end:
+            raise ConnectorError(
+                f"The resolved start offset {one.start} is greater than the resolved end offset {one.end} for topic "
+                f"{one.topic} partition {one.partition}: check startingOffsets and endingOffsets, and whether the "
+                "topic was deleted and created again."
+            )
 
 
 def report_loss(options: SourceOptions, what: str) -> None:

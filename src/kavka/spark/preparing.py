@@ -134,9 +134,10 @@ class _Task:
             except FatalError as error:
                 if wanted or error.code not in _NOT_OFFERED:
                     raise
-                # The producer has logged its refusal as a failure.
-                log.warning(
-                    "two-phase commit not offered, so prepared transactions have a time-out"
+                log.info(
+                    "two-phase commit is not offered, as by most brokers. Prepared transactions are aborted after "
+                    "transaction.timeout.ms. servers=%s",
+                    servers,
                 )
                 _without_two_phase_commit.add(servers)
         return await self._started(self._settings(two_phase_commit=False)), True

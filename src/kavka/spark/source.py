@@ -26,13 +26,19 @@ from kavka.spark.offsets import (
     OffsetJson,
     OffsetRange,
     Offsets,
+    TopicIds,
     from_json,
+    ids_from_json,
     limited,
+    made_again,
     split,
     to_json,
+    without_topics,
 )
 from kavka.spark.options import SourceOptions
 from kavka.spark.planning import (
+    check_order,
+    check_topics,
     end_of,
     ranges_between,
     report_loss,
@@ -95,6 +101,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
                     )
                     end[partition] = last
             ranges = [OffsetRange(*one, start[one], end[one]) for one in partitions]
+            check_order(ranges)
             return _tasks(ranges, options) or [RangePartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -118,11 +125,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._options = options
         self._topics: BrokerTopics | None = None
         self._initial: Offsets | None = None
+        self._initial_ids: TopicIds = {}
         self._has_begun = False
         """Whether this process decided where a batch ends; before, a first batch can only be a replayed one."""
         self._target: Offsets | None = None
         """Where an AvailableNow query ends."""
         self._latest: Offsets | None = None
+        self._ids: TopicIds = {}
+        """Of the topics of `_latest`, asked for before their ends were."""
         self._committed: Offsets | None = None
         self._last_batch_s = time.monotonic()
 
@@ -132,8 +142,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             if self._initial is None:
                 topics = self._connected()
                 partitions = topics.partitions(self._options.selection)
+                self._initial_ids = topics.known_ids({one.topic for one in partitions})
                 self._initial = start_of(self._options, partitions, topics)
-            return to_json(self._initial)
+            return to_json(self._initial, self._initial_ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return maxOffsetsPerTrigger; ReadAllAvailable would be a trigger that wants all whatever the options say."""
@@ -147,7 +158,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         with one_sentence():
             begin = from_json(start)
             self._publish(begin)
-            end = self._available(begin)
+            end = self._available(begin, ids_from_json(start))
+            # A topic that was created again has its records before it, wherever the former one was read to.
+            begin = without_topics(begin, made_again(ids_from_json(start), self._ids))
             if begin == self._initial and not self._has_begun:
                 end = end | {one: begin[one] for one in self._begun_at_end(begin)}
             self._has_begun = True
@@ -156,17 +169,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             if not isinstance(limit, ReadAllAvailable) and self._is_too_little(begin, end):
                 return start
             self._last_batch_s = time.monotonic()
-            return to_json(end)
+            return to_json(end, self._ids)
 
     def _begun_at_end(self, offsets: Offsets) -> list[TopicPartition]:
         return [one for one in offsets if starts_at_end(self._options, one)]
 
-    def _available(self, begin: Offsets | None = None) -> Offsets:
+    def _available(
+        self, begin: Offsets | None = None, known_ids: TopicIds | None = None
+    ) -> Offsets:
         """Return the ends of the partitions: as they are now, or as they were when an AvailableNow query began."""
         if self._target is not None:
             return self._target
         topics = self._connected()
-        self._latest = topics.latest(topics.partitions(self._options.selection), begin)
+        partitions = topics.partitions(self._options.selection)
+        names = {one.topic for one in partitions}
+        self._ids = topics.known_ids(names)
+        if made_again(known_ids or {}, self._ids):
+            self._ids = topics.ids(names, known_ids or {})
+        remade = made_again(known_ids or {}, self._ids)
+        self._latest = topics.latest(partitions, without_topics(begin or {}, remade))
         return self._latest
 
     def _with_new(self, begin: Offsets, end: Offsets) -> Offsets:
@@ -198,7 +219,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def partitions(self, start: OffsetJson, end: OffsetJson) -> list[InputPartition]:
         """Return the tasks of a micro-batch, the same when it is replayed."""
         with one_sentence():
-            begin, stop = from_json(start), from_json(end)
+            begin, stop = check_topics(start, end, self._options, self._connected())
             if begin == self._initial and not self._has_begun:
                 begin = begin | {one: stop[one] for one in self._begun_at_end(begin) if one in stop}
             ranges = ranges_between(begin, stop, self._options, self._connected())

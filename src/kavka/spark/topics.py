@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
 from kavka.client.list_offsets import list_offsets
+from kavka.core.java_patterns import java_pattern
 from kavka.errors import ErrorCode, KafkaError
-from kavka.ids import TopicPartition
+from kavka.ids import NO_TOPIC_ID, TopicPartition, uuid_text
 from kavka.spark.connection import Connection, require_ok
 from kavka.spark.errors import ConnectorError
-from kavka.spark.offsets import Offsets
+from kavka.spark.offsets import Offsets, made_again
 from kavka.spark.options import EARLIEST, LATEST, Assign, Selection, Subscribe, SubscribePattern
 from kavka.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -56,10 +56,11 @@ class BrokerTopics:
         match selection:
             case SubscribePattern(pattern):
                 self._connection.run(self._learn(None))
+                wanted_names = java_pattern(pattern)
                 topics = [
                     topic.name
                     for topic in self._cluster.metadata.topics.values()
-                    if not topic.is_internal and re.fullmatch(pattern, topic.name)
+                    if not topic.is_internal and wanted_names.search(topic.name)
                 ]
                 return sorted(self._partitions_of(topics))
             case Subscribe(names):
@@ -80,6 +81,32 @@ class BrokerTopics:
             for topic in topics
             for partition in known[topic].partitions
         ]
+
+    def ids(self, topics: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+        """Return the ids of those of the topics that exist and have one, as a broker knows them now.
+
+        While one differs from the `known` one, brokers are asked again a few times: one may be behind.
+        """
+        names = tuple(topics)
+        for attempt in range(_SHORT_ANSWERS):
+            self._cluster.set_topics(names)
+            self._connection.run(
+                self._connection.retrying(self._cluster.refresh, "reading metadata")
+            )
+            found = self.known_ids(names)
+            if not made_again(known, found):
+                break
+            self._connection.run(self._cluster.back_off(attempt))
+        return found
+
+    def known_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the ids of topics by the metadata that was asked for last."""
+        known = self._cluster.metadata.topics
+        return {
+            name: uuid_text(known[name].topic_id)
+            for name in topics
+            if name in known and known[name].topic_id != NO_TOPIC_ID
+        }
 
     async def _learn(self, topics: Iterable[str] | None) -> None:
         """Bring metadata up to date: of these topics, or of all."""

@@ -62,6 +62,11 @@ _BUMP_VERSION = 3
 """InitProducerId before it cannot raise an epoch that it is told (KIP-360)."""
 _TWO_PHASE_VERSION = 6
 """InitProducerId before it knows nothing of two-phase commit (KIP-939)."""
+_TWO_PHASE_REFUSALS = (
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+"""What brokers that do not offer two-phase commit answer to InitProducerId."""
 _TWO_PHASE_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 _TWO_PHASE_HINT = (
     "two-phase commit is not offered: brokers need transaction.two.phase.commit.enable=true"
@@ -234,8 +239,15 @@ class Transacting:
         before = self._transaction.state
         self._transaction.must_abort(error, must_bump)
         if self._transaction.state is not before:
-            log.warning(
-                "transaction failed id=%s reason=%s", self._settings.transactional_id, error
+            # A refusal of two-phase commit is an answer to a question, and the caller has it, too.
+            asked = self._settings.two_phase_commit and error.code in _TWO_PHASE_REFUSALS
+            log.log(
+                logging.INFO if asked else logging.WARNING,
+                "two-phase commit refused id=%s reason=%s"
+                if asked
+                else "transaction failed id=%s reason=%s",
+                self._settings.transactional_id,
+                error,
             )
             self._wake()  # so that the sender drops what waits
 
