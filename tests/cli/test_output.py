@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kavka.testing.local_cluster import LocalCluster
 from kavka.wire.records.batch import BatchBuilder
 
 KAVKA = [sys.executable, "-m", "kavka"]
@@ -46,3 +47,31 @@ def test_no_broker_is_told_on_standard_error_when_standard_output_is_closed() ->
     done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE)
     assert done.returncode == 1
     assert done.stderr.startswith(b"cannot reach any of bootstrap.servers")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["dump-log", "--print-data-log"]])
+def test_a_full_disk_behind_the_output_is_one_line(words: list[str], tmp_path: Path) -> None:
+    if words[0] == "dump-log":
+        words = [*words, "--files", str(_write_log(tmp_path))]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*KAVKA, *words], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr.count(b"\n") == 1
+    assert b"No space left on device" in done.stderr
+
+
+def test_topics_on_a_full_disk_is_one_line(kavka_cluster: LocalCluster) -> None:
+    words = ["topics", "--bootstrap-server", kavka_cluster.bootstrap_servers, "--list"]
+    with open("/dev/full", "w") as full:
+        made = ["--create", "--topic", "t"]
+        subprocess.run([*KAVKA, *words[:3], *made], check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run([*KAVKA, *words], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr.count(b"\n") == 1
+    assert b"No space left on device" in done.stderr
+
+
+def test_an_unknown_command_names_the_nearest() -> None:
+    done = subprocess.run([*KAVKA, "topicz"], capture_output=True)
+    assert done.returncode == 2
+    assert b"did you mean 'topics'?" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 
@@ -39,6 +40,9 @@ COMMANDS: dict[str, str] = {
 }
 """The commands and what each does; the module is the name with underscores."""
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What a write to standard output fails with when the disk or the quota behind it is full."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 not understood."""
@@ -49,6 +53,12 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         drop_output()
         return 0
+    except OSError as error:
+        if error.errno not in _NO_ROOM or error.filename is not None:
+            raise
+        print(f"kavka: the output cannot be written: {error.strerror}", file=sys.stderr)
+        drop_output()
+        return 1
     except KeyboardInterrupt:
         return 130
     return code
@@ -65,11 +75,21 @@ def _run(words: list[str]) -> int:
         print(f"kavka {__version__}")
         return 0
     if name not in COMMANDS:
-        print(f"kavka: unknown command {name!r}\n\n{_usage()}", file=sys.stderr)
+        print(f"kavka: unknown command {name!r}{_hint(name)}", file=sys.stderr)
         return 2
     module = importlib.import_module(f"kavka.cli.{name.replace('-', '_')}")
     code: int = module.main(words[1:])
     return code
+
+
+def _hint(name: str) -> str:
+    """Return the nearest command and where to look, or all commands when none is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, 1)
+    if not near:
+        return f"\n\n{_usage()}"
+    return f"; did you mean {near[0]!r}? `kavka --help` lists the commands."
 
 
 def _usage() -> str:
