@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from killing import committed
 from topic_filling import make_topic
 
-from kavka.client import blocking
 from kavka_compat.ours import run_kavka
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(300)]
@@ -40,16 +40,12 @@ def test_each_update_is_there_once_when_the_job_is_killed(tmp_path: Path, moment
         for number in range(20 * BATCHES):
             producer.produce("in", str(number), partition=number % 2)
         assert producer.flush(30) == 0
+        del producer  # it would go on to look for the broker
         killed = run(broker.bootstrap, tmp_path, moment, 3)
         assert killed.returncode == -9, killed.stderr[-2000:]
         again = run(broker.bootstrap, tmp_path, "no", 0)
         assert again.returncode == 0, again.stderr[-2000:]
-        settings = {"bootstrap.servers": broker.bootstrap, "isolation.level": "read_committed"}
-        found: list[tuple[bytes | None, bytes | None]] = []
-        with blocking.Consumer(settings | {"auto.offset.reset": "earliest"}) as consumer:
-            consumer.assign([("counts", 0)])
-            while records := consumer.poll(timeout_ms=3000):
-                found += [(record.key, record.value) for record in records]
+        found = committed(broker.bootstrap, "counts", 1)
     # Each batch has each key four times.
     expected = [
         (b"%d" % key, b"%d" % (4 * batch)) for batch in range(1, BATCHES + 1) for key in range(5)
