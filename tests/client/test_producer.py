@@ -621,3 +621,19 @@ def test_a_producer_that_was_not_started_says_so(settings):
         await producer.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("topic", "error"), [(None, TypeError), (b"t", TypeError), ("", ValueError)]
+)
+def test_what_is_no_name_of_a_topic_is_refused_at_once(broker, settings, topic, error):
+    async def main():
+        async with Producer(settings, network=broker) as producer:
+            with pytest.raises(error, match="topic"):
+                await producer.send(topic, b"v")
+            with pytest.raises(error, match="topic"):
+                producer.append(topic, b"v")
+            with pytest.raises(error, match="topic"):
+                await producer.send_many(topic, [(None, b"v")])
+
+    asyncio.run(main())

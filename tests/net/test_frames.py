@@ -1,4 +1,6 @@
 import struct
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -68,3 +70,38 @@ def test_a_length_that_lies_costs_memory_in_proportion_to_what_has_come(come):
     reader = FrameReader(lambda frame: None, 1 << 20)
     feed(reader, struct.pack(">i", 1 << 20) + bytes(come), [65_536])
     assert len(reader.get_buffer(-1)) <= max(32 * come, 65_536)
+
+
+@pytest.mark.parametrize(
+    ("begins", "says"),
+    [
+        (b"GET / HTTP/1.1\r\n", "speaks HTTP"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "speaks HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01", "speaks TLS"),
+        (b"\x15\x03\x03\x00\x02\x02", "speaks TLS"),
+        (b"\x7f\xff\xff\xff", "allowed are 0 to 1048576$"),
+    ],
+)
+def test_the_beginning_of_another_protocol_is_named(begins, says):
+    reader = FrameReader(lambda frame: None, 1 << 20)
+    with pytest.raises(InvalidFrameSize, match=says):
+        feed(reader, begins, [100])
+
+
+def test_a_frame_for_which_there_is_no_memory_is_refused():
+    """Address space is limited in a process of its own: the reader must say so in the one way that is caught."""
+    program = """
+import resource, struct
+from kavka.net.frames import FrameReader, InvalidFrameSize
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20),) * 2)
+reader = FrameReader(lambda frame: None, 1 << 30)
+buffer = reader.get_buffer(-1)
+buffer[:4] = struct.pack(">i", 1 << 29)
+try:
+    reader.buffer_updated(4)
+except InvalidFrameSize as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "no memory for a frame of 536870912 bytes" in done.stdout, done.stderr

@@ -25,10 +25,17 @@ _CHUNK_BYTES = 64 * 1024
 _DIRECT_BYTES = 32 * 1024
 _MAPPED_BYTES = 1024 * 1024
 _GROWTH = 32
+_HTTP = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN")
+_TLS_RECORDS = (0x15, 0x16)
+"""An alert, and the handshake with which a connection begins."""
+_TLS_MAJOR = 3
 
 
 class InvalidFrameSize(ConnectionError):
-    """A size below zero or above the limit: the stream cannot be followed any further, so close the connection."""
+    """A size below zero, above the limit, or for which there is no memory.
+
+    The stream cannot be followed any further, so close the connection.
+    """
 
 
 class FrameReader:
@@ -98,7 +105,8 @@ class FrameReader:
         while end - position >= 4:
             (size,) = _SIZE(chunk, position)
             if not 0 <= size <= max_bytes:
-                raise InvalidFrameSize(f"frame of {size} bytes, allowed are 0 to {max_bytes}")
+                hint = _other_protocol(bytes(chunk[position : position + 4]))
+                raise InvalidFrameSize(f"frame of {size} bytes, allowed are 0 to {max_bytes}{hint}")
             frame_end = position + 4 + size
             if frame_end > end:
                 if size > _DIRECT_BYTES:
@@ -117,10 +125,22 @@ class FrameReader:
         self._frame_size = size
 
 
+def _other_protocol(size: bytes) -> str:
+    """Return which protocol the four bytes of a size belong to, if they are the beginning of a well-known one."""
+    if size in _HTTP:
+        return ": the other end speaks HTTP, not Kafka's protocol"
+    if size[0] in _TLS_RECORDS and size[1] == _TLS_MAJOR:
+        return ": the other end speaks TLS, and this connection is plain text"
+    return ""
+
+
 def _memory_for(size: int, received: memoryview) -> memoryview:
     """Return memory that begins with the bytes received, for the rest of a frame or the next part of it."""
     if size > _MAPPED_BYTES:
-        frame = memoryview(mmap.mmap(-1, size))
+        try:
+            frame = memoryview(mmap.mmap(-1, size))
+        except OSError as error:
+            raise InvalidFrameSize(f"no memory for a frame of {size} bytes: {error}") from error
     else:
         frame = memoryview(bytearray(min(size, max(_GROWTH * len(received), _DIRECT_BYTES))))
     frame[: len(received)] = received

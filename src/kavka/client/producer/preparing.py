@@ -13,6 +13,14 @@ from kavka.client.producer.records import ProducerRecord, as_bytes, checked_head
 log = logging.getLogger(__name__)
 
 
+def check_topic(topic: object) -> None:
+    """Raise TypeError for what is no text, ValueError for a name that is empty: no broker would ever know it."""
+    if not isinstance(topic, str):
+        raise TypeError(f"topic is {type(topic).__name__}, and must be a name (str)")
+    if not topic:
+        raise ValueError("topic must have a name")
+
+
 class Preparing:
     """What the settings do to each record before it has a partition."""
 
@@ -28,6 +36,7 @@ class Preparing:
 
     def prepared(self, record: ProducerRecord) -> ProducerRecord:
         """Return the record with bytes. Raise TypeError, ValueError, and what a serializer raises."""
+        check_topic(record.topic)
         if not self.is_plain:
             record = self._changed(record)
         if record.headers:

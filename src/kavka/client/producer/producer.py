@@ -27,7 +27,7 @@ from kavka.client.producer.flushes import Flushes
 from kavka.client.producer.many import ManyRecords
 from kavka.client.producer.placing import Placing
 from kavka.client.producer.prepared import PreparedTxnState
-from kavka.client.producer.preparing import Preparing
+from kavka.client.producer.preparing import Preparing, check_topic
 from kavka.client.producer.records import (
     LARGE_VALUE,
     ProducerRecord,
@@ -493,6 +493,7 @@ class Producer(Client):
         return future
 
     async def _learn_topic(self, topic: str) -> TopicBatches:
+        check_topic(topic)
         await self._early.placed(topic)  # what was appended before goes first
         await self._cluster.topic(topic, self._max_block_ms)
         state = self._placing.topic(topic)
