@@ -42,6 +42,7 @@ from kavka.doors import Host, Listener
 from kavka.errors import ErrorCode
 from kavka.net.connection import Connection, Limits
 from kavka.registry.interface import Registry, RegistryRefused, ensure_paths
+from kavka.wire.records import kernel
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
@@ -166,6 +167,8 @@ class Broker:
             loop = asyncio.get_running_loop()
             self._cleaner_timer = loop.call_later(_CLEANER_DELAY_S, self._start_cleaner)
         self.state = BrokerState.RUNNING
+        if kernel.SLOW_BECAUSE:
+            log.warning("compiled kernel not found reason=%s", kernel.SLOW_BECAUSE)
         return endpoints
 
     def _start_cleaner(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
@@ -13,6 +14,21 @@ from kavka.net.clock import SystemChance, SystemClock
 from kavka.net.network import TcpNetwork
 from kavka.settings.declaration import Catalogue
 
+log = logging.getLogger(__name__)
+
+
+_is_said = False
+
+
+def _say_once_that_it_is_slow() -> None:
+    """Warn the author of a program, once in a process, that the compiled kernel is missing."""
+    global _is_said
+    from kavka.wire.records import kernel
+
+    if kernel.SLOW_BECAUSE and not _is_said:
+        _is_said = True
+        log.warning("compiled kernel not found reason=%s", kernel.SLOW_BECAUSE)
+
 
 class Client(ABC):
     """Settings and doors from the constructor on, a cluster from `start` to `close`."""
@@ -20,6 +36,8 @@ class Client(ABC):
     _catalogue: Catalogue
     _creates_topics = False
     """Whether asking for metadata may create a topic."""
+    _handles_records = True
+    """Whether it encodes or decodes records, for which the compiled kernel is there."""
     _cluster: Cluster
 
     def __init__(
@@ -58,6 +76,8 @@ class Client(ABC):
         self._build()
         await self._cluster.start()
         self._is_open = True
+        if self._handles_records:
+            _say_once_that_it_is_slow()
 
     @abstractmethod
     def _build(self) -> None:

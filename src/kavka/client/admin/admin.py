@@ -39,6 +39,7 @@ class Admin(Client):
     """
 
     _catalogue = ADMIN
+    _handles_records = False
 
     def _build(self) -> None:
         retries = self._config.integer("retries")
