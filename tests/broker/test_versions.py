@@ -42,6 +42,8 @@ from kavka.wire.messages.delete_records import (
     DeleteRecordsRequestTopic,
 )
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
+from kavka.wire.messages.describe_acls import DescribeAclsRequest
+from kavka.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kavka.wire.messages.describe_cluster import DescribeClusterRequest
 from kavka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -294,6 +296,10 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             return ListPartitionReassignmentsRequest(topics=None)
         case ApiKey.UPDATE_FEATURES:
             return UpdateFeaturesRequest()
+        case ApiKey.DESCRIBE_ACLS:
+            return DescribeAclsRequest(resource_type_filter=1, operation=1, permission_type=1)
+        case ApiKey.DESCRIBE_CLIENT_QUOTAS:
+            return DescribeClientQuotasRequest(components=[], strict=False)
     raise AssertionError(key)
 
 
