@@ -468,14 +468,22 @@ class Fetcher:
         step = followed.machine.answer_records(question, told, now_ms)
         if told.error is not ErrorCode.NONE:
             self._session.repeat(key)
-            where = followed.replica.where
-            log.info("fetch refused partition=%s error=%s", where, told.error.name)
+            self._refused(followed, told.error, now_ms)
+        elif followed.refused_since_ms is not None:
+            followed.note_answer()
         if step is None:
             return None
         records = answer.records if isinstance(answer.records, memoryview) else None
         if isinstance(step, Append):
             return self._append(followed, step, records)
         return partial(self._perform, followed, step)
+
+    def _refused(self, followed: Followed, error: ErrorCode, now_ms: int) -> None:
+        level = logging.INFO if followed.note_refusal(error, now_ms) else logging.DEBUG
+        since = followed.refused_since_ms
+        what = "fetch refused partition=%s error=%s for_ms=%d"
+        for_ms = 0 if since is None else now_ms - since
+        log.log(level, what, followed.replica.where, error.name, for_ms)
 
     def _find(self, key: PartitionKey) -> Followed | None:
         name, index = key

@@ -2,24 +2,65 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kavka.broker.replica import Replica
 from kavka.broker.replication.follower_log import FollowerLog
 from kavka.core.follower import FollowedPartition
+from kavka.errors import ErrorCode
+
+_PASSING: Final = (
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+)
+"""What leader and follower are told while one of them has not heard yet of an election, a new topic or a deletion."""
+_PASSED_MS: Final = 5_000
+_AGAIN_MS: Final = 60_000
 
 
 class Followed:
     """The replica, its machine, and the topic id that the leader knows it by."""
 
-    __slots__ = ("has_begun", "log", "machine", "replica", "topic_id")
+    __slots__ = (
+        "has_begun",
+        "log",
+        "machine",
+        "refused_since_ms",
+        "replica",
+        "reported_ms",
+        "topic_id",
+    )
 
     def __init__(self, replica: Replica, longest_backoff_ms: int) -> None:
         """Follow in the present leader epoch."""
         self.replica = replica
         self.topic_id = replica.partition.topic_id
         self.has_begun = False
+        self.refused_since_ms: int | None = None
+        """Since when every fetch is refused; None when the last one was answered."""
+        self.reported_ms: int | None = None
         self.log = FollowerLog(replica)
         epoch = replica.partition.leader_epoch
         self.machine = FollowedPartition(self.log, epoch, longest_backoff_ms=longest_backoff_ms)
+
+    def note_refusal(self, error: ErrorCode, now_ms: int) -> bool:
+        """Tell whether a refusal is to be logged: one that should pass when it lasts, each at most once a minute."""
+        if self.refused_since_ms is None:
+            self.refused_since_ms = now_ms
+        if error in _PASSING and now_ms - self.refused_since_ms < _PASSED_MS:
+            return False
+        if self.reported_ms is not None and now_ms - self.reported_ms < _AGAIN_MS:
+            return False
+        self.reported_ms = now_ms
+        return True
+
+    def note_answer(self) -> None:
+        """Note that a fetch was answered."""
+        self.refused_since_ms = None
 
     def adapt(self, *, is_checked_by_fetch: bool, longest_backoff_ms: int) -> None:
         """Begin as the leader's version of Fetch needs it, unless so it is."""
