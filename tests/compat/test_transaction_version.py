@@ -26,6 +26,7 @@ from kavka_compat.word_count import compile_java
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
 _SOURCE = Path(__file__).parent / "streams" / "Transactions.java"
+_END_FIRST = Path(__file__).parent / "streams" / "EndBeforeProduce.java"
 _LONE = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
@@ -82,17 +83,44 @@ def test_javas_producer_works_by_the_version_that_the_cluster_has(
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "release", "said"),
+    [
+        ("lone", "4.1", "INVALID_TXN_STATE"),
+        pytest.param("apache-4.1", "4.1", "INVALID_TXN_STATE", marks=pytest.mark.long),
+        pytest.param("lone-at-0", "4.1", "committed", marks=pytest.mark.long),
+        ("lone", "3.9", "committed"),
+    ],
+)
+def test_javas_client_of_version_2_may_end_a_transaction_before_it_has_sent_its_record(
+    kind: str, release: str, said: str, tmp_path: Path
+) -> None:
+    """Its network thread looks for records first and for the end second; what comes in between is passed over.
+
+    Below version 2 the partition is announced, which goes before the end. So it is at Apache Kafka, too.
+    """
+    with _brokers(kind, tmp_path) as (bootstrap, _count):
+        with Admin({"bootstrap.servers": bootstrap}) as admin:
+            assert admin.create_topics([NewTopic("t", 1, 1)]) is not None
+        program = "org.apache.kafka.clients.producer.internals.EndBeforeProduce"
+        assert _run(release, _END_FIRST, program, bootstrap, "t") == [said]
+
+
 def _java(release: str, bootstrap: str, name: str, replicas: int) -> list[str]:
-    """Run the program, and return what it says."""
+    return _run(release, _SOURCE, "Transactions", bootstrap, name, str(replicas))
+
+
+def _run(release: str, source: Path, program: str, *arguments: str) -> list[str]:
+    """Run a program, and return what it says."""
     libraries = f"streams-{release}"
-    digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
-    classes = cache_directory(libraries) / f"transactions-{digest}"
-    if not (classes / "Transactions.class").exists():
-        compile_java(libraries, classes, _SOURCE)
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    classes = cache_directory(libraries) / f"{source.stem.lower()}-{digest}"
+    if not classes.exists():
+        compile_java(libraries, classes, source)
     path = ":".join([str(classes), *map(str, jars(libraries))])
     command = [java(), *SMALL, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", path]
     done = subprocess.run(
-        [*command, "Transactions", bootstrap, name, str(replicas)],
+        [*command, program, *arguments],
         capture_output=True,
         text=True,
         timeout=200,
