@@ -106,6 +106,11 @@ class Replica:
         self._stamps = self._rules.timestamp_type is TimestampType.LOG_APPEND_TIME
         self.partition.min_insync_replicas = whole_number(values, "min.insync.replicas")
 
+    @property
+    def stores_zstd(self) -> bool:
+        """Whether the topic's compression.type is zstd; a batch of a producer may be zstd all the same."""
+        return self._rules.compression is Compression.ZSTD
+
     async def succeeded(self, closed: Log) -> bool:
         """Wait until a closed log has its successor in another directory; false when it has none: it was deleted."""
         if self.log is closed:
