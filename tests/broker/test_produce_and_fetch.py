@@ -349,12 +349,23 @@ def test_a_topics_own_codec_replaces_the_producers(run: Run) -> None:
     run(story, compression__type="zstd")
 
 
-def test_zstd_is_refused_to_clients_that_cannot_know_it(run: Run) -> None:
+def test_an_old_fetch_gets_zstd_batches_of_a_topic_that_keeps_the_producers_codec(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         await served.produce("t", b"x" * 1000, compression=Compression.ZSTD)
         found = await served.fetch("t", version=9)
-        assert found.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        assert found.error_code == ErrorCode.NONE
+        assert found.records[22] & 7 == Compression.ZSTD
+
+    run(story)
+
+
+def test_an_old_fetch_is_refused_where_the_topics_codec_is_zstd(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.create("t", compression__type="zstd")
+        refused = await served.fetch("t", version=9)  # whatever is in the log, be it nothing
+        assert refused.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        assert (await served.fetch("t", version=10)).error_code == ErrorCode.NONE
 
     run(story)
 

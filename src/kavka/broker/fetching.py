@@ -25,8 +25,6 @@ from kavka.storage.failures import CorruptFile, LogDirectoryFailed, OffsetOutOfR
 from kavka.storage.log_read import LogRange, LogRead
 from kavka.storage.partition_directory import Gone
 from kavka.wire.messages.fetch import FetchRequest, FetchResponseAbortedTransaction
-from kavka.wire.records.compression import Compression
-from kavka.wire.records.header import walk_complete
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
@@ -53,7 +51,6 @@ class PartitionRead:
         "diverging",
         "key",
         "last_stable_offset",
-        "must_scan",
         "outcome",
         "read",
         "records",
@@ -70,7 +67,6 @@ class PartitionRead:
         self.last_stable_offset = last_stable_offset
         self.records: FileRange | Buffer | None = None
         self.read: LogRead | None = None
-        self.must_scan = False
         self.diverging: tuple[int, int] | None = None
         self.aborted: list[FetchResponseAbortedTransaction] = []
         self.transactions: _Transactions | None = None
@@ -80,8 +76,8 @@ class PartitionRead:
 
     @property
     def is_cold(self) -> bool:
-        """Whether the disk is needed, or the batches must be looked at, before the records can be sent."""
-        return self.read is not None and (self.must_scan or not self.read.is_cached)
+        """Whether the disk is needed before the records can be sent."""
+        return self.read is not None and not self.read.is_cached
 
     @property
     def is_of_older_segment(self) -> bool:
@@ -235,6 +231,8 @@ class FetchReader:
         replica = self._broker.replicas.find(where)
         if isinstance(replica, ErrorCode):
             return _failed(key, replica)
+        if self._version < _FIRST_WITH_ZSTD and replica.stores_zstd:
+            return _failed(key, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         if is_down_conversion(self._version):
             return _failed(key, ErrorCode.UNSUPPORTED_VERSION)
         partition = replica.partition
@@ -307,7 +305,6 @@ class FetchReader:
             if code is not ErrorCode.NONE:
                 read.release()
                 return _failed(key, code)
-        read.must_scan = self._version < _FIRST_WITH_ZSTD and found.length > 0
         return read
 
     async def _load(self, read: PartitionRead) -> None:
@@ -336,8 +333,6 @@ class FetchReader:
             read.refuse(code)
             return
         read.outcome = read.outcome._replace(records_length=found.length)
-        if read.must_scan and _holds_zstd(read):
-            read.refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def _sent_on(key: PartitionKey, replica: Replica, preferred: int) -> PartitionRead:
@@ -384,12 +379,3 @@ def _divergence(replica: Replica, asked: FetchPartition) -> tuple[int, int] | No
     if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
         return epoch, end_offset
     return None
-
-
-def _holds_zstd(read: PartitionRead) -> bool:
-    """Look at the codecs of a range, for a client that is too old to know zstd."""
-    if read.records is None or isinstance(read.records, bytes | bytearray | memoryview):
-        return False
-    found = read.records
-    data = found.file.read_at(found.length, found.position)
-    return any(header.compression is Compression.ZSTD for header in walk_complete(data))

@@ -113,6 +113,11 @@ class Replica:
         """Whether the directory of the log has failed, and not while another one takes its place."""
         return self.log.directory.failure is not None and not self.is_swapping
 
+    @property
+    def stores_zstd(self) -> bool:
+        """Whether the topic's compression.type is zstd; a batch of a producer may be zstd all the same."""
+        return self._rules.compression is Compression.ZSTD
+
     async def succeeded(self, closed: Log) -> bool:
         """Wait until a closed log has its successor in another directory; false when it has none: it was deleted."""
         if self.log is closed:

@@ -129,8 +129,8 @@ class FetchResponsePartition:
     FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR:
     leadership moved, or the reader is ahead. UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID,
     INCONSISTENT_TOPIC_ID: no such topic. TOPIC_AUTHORIZATION_FAILED.
-    UNSUPPORTED_COMPRESSION_TYPE: zstd for a reader below version 10. CORRUPT_MESSAGE: the log
-    is damaged there.
+    UNSUPPORTED_COMPRESSION_TYPE: the topic's compression.type is zstd, for a reader below
+    version 10. CORRUPT_MESSAGE: the log is damaged there.
     """
     high_watermark: i64 = field()
     """The offset after the last record that all in-sync replicas have; -1 on error."""
