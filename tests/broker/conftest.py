@@ -14,12 +14,14 @@ from kavka.broker.broker import Broker
 from kavka.broker.host import RealHost
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
+from kavka.wire.codec import decode, encode
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,
 )
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from kavka.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.messages.produce import (
     ProduceRequest,
@@ -27,8 +29,10 @@ from kavka.wire.messages.produce import (
     ProduceRequestTopic,
     ProduceResponsePartition,
 )
+from kavka.wire.messages.stop_replica import StopReplicaRequest
 from kavka.wire.records.batch import BatchBuilder, Record, decode_records
 from kavka.wire.records.header import walk_complete
+from kavka.wire.schema import schema_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -44,6 +48,19 @@ class Served:
 
     async def send(self, request: Any, version: int | None = None) -> Any:
         return await self.peer.send(request, version)
+
+    async def order(self, request: Any, version: int | None = None) -> Any:
+        """Have an order carried out as that of the broker's own controller, in the form of a version."""
+        version = schema_of(type(request)).versions[-1] if version is None else version
+        parts = encode(request, version)
+        order = decode(type(request), version, memoryview(b"".join(bytes(part) for part in parts)))
+        orders = self.broker.orders
+        match order:
+            case LeaderAndIsrRequest():
+                return await orders.leader_and_isr(order, version)
+            case StopReplicaRequest():
+                return await orders.stop_replica(order, version)
+        return await orders.update_metadata(order, version)
 
     async def another(self) -> Served:
         """Connect once more; the broker closes the connection when it stops."""
@@ -134,13 +151,8 @@ class Served:
 Story = Callable[[Served], Awaitable[None]]
 
 
-async def serve(
-    directory: Path, story: Story, *, takes_orders: bool = False, **settings: str
-) -> None:
-    """Run `story` against a broker over `directory`, then stop the broker cleanly.
-
-    With `takes_orders` the story may be its controller.
-    """
+async def serve(directory: Path, story: Story, **settings: str) -> None:
+    """Run `story` against a broker over `directory`, then stop the broker cleanly."""
     texts = {name.replace("__", "."): value for name, value in settings.items()}
     texts = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -150,7 +162,6 @@ async def serve(
         **texts,
     }
     broker = Broker(texts, RealHost())
-    broker.takes_orders |= takes_orders
     endpoints = await broker.start()
     try:
         peer = await Peer.connect(TcpNetwork(), "127.0.0.1", endpoints[0].port, client_id="test")
@@ -170,15 +181,5 @@ def run(tmp_path: Path) -> Callable[..., None]:
 
     def run_story(story: Story, **settings: str) -> None:
         asyncio.run(serve(tmp_path / "data", story, **settings))
-
-    return run_story
-
-
-@pytest.fixture
-def run_ordered(tmp_path: Path) -> Callable[..., None]:
-    """Return `run`, with a broker that takes the orders of its story."""
-
-    def run_story(story: Story, **settings: str) -> None:
-        asyncio.run(serve(tmp_path / "data", story, takes_orders=True, **settings))
 
     return run_story

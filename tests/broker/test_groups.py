@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kavka.broker.metadata import LiveBroker
 from kavka.core.partition import PartitionState
 from kavka.core.shards import partition_for
@@ -137,3 +139,21 @@ def test_the_topic_of_transactions_holds_no_groups(run: Run) -> None:
         assert await committed(served, "g") == (ErrorCode.NONE, 5)
 
     run(story)
+
+
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, -(2**63), 0])
+def test_a_retention_beyond_all_time_is_kept_within_the_logs_bits(
+    run: Run, retention_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Any) -> None:
+        await served.create("t")
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+        topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
+        request = OffsetCommitRequest(group_id="g", topics=[topic], retention_time_ms=retention_ms)
+        await find(served, "g")
+        assert await commit(served, "g", 0) == ErrorCode.NONE
+        answer = await served.send(request, 2)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+    run(story)
+    assert "request failed" not in caplog.text

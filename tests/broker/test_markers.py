@@ -300,6 +300,9 @@ def test_a_marker_that_is_withdrawn_while_connecting_is_not_sent(run: Run) -> No
         assert len(markers._tasks) == 1
         markers.forget(coordinator)
         successor = Coordinator()
+        successor.coordinator_epoch = (
+            0  # over the network, no other is taken: no coordinator has it
+        )
         markers.send(successor, effect(2, T))
         assert await successor.until_told(1) == [(2, (T,))]
         async with asyncio.timeout(30):

@@ -50,12 +50,6 @@ ID = b"0123456789abcdef"
 WHERE = TopicPartition("t", 0)
 
 
-@pytest.fixture
-def run(run_ordered: Run) -> Run:
-    """Run stories in which the test is the controller."""
-    return run_ordered
-
-
 def lead(
     served: Any, version: int = 7, epoch: int = 0, leader: int | None = None, **more: Any
 ) -> LeaderAndIsrRequest:
@@ -151,11 +145,11 @@ def versions(key: ApiKey) -> range:
 @pytest.mark.parametrize("version", versions(ApiKey.LEADER_AND_ISR))
 def test_broker_leads_a_partition_when_it_is_told_to(run: Run, version: int) -> None:
     async def story(served: Any) -> None:
-        response = await served.send(lead(served, version), version)
+        response = await served.order(lead(served, version), version)
         assert code_of(response) is ErrorCode.NONE
         assert served.broker.replicas.find(WHERE).partition.is_leader
         assert (await served.produce("t", b"a")).base_offset == 0
-        again = await served.send(lead(served, version), version)
+        again = await served.order(lead(served, version), version)
         assert code_of(again) is ErrorCode.STALE_CONTROLLER_EPOCH
 
     run(story)
@@ -163,8 +157,8 @@ def test_broker_leads_a_partition_when_it_is_told_to(run: Run, version: int) -> 
 
 def test_topic_id_is_filled_in_without_a_new_leader_epoch(run: Run) -> None:
     async def story(served: Any) -> None:
-        await served.send(lead(served, 4), 4)
-        assert code_of(await served.send(lead(served, 7), 7)) is ErrorCode.NONE
+        await served.order(lead(served, 4), 4)
+        assert code_of(await served.order(lead(served, 7), 7)) is ErrorCode.NONE
         assert served.broker.replicas.find(WHERE).partition.topic_id == ID
 
     run(story)
@@ -172,9 +166,9 @@ def test_topic_id_is_filled_in_without_a_new_leader_epoch(run: Run) -> None:
 
 def test_another_topic_of_the_same_name_is_refused(run: Run) -> None:
     async def story(served: Any) -> None:
-        await served.send(lead(served), 7)
+        await served.order(lead(served), 7)
         other = lead(served, 7, 1, topic_id=bytes(15) + b"x")
-        assert code_of(await served.send(other, 7)) is ErrorCode.INCONSISTENT_TOPIC_ID
+        assert code_of(await served.order(other, 7)) is ErrorCode.INCONSISTENT_TOPIC_ID
 
     run(story)
 
@@ -189,7 +183,7 @@ def test_broker_makes_no_log_whose_directory_could_be_anywhere(
         request = lead(served)
         request.topic_states[0].topic_name = topic
         request.topic_states[0].partition_states[0].partition_index = partition
-        assert code_of(await served.send(request, 7)) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert code_of(await served.order(request, 7)) is ErrorCode.INVALID_TOPIC_EXCEPTION
 
     run(story)
     made = [path.name for path in tmp_path.rglob("*.log") if path.is_file()]
@@ -199,20 +193,20 @@ def test_broker_makes_no_log_whose_directory_could_be_anywhere(
 def test_broker_refuses_what_it_is_no_replica_of(run: Run) -> None:
     async def story(served: Any) -> None:
         order = lead(served, 7, 0, 77, replicas=[77], isr=[77])
-        assert code_of(await served.send(order, 7)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert code_of(await served.order(order, 7)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     run(story)
 
 
 def test_old_controller_is_refused(run: Run) -> None:
     async def story(served: Any) -> None:
-        await served.send(lead(served), 7)
+        await served.order(lead(served), 7)
         for order in (
             lead(served, 7, 1, controller_epoch=4),
             StopReplicaRequest(controller_id=0, controller_epoch=4),
             UpdateMetadataRequest(controller_id=0, controller_epoch=4),
         ):
-            response = await served.send(order)
+            response = await served.order(order)
             assert response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
 
     run(story)
@@ -222,20 +216,20 @@ def test_order_to_a_former_life_of_the_broker_is_refused(run: Run) -> None:
     async def story(served: Any) -> None:
         served.broker.orders.broker_epoch = 10
         old, new = lead(served, 7, broker_epoch=9), lead(served, 7, broker_epoch=11)
-        assert code_of(await served.send(old, 7)) is ErrorCode.STALE_BROKER_EPOCH
-        assert code_of(await served.send(new, 7)) is ErrorCode.NONE
+        assert code_of(await served.order(old, 7)) is ErrorCode.STALE_BROKER_EPOCH
+        assert code_of(await served.order(new, 7)) is ErrorCode.NONE
 
     run(story)
 
 
 def test_follower_takes_no_records_from_producers(run: Run) -> None:
     async def story(served: Any) -> None:
-        await served.send(lead(served), 7)
+        await served.order(lead(served), 7)
         await served.produce("t", b"a")
-        await served.send(lead(served, 7, 1, 77, isr=[77]), 7)
+        await served.order(lead(served, 7, 1, 77, isr=[77]), 7)
         answer = await served.produce("t", b"b")
         assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        await served.send(lead(served, 7, 2), 7)
+        await served.order(lead(served, 7, 2), 7)
         assert (await served.produce("t", b"b")).base_offset == 1
 
     run(story)
@@ -264,14 +258,14 @@ def test_produce_waits_on_for_its_other_partitions_when_one_of_them_has_gone(
     async def story(served: Any) -> None:
         own = served.broker.broker_id
         for index in (0, 1):
-            await served.send(lead(served, 7, isr=[own, 77], index=index), 7)
+            await served.order(lead(served, 7, isr=[own, 77], index=index), 7)
         other = await served.another()
         answer = asyncio.ensure_future(other.send(_two_batches(), 9))
         await until(lambda: len(served.broker.produce_purgatory) == 1)
         request = order(served)
-        await served.send(request, 3 if isinstance(request, StopReplicaRequest) else 7)
+        await served.order(request, 3 if isinstance(request, StopReplicaRequest) else 7)
         assert len(served.broker.produce_purgatory) == 1
-        await served.send(lead(served, 7, 1, isr=[own], index=1), 7)
+        await served.order(lead(served, 7, 1, isr=[own], index=1), 7)
         rows = (await answer).responses[0].partition_responses
         codes = {row.index: ErrorCode.of(row.error_code) for row in rows}
         assert codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER, 1: ErrorCode.NONE}
@@ -282,11 +276,11 @@ def test_produce_waits_on_for_its_other_partitions_when_one_of_them_has_gone(
 @pytest.mark.parametrize("version", versions(ApiKey.STOP_REPLICA))
 def test_stopped_replica_is_deleted_when_the_order_says_so(run: Run, version: int) -> None:
     async def story(served: Any) -> None:
-        await served.send(lead(served), 7)
-        kept = await served.send(stop(version, -1, delete=False), version)
+        await served.order(lead(served), 7)
+        kept = await served.order(stop(version, -1, delete=False), version)
         assert kept.partition_errors[0].error_code == ErrorCode.NONE
         assert served.broker.replicas.store.get(WHERE) is not None
-        gone = await served.send(stop(version), version)
+        gone = await served.order(stop(version), version)
         assert gone.partition_errors[0].error_code == ErrorCode.NONE
         assert served.broker.replicas.store.get(WHERE) is None
 
@@ -315,7 +309,7 @@ def test_partitions_of_a_deleted_topic_are_not_deleted_one_after_the_other(
         ]
         with monkeypatch.context() as patch:
             patch.setattr("os.fsync", meet)
-            gone = await served.send(order, 4)
+            gone = await served.order(order, 4)
         assert [(row.partition_index, row.error_code) for row in gone.partition_errors] == [
             (number, ErrorCode.NONE) for number in range(4)
         ]
@@ -329,8 +323,8 @@ def test_partitions_of_a_deleted_topic_are_not_deleted_one_after_the_other(
 
 def test_stop_of_an_older_leader_epoch_is_fenced(run: Run) -> None:
     async def story(served: Any) -> None:
-        await served.send(lead(served, 7, 3), 7)
-        answer = await served.send(stop(4, 2), 4)
+        await served.order(lead(served, 7, 3), 7)
+        answer = await served.order(stop(4, 2), 4)
         assert answer.partition_errors[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
         assert served.broker.replicas.store.get(WHERE) is not None
 
@@ -340,7 +334,7 @@ def test_stop_of_an_older_leader_epoch_is_fenced(run: Run) -> None:
 @pytest.mark.parametrize("version", versions(ApiKey.UPDATE_METADATA))
 def test_clients_see_what_the_controller_said_last(run: Run, version: int) -> None:
     async def story(served: Any) -> None:
-        response = await served.send(update(version), version)
+        response = await served.order(update(version), version)
         assert response.error_code == ErrorCode.NONE
         seen = await served.send(MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
         assert [(b.node_id, b.host, b.port) for b in seen.brokers] == [(3, "h", 9)]
@@ -356,8 +350,8 @@ def test_clients_see_what_the_controller_said_last(run: Run, version: int) -> No
 @pytest.mark.parametrize("version", versions(ApiKey.UPDATE_METADATA))
 def test_replica_that_was_moved_away_unseen_is_deleted(run: Run, version: int) -> None:
     async def story(served: Any) -> None:
-        await served.send(lead(served, 7, 3), 7)
-        await served.send(update(version), version)
+        await served.order(lead(served, 7, 3), 7)
+        await served.order(update(version), version)
         assert served.broker.replicas.store.get(WHERE) is None
         assert served.broker.replicas.find(WHERE) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -381,8 +375,8 @@ def test_replica_that_was_moved_away_unseen_is_deleted(run: Run, version: int) -
 )
 def test_replica_stays_whatever_else_is_said(run: Run, news: dict[str, Any]) -> None:
     async def story(served: Any) -> None:
-        await served.send(lead(served, 7, 3), 7)
-        await served.send(update(**news))
+        await served.order(lead(served, 7, 3), 7)
+        await served.order(update(**news))
         assert served.broker.replicas.store.get(WHERE) is not None
 
     run(story)
@@ -390,8 +384,8 @@ def test_replica_stays_whatever_else_is_said(run: Run, news: dict[str, Any]) -> 
 
 def test_topic_under_deletion_is_forgotten(run: Run) -> None:
     async def story(served: Any) -> None:
-        await served.send(update())
-        await served.send(update(leader=-2))
+        await served.order(update())
+        await served.order(update(leader=-2))
         assert "t" not in served.broker.metadata.topics
         assert served.broker.metadata.name_of(ID) is None
 
@@ -400,9 +394,9 @@ def test_topic_under_deletion_is_forgotten(run: Run) -> None:
 
 def test_new_topic_of_the_same_name_takes_the_place_of_the_old(run: Run) -> None:
     async def story(served: Any) -> None:
-        await served.send(update(index=1))
+        await served.order(update(index=1))
         other = bytes(15) + b"x"
-        await served.send(update(topic_id=other))
+        await served.order(update(topic_id=other))
         assert served.broker.metadata.name_of(ID) is None
         assert len(served.broker.metadata.topics["t"].partitions) == 1
 
@@ -412,7 +406,7 @@ def test_new_topic_of_the_same_name_takes_the_place_of_the_old(run: Run) -> None
 @pytest.mark.parametrize("index", [-1, -(2**31), 1_000_000, 2**31 - 1])
 def test_metadata_of_a_partition_that_cannot_be_is_refused(run: Run, index: int) -> None:
     async def story(served: Any) -> None:
-        answer = await served.send(update(index=index), 8)
+        answer = await served.order(update(index=index), 8)
         assert answer.error_code == ErrorCode.INVALID_REQUEST
         assert "t" not in served.broker.metadata.topics
 
@@ -470,7 +464,7 @@ def test_replica_that_is_being_made_obeys_what_is_set_meanwhile(
 
 def test_replica_obeys_settings_before_its_topic_is_shown(run: Run) -> None:
     async def story(served: Any) -> None:
-        await served.send(lead(served), 7)
+        await served.order(lead(served), 7)
         assert "t" not in served.broker.metadata.topics
         replica = served.broker.replicas.find(WHERE)
         served.broker.topics.topic_configured("t", {"retention.ms": "7000"})
@@ -495,14 +489,14 @@ def test_topic_that_is_created_again_unseen_does_not_obey_the_settings_of_the_ol
     async def story(served: Any) -> None:
         await set_in_registry(served, {"retention.ms": "1"}, is_new=True)
         if is_shown:
-            await served.send(update())
+            await served.order(update())
         else:
-            await served.send(lead(served), 7)
-            await served.send(stop(4), 4)
+            await served.order(lead(served), 7)
+            await served.order(stop(4), 4)
         assert served.broker.configs.topic("t")["retention.ms"] == 1
         await set_in_registry(served, {"retention.ms": "2", "min.insync.replicas": "2"})
         other = bytes(15) + b"x"
-        assert code_of(await served.send(lead(served, topic_id=other), 7)) is ErrorCode.NONE
+        assert code_of(await served.order(lead(served, topic_id=other), 7)) is ErrorCode.NONE
         replica = served.broker.replicas.find(WHERE)
         assert replica.log.config.retention_ms == 2
         assert replica.partition.min_insync_replicas == 2
@@ -513,14 +507,14 @@ def test_topic_that_is_created_again_unseen_does_not_obey_the_settings_of_the_ol
 def test_topic_without_id_that_is_not_shown_has_its_settings_read_anew(run: Run) -> None:
     async def story(served: Any) -> None:
         await set_in_registry(served, {"retention.ms": "1"}, is_new=True)
-        await served.send(lead(served, 4), 4)
+        await served.order(lead(served, 4), 4)
         replica = served.broker.replicas.find(WHERE)
         assert replica.log.config.retention_ms == 1
         await set_in_registry(served, {"retention.ms": "2"})
-        await served.send(update(4, served.broker.broker_id), 4)
+        await served.order(update(4, served.broker.broker_id), 4)
         assert replica.log.config.retention_ms == 2
         await set_in_registry(served, {"retention.ms": "3"})
-        await served.send(lead(served, 4, 1), 4)
+        await served.order(lead(served, 4, 1), 4)
         assert replica.log.config.retention_ms == 2  # who changes them tells it
 
     run(story)

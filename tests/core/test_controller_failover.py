@@ -93,7 +93,9 @@ def actions_of(world: Any) -> dict[str, Callable[..., None]]:
         world.handle(ReassignmentAsked(world.next_token(), dict.fromkeys(partitions)))
 
     def shut_down(broker: int) -> None:
-        world.handle(ControlledShutdownAsked(world.next_token(), broker, -1))
+        known = world.machine.state.brokers.get(broker)
+        epoch = 0 if known is None else known.epoch
+        world.handle(ControlledShutdownAsked(world.next_token(), broker, epoch))
 
     def interfere(where: TopicPartition) -> None:
         """Somebody writes a state once more: the version that the controller expects is none."""

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
     from kavka.broker.metrics.exposition import Exposition
+    from kavka.broker.order_admission import OrderAdmission
     from kavka.broker.producer_ids import ProducerIds
 
 log = logging.getLogger(__name__)
@@ -99,11 +100,6 @@ class Broker:
         self.topics = Topics(self)
         self.keeps_registry = registry is None and self.config.optional("zookeeper.connect") is None
         """Whether the registry is this broker's own, on its first log directory."""
-        self.takes_orders = not self.keeps_registry
-        """Whether a controller elsewhere may exist, whose orders and brokers whose proposals come by the network.
-
-        Beside a registry of its own there is none: whoever sends them is a stranger, and is refused.
-        """
         self.controller = Controller(self, self._adopted)
         self.config_changes = ConfigChanges(self)
         self.features = Features(self, self._fail)
@@ -332,6 +328,13 @@ class Broker:
         return self.transactions if topic == TRANSACTIONS_TOPIC else None
 
     @cached_property
+    def order_admission(self) -> OrderAdmission:
+        """The judge of orders that come over the network."""
+        from kavka.broker.order_admission import OrderAdmission
+
+        return OrderAdmission(self)
+
+    @cached_property
     def producer_ids(self) -> ProducerIds:
         """Who gives out producer ids."""
         from kavka.broker.producer_ids import ProducerIds
@@ -403,6 +406,8 @@ class Broker:
         if "verifier" in vars(self):
             await self.verifier.stop()
         await self.dispatcher.stop()
+        if "order_admission" in vars(self):
+            await self.order_admission.stop()
         await self.config_changes.stop()
         await self.features.stop()
         await self.controller.stop()

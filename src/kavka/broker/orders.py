@@ -4,10 +4,13 @@
     StopReplica     perhaps with the log
     UpdateMetadata  all live brokers, and the states of some partitions
 
-Orders are carried out one after another. An older controller is refused (STALE_CONTROLLER_EPOCH), and so are orders to
-a former life of this broker (STALE_BROKER_EPOCH): a broker epoch is the czxid of its registration. Once a controller
-speaks, the metadata cache has its topics and brokers from here; besides, `Broker` enters itself, `Replicas` takes away
-the leader of a log that failed here, and `replication.fetchers` doubts leaders that it cannot reach.
+Orders are carried out one after another. `order_admission` judges those that come over the network. The order of an
+older controller is refused here, too (STALE_CONTROLLER_EPOCH), since a newer one may have ordered meanwhile, and so is
+one to an older registration of this broker (STALE_BROKER_EPOCH): a broker epoch is the czxid of its registration.
+
+Once a controller speaks, the metadata cache has its topics and brokers from here; besides, `Broker` enters itself,
+`Replicas` takes away the leader of a log that failed here, and `replication.fetchers` doubts leaders that it cannot
+reach.
 """
 
 from __future__ import annotations
@@ -84,7 +87,7 @@ class Orders:
         self.controller_epoch = -1
         """The newest that was heard of."""
         self.broker_epoch = -1
-        """Of this broker's registration; whoever registers it sets this. -1 accepts every order."""
+        """Of this broker's registration, -1 before it; `Broker` sets it."""
 
     # -- who may order
 
@@ -190,7 +193,7 @@ class Orders:
             )
             if error is not ErrorCode.NONE:
                 return StopReplicaResponse(error_code=error)
-            stops, replicas = list(_stops(request, version)), self._broker.replicas
+            stops, replicas = list(stopped_replicas(request, version)), self._broker.replicas
             answers = []
             for at in range(0, len(stops), _AT_ONCE):
                 some = stops[at : at + _AT_ONCE]
@@ -370,7 +373,9 @@ def _leader_and_isr_response(
     )
 
 
-def _stops(request: StopReplicaRequest, version: int) -> Iterator[tuple[TopicPartition, int, bool]]:
+def stopped_replicas(
+    request: StopReplicaRequest, version: int
+) -> Iterator[tuple[TopicPartition, int, bool]]:
     """Go over what is to be stopped, in any version's form: partition, leader epoch, whether to delete."""
     if version >= 3:
         for topic in request.topic_states:

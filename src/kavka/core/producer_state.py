@@ -160,6 +160,11 @@ class ProducerState:
         """Tell whether anything of a producer id is remembered."""
         return producer_id in self._producers
 
+    def coordinator_epoch(self, producer_id: int) -> int:
+        """Return the newest coordinator epoch of a producer's markers, -1 without any."""
+        producer = self._producers.get(producer_id)
+        return -1 if producer is None else producer.coordinator_epoch
+
     # Appending
 
     def check(self, header: BatchHeader) -> ErrorCode | Duplicate | None:

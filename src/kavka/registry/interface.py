@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from kavka.core.znodes import ANY_VERSION, Create, Event, Operation, Stat, ZnodeError
+from kavka.core.znodes import ANY_VERSION, Check, Create, Event, Operation, Stat, ZnodeError
 
 Watch = Callable[[Event], None]
 
@@ -83,6 +83,14 @@ class Registry(Protocol):
     async def close(self) -> None:
         """End the session: its ephemeral nodes go."""
         ...
+
+
+async def sync(registry: Registry) -> None:
+    """Have the reads that follow see all that is written now: the session's server may lag behind its ensemble.
+
+    A multi that only checks passes the leader of the ensemble, as ZooKeeper's own `sync` does.
+    """
+    await registry.multi([Check("/", ANY_VERSION)])
 
 
 async def ensure_paths(registry: Registry, paths: Iterable[str]) -> None:

@@ -81,7 +81,6 @@ class Cluster:
                 },
                 RealHost(),
             )
-            broker.takes_orders = True
             (self.endpoints[number],) = await broker.start()
             self.brokers[number] = broker
             broker.replicas.replication.controller.local = self.alter_partition

@@ -397,14 +397,14 @@ def with_a_silent_follower(
 
 
 def test_no_client_hears_of_the_old_disk_that_fails_when_the_copy_counts_already(
-    run_ordered: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         await served.produce("t", b"0")
         replica = served.broker.replicas.find(WHERE)
         own = served.broker.broker_id
-        await served.send(with_a_silent_follower(replica.partition, own), 7)
+        await served.order(with_a_silent_follower(replica.partition, own), 7)
         other_client = await served.another()
         waiting = asyncio.ensure_future(other_client.produce("t", b"1", acks=-1))
         await until(lambda: len(served.broker.produce_purgatory) == 1)
@@ -417,7 +417,7 @@ def test_no_client_hears_of_the_old_disk_that_fails_when_the_copy_counts_already
             refused = await served.produce("t", b"2")
             assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             ordered = asyncio.ensure_future(
-                served.send(with_a_silent_follower(replica.partition, own, (own,)), 7)
+                served.order(with_a_silent_follower(replica.partition, own, (own,)), 7)
             )
             swap.go_on_later()
             assert (await waiting).error_code == ErrorCode.NONE
@@ -425,17 +425,17 @@ def test_no_client_hears_of_the_old_disk_that_fails_when_the_copy_counts_already
             assert topic.partition_errors[0].error_code == ErrorCode.NONE
         assert await values(served) == [b"0", b"1"]
 
-    run_ordered(story, **two)
+    run(story, **two)
 
 
 def test_produce_that_waits_hears_of_a_swap_that_fails_behind_the_old_log(
-    run_ordered: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         await served.produce("t", b"0")
         partition = served.broker.replicas.find(WHERE).partition
-        await served.send(with_a_silent_follower(partition, served.broker.broker_id), 7)
+        await served.order(with_a_silent_follower(partition, served.broker.broker_id), 7)
         other_client = await served.another()
         waiting = asyncio.ensure_future(other_client.produce("t", b"1", acks=-1))
         await until(lambda: len(served.broker.produce_purgatory) == 1)
@@ -446,7 +446,7 @@ def test_produce_that_waits_hears_of_a_swap_that_fails_behind_the_old_log(
             swap.go_on_later()
             assert (await waiting).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
-    run_ordered(story, **two)
+    run(story, **two)
 
 
 def test_coordinator_that_loads_during_a_swap_loads_from_the_new_place(

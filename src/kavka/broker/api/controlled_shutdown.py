@@ -15,7 +15,7 @@ from kavka.wire.messages.controlled_shutdown import (
 async def handle(
     broker: Broker, context: RequestContext, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:
-    """Answer with the partitions that nobody else can lead."""
-    if not broker.takes_orders:
+    """Answer with the partitions that no other broker can lead."""
+    if broker.keeps_registry:  # there is no other broker that could ask
         return ControlledShutdownResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return await controlled_shutdown(broker, request)

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.orders import stopped_replicas
 from kavka.errors import ErrorCode
-from kavka.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kavka.wire.messages.stop_replica import (
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaResponsePartition,
+)
 
 
 async def handle(
     broker: Broker, context: RequestContext, request: StopReplicaRequest
 ) -> StopReplicaResponse:
-    """Obey, if the epochs allow. A broker that is alone refuses: CLUSTER_AUTHORIZATION_FAILED."""
-    if not broker.takes_orders:
-        return StopReplicaResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    """Carry out the order if it comes from the controller."""
+    error = await broker.order_admission.judge(request)
+    if error is not ErrorCode.NONE:
+        return _refused(request, context.version, error)
     return await broker.orders.stop_replica(request, context.version)
+
+
+def _refused(request: StopReplicaRequest, version: int, error: ErrorCode) -> StopReplicaResponse:
+    rows = [
+        StopReplicaResponsePartition(
+            topic_name=where.topic, partition_index=where.partition, error_code=error
+        )
+        for where, _epoch, _delete in stopped_replicas(request, version)
+    ]
+    return StopReplicaResponse(error_code=error, partition_errors=rows)

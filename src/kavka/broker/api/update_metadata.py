@@ -11,7 +11,8 @@ from kavka.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMet
 async def handle(
     broker: Broker, context: RequestContext, request: UpdateMetadataRequest
 ) -> UpdateMetadataResponse:
-    """Obey, if the epochs allow. A broker that is alone refuses: CLUSTER_AUTHORIZATION_FAILED."""
-    if not broker.takes_orders:
-        return UpdateMetadataResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    """Carry out the order if it comes from the controller."""
+    error = await broker.order_admission.judge(request)
+    if error is not ErrorCode.NONE:
+        return UpdateMetadataResponse(error_code=error)
     return await broker.orders.update_metadata(request, context.version)

@@ -1,25 +1,59 @@
-"""WriteTxnMarkers: a coordinator ends transactions in partitions that this broker leads."""
+"""WriteTxnMarkers: a coordinator ends transactions in partitions that this broker leads.
+
+An operator ends a hanging transaction by it, too (`kafka-transactions.sh abort`, KIP-664), so a lone broker serves it.
+A coordinator epoch is the leader epoch of a partition of `__transaction_state`. A newer one than any of these would
+have the coordinator itself refused for the rest of the producer's life, so it is refused instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from kavka.broker.broker import Broker
+from kavka.broker.control.watching import Watching
 from kavka.broker.coordination.marker_appends import write_markers
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.metadata import TRANSACTIONS_TOPIC
+from kavka.ids import TopicPartition
+from kavka.registry.interface import RegistryRefused, sync
 from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
     WriteTxnMarkersResponse,
 )
+from kavka.wire.stored import znodes
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
-) -> Awaitable[WriteTxnMarkersResponse]:
+) -> WriteTxnMarkersResponse:
     """Answer each marker in each partition, once."""
-    return write_markers(broker, _without_duplicates(request))
+    claimed = max((marker.coordinator_epoch for marker in request.markers), default=-1)
+    newest = _known_epoch(broker)
+    if claimed > newest and not broker.keeps_registry:
+        # A coordinator may begin before this broker hears that it leads.
+        newest = max(newest, await _stored_epoch(broker))
+    return await write_markers(broker, _without_duplicates(request), newest)
+
+
+def _known_epoch(broker: Broker) -> int:
+    """Return the newest coordinator epoch that this broker knows of; 0 is what tools say where there was none."""
+    topic = broker.metadata.topics.get(TRANSACTIONS_TOPIC)
+    known = () if topic is None else topic.partitions
+    return max((partition.leader_epoch for partition in known), default=0)
+
+
+async def _stored_epoch(broker: Broker) -> int:
+    """Return the newest coordinator epoch that the registry has. Raise ConnectionError when it does not answer."""
+    registry = broker.registry
+    await sync(registry)
+    try:
+        names = await registry.children(f"{znodes.topic_path(TRANSACTIONS_TOPIC)}/partitions")
+    except RegistryRefused:
+        return 0
+    numbers = [int(name) for name in names if name.isdecimal()]
+    watching = Watching(registry, lambda _changed: None)
+    states = await watching.states(TopicPartition(TRANSACTIONS_TOPIC, n) for n in numbers)
+    return max((state[0].leader_epoch for state in states.values() if state), default=0)
 
 
 def _without_duplicates(request: WriteTxnMarkersRequest) -> WriteTxnMarkersRequest:

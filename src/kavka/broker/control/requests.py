@@ -152,7 +152,9 @@ async def allocate_producer_ids(
     if not controller.is_active:
         return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
     known = controller.state.brokers.get(request.broker_id)
-    if known is None or known.epoch != request.broker_epoch:
+    if known is None:
+        return AllocateProducerIdsResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED)
+    if known.epoch != request.broker_epoch:
         return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     block = await broker.producer_ids.take_block(request.broker_id)
     return AllocateProducerIdsResponse(

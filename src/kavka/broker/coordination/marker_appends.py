@@ -31,8 +31,13 @@ log = logging.getLogger(__name__)
 _Row = WriteTxnMarkersResponsePartition
 
 
-async def write_markers(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Append every marker to its partitions, all in this turn of the loop, and wait for the replicas."""
+async def write_markers(
+    broker: Broker, request: WriteTxnMarkersRequest, newest_epoch: int | None = None
+) -> WriteTxnMarkersResponse:
+    """Append every marker to its partitions, all in this turn of the loop, and wait for the replicas.
+
+    `newest_epoch` is the newest that a coordinator has, for markers from the network; None does not check.
+    """
     waiting: list[tuple[_Row, Append]] = []
     markers = []
     for marker in request.markers:
@@ -41,7 +46,8 @@ async def write_markers(broker: Broker, request: WriteTxnMarkersRequest) -> Writ
             rows = []
             for index in topic.partition_indexes:
                 row = _Row(partition_index=index)
-                append = _append(broker, TopicPartition(topic.name, index), marker)
+                where = TopicPartition(topic.name, index)
+                append = _append(broker, where, marker, newest_epoch)
                 if isinstance(append, ErrorCode):
                     row.error_code = append
                 else:
@@ -54,11 +60,22 @@ async def write_markers(broker: Broker, request: WriteTxnMarkersRequest) -> Writ
 
 
 def _append(
-    broker: Broker, where: TopicPartition, marker: WriteTxnMarkersRequestMarker
+    broker: Broker,
+    where: TopicPartition,
+    marker: WriteTxnMarkersRequestMarker,
+    newest_epoch: int | None,
 ) -> Append | ErrorCode:
     replica = broker.replicas.find(where)
     if isinstance(replica, ErrorCode):
         return replica
+    if newest_epoch is not None:
+        seen = replica.log.producers.coordinator_epoch(marker.producer_id)
+        if marker.coordinator_epoch > max(newest_epoch, seen):
+            log.warning(
+                "marker refused partition=%s producer=%d coordinator_epoch=%d newest=%d",
+                *(where, marker.producer_id, marker.coordinator_epoch, newest_epoch),
+            )
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     committed = marker.transaction_result
     kind = ControlType.COMMIT if committed else ControlType.ABORT
     end = EndMarker(kind, marker.coordinator_epoch)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kavka.core.controller import election, reassignment
 from kavka.core.controller.events import (
-    UNKNOWN_BROKER_EPOCH,
     BrokerCleared,
     BrokersChanged,
     BrokerSuspected,
@@ -158,7 +157,7 @@ def shut_down(step: Step, event: ControlledShutdownAsked) -> None:
     if known is None:
         step.answer(event.token, ShutdownReply(ErrorCode.BROKER_NOT_AVAILABLE))
         return
-    if event.broker_epoch not in (UNKNOWN_BROKER_EPOCH, known.epoch):
+    if event.broker_epoch != known.epoch:
         step.answer(event.token, ShutdownReply(ErrorCode.STALE_BROKER_EPOCH))
         return
     state.shutting_down.add(event.broker)

@@ -13,8 +13,6 @@ from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from kavka.values import field, frozen
 from kavka.wire.stored.znodes import StateNode
 
-UNKNOWN_BROKER_EPOCH = -1
-
 
 class ElectionKind(IntEnum):
     """What ElectLeaders asks for, as numbered there."""
@@ -225,7 +223,7 @@ class IsrChangeAsked:
 
 @frozen
 class ControlledShutdownAsked:
-    """A broker wants to stop. Answered by ShutdownReply; epoch -1 is not checked (KIP-380)."""
+    """A broker wants to stop. Answered by ShutdownReply."""
 
     token: Token
     broker: int

@@ -21,6 +21,8 @@ from kavka.core.group.records import CommittedOffset, OffsetRecord
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
 
+_RETENTION_OF_BROKER = -1
+_LAST_TIMESTAMP = 2**63 - 1
 NOTHING_COMMITTED = CommittedOffset(-1)
 
 
@@ -84,11 +86,16 @@ def _write(group: Group, offset: OffsetToCommit, retention_time_ms: int, step: S
         offset.leader_epoch,
         offset.metadata,
         now_ms if offset.commit_timestamp_ms < 0 else offset.commit_timestamp_ms,
-        None if retention_time_ms < 0 else now_ms + retention_time_ms,
+        None if retention_time_ms == _RETENTION_OF_BROKER else _expiry(now_ms, retention_time_ms),
     )
     key = (offset.topic, offset.partition)
     commit_begun(group, key)
     step.records.append(OffsetRecord(group.group_id, *key, value))
+
+
+def _expiry(now_ms: int, retention_time_ms: int) -> int:
+    """Return when a commit expires, in the 63 bits that the log has for it; what is in the past expires at once."""
+    return min(max(now_ms + retention_time_ms, 0), _LAST_TIMESTAMP)
 
 
 def commit_begun(group: Group, key: tuple[str, int]) -> None:

@@ -1,0 +1,205 @@
+"""Orders over the network in a cluster: those of the controller that the registry names are carried out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.core.znodes import Create, Delete, SetData
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.net.network import TcpNetwork
+from kavka.net.peer import Peer
+from kavka.wire.messages.stop_replica import StopReplicaRequest
+from kavka.wire.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestMarker,
+    WriteTxnMarkersRequestTopic,
+)
+from kavka.wire.stored import znodes
+
+Run = Callable[..., None]
+Cluster = Any
+HIGHEST = 2**31 - 1
+STALE = ErrorCode.STALE_CONTROLLER_EPOCH
+WHERE = TopicPartition("t", 0)
+
+
+def follower(cluster: Cluster) -> int:
+    """Return a broker that does not rule."""
+    number: int = next(n for n in cluster.brokers if n != cluster.controller)
+    return number
+
+
+def order(cluster: Cluster, number: int, **claim: int) -> StopReplicaRequest:
+    """Return an order that stops nothing, as from the present controller but for what `claim` says."""
+    ruler = cluster.controller
+    true = {
+        "controller_id": ruler,
+        "controller_epoch": cluster.brokers[ruler].controller.epoch,
+        "broker_epoch": cluster.brokers[number].orders.broker_epoch,
+    }
+    return StopReplicaRequest(**{**true, **claim})
+
+
+async def answer(cluster: Cluster, number: int, **claim: int) -> ErrorCode:
+    response = await cluster.send(number, order(cluster, number, **claim))
+    return ErrorCode.of(response.error_code)
+
+
+async def elect(cluster: Cluster, session: Any, broker: int) -> int:
+    """Make a broker the controller in the registry, as an election does; return its epoch."""
+    data, stat = await session.get(znodes.CONTROLLER_EPOCH)
+    epoch = int(data) + 1
+    await session.multi(
+        [
+            Delete(znodes.CONTROLLER),
+            Create(znodes.CONTROLLER, znodes.encode_controller(broker, 0), ephemeral=True),
+            SetData(znodes.CONTROLLER_EPOCH, str(epoch).encode(), stat.version),
+        ]
+    )
+    return epoch
+
+
+def test_order_is_carried_out_only_with_the_epochs_that_the_registry_has(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        number = follower(cluster)
+        own = cluster.brokers[number].orders.broker_epoch
+        ruler, epoch = cluster.controller, cluster.brokers[number].controller.epoch
+        assert await answer(cluster, number, controller_epoch=HIGHEST) is STALE
+        assert await answer(cluster, number, controller_epoch=epoch - 1) is STALE
+        assert await answer(cluster, number, controller_id=number) is STALE
+        assert await answer(cluster, number, controller_id=99) is STALE
+        for wrong in (-1, own - 1, own + 1, 2**63 - 1):
+            code = await answer(cluster, number, broker_epoch=wrong)
+            assert code is ErrorCode.STALE_BROKER_EPOCH, wrong
+        assert await answer(cluster, number) is ErrorCode.NONE
+        assert await answer(cluster, number, controller_id=ruler + 50) is STALE
+
+    run(story)
+
+
+def test_epoch_from_outside_makes_no_controller_stale(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        for number in list(cluster.brokers):
+            assert await answer(cluster, number, controller_epoch=HIGHEST) is STALE
+            assert await answer(cluster, number, controller_id=number, controller_epoch=99) is STALE
+        await cluster.create("t", [1, 2, 3])
+        assert (await cluster.produce(WHERE, b"a")).error_code == ErrorCode.NONE
+
+    run(story)
+
+
+def test_controller_that_the_broker_has_not_heard_of_is_obeyed(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        number = follower(cluster)
+        assert await answer(cluster, number) is ErrorCode.NONE
+        before = cluster.brokers[number].controller.epoch
+        claim = order(cluster, number)
+        session = cluster.keeper.open_session(60_000)
+        epoch = await elect(cluster, session, 77)
+        assert epoch == before + 1
+        claim.controller_id, claim.controller_epoch = 77, epoch
+        assert (await cluster.send(number, claim)).error_code == ErrorCode.NONE
+        claim.controller_epoch = before
+        assert (await cluster.send(number, claim)).error_code == STALE
+
+    run(story)
+
+
+def test_orders_of_a_new_controller_are_carried_out_in_their_sequence_while_the_registry_is_slow(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        number = follower(cluster)
+        broker, session = cluster.brokers[number], cluster.sessions[number]
+        assert await answer(cluster, number) is ErrorCode.NONE
+        confirmed, new = order(cluster, number), order(cluster, number)
+        other = cluster.keeper.open_session(60_000)
+        new.controller_id, new.controller_epoch = 77, await elect(cluster, other, 77)
+        await cluster.until(lambda: broker.controller.epoch == new.controller_epoch)
+        carried_out: list[int] = []
+        stop_replica, stat = broker.orders.stop_replica, session.stat
+        gate = asyncio.Event()
+
+        async def slow(path: str, watch: Any = None) -> Any:
+            if path == f"{znodes.BROKER_IDS}/{number}":
+                await gate.wait()
+            return await stat(path, watch)
+
+        async def noted(request: StopReplicaRequest, version: int) -> Any:
+            carried_out.append(request.controller_epoch)
+            if request.delete_partitions:
+                carried_out[-1] = -1
+            return await stop_replica(request, version)
+
+        monkeypatch.setattr(session, "stat", slow)
+        monkeypatch.setattr(broker.orders, "stop_replica", noted)
+        peer = await Peer.connect(TcpNetwork(), "127.0.0.1", cluster.ports[number])
+        cluster.peers[99] = peer
+        first = asyncio.ensure_future(peer.send(new, 2))
+        await cluster.until(lambda: bool(broker.order_admission._waiting))
+        # Who is confirmed does not wait for the registry; what came second on the connection is not first.
+        assert (await cluster.send(number, confirmed)).error_code == ErrorCode.NONE
+        new.delete_partitions = True
+        second = asyncio.ensure_future(peer.send(new, 2))
+        await cluster.until(lambda: len(broker.order_admission._waiting) == 2)
+        gate.set()
+        codes = [(await each).error_code for each in (first, second)]
+        assert codes == [ErrorCode.NONE, ErrorCode.NONE]
+        assert carried_out == [confirmed.controller_epoch, new.controller_epoch, -1]
+
+    run(story)
+
+
+def test_order_that_no_registry_confirms_costs_the_connection_and_is_sent_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        number = follower(cluster)
+        session = cluster.sessions[number]
+
+        async def away(path: str, watch: Any = None) -> Any:
+            raise ConnectionError("no member answers")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(session, "stat", away)
+            with pytest.raises(ConnectionError):
+                await answer(cluster, number, controller_epoch=HIGHEST)
+        assert await answer(cluster, number, controller_epoch=HIGHEST) is STALE
+        assert await answer(cluster, number) is ErrorCode.NONE
+
+    run(story)
+
+
+def test_marker_has_no_newer_epoch_than_the_registry_gives_coordinators(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", [1, 2, 3])
+        await cluster.create("__transaction_state", [1, 2, 3])
+        leader = cluster.leader(WHERE)
+
+        async def mark(epoch: int) -> int:
+            topic = WriteTxnMarkersRequestTopic(name="t", partition_indexes=[0])
+            marker = WriteTxnMarkersRequestMarker(
+                producer_id=7, producer_epoch=1, topics=[topic], coordinator_epoch=epoch
+            )
+            response = await cluster.send(leader, WriteTxnMarkersRequest(markers=[marker]))
+            code: int = response.markers[0].topics[0].partitions[0].error_code
+            return code
+
+        newest = cluster.news(leader, TopicPartition("__transaction_state", 0)).leader_epoch
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert await mark(newest + 1) == refused
+        assert await mark(HIGHEST) == refused
+        path = znodes.state_path("__transaction_state", 0)
+        session = cluster.keeper.open_session(60_000)
+        data, stat = await session.get(path)
+        state = znodes.StateNode.decode(data)
+        # Elected in the registry, and not heard of here.
+        await session.set(path, state._replace(leader_epoch=newest + 1).encode(), stat.version)
+        assert await mark(newest + 1) == ErrorCode.NONE
+
+    run(story)
