@@ -63,7 +63,11 @@ def test_executors_without_kavka_run_an_exactly_once_query_with_the_archive(
     kavka_broker: Broker, fresh_name: str, tmp_path: Path
 ) -> None:
     python = bare_python(tmp_path / "bare")
-    absent = subprocess.run([python, "-c", "import kavka"], capture_output=True, check=False)
+    # A Spark session of an earlier test may have put the sources into this process's own PYTHONPATH.
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    absent = subprocess.run(
+        [python, "-c", "import kavka"], env=bare, capture_output=True, check=False
+    )
     assert b"No module named 'kavka'" in absent.stderr
     output = tmp_path / "kavka-spark.tar.gz"
     assert main(["spark-package", "--output", str(output)]) == 0
