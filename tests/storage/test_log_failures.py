@@ -60,12 +60,33 @@ def test_a_full_disk_under_the_index_leaves_nothing_of_the_batch(
     async def scenario() -> None:
         log = await bad.open(LogConfig(index_interval_bytes=0))
         disk.suffixes, disk.write_error = (".index",), FULL
-        for _ in range(256):
+        for _ in range(16):
             add(log, size=100)  # index entries are collected in memory
         with pytest.raises(LogDirectoryFailed):
             add(log, size=100)
         size = (bad.log_path / "00000000000000000000.log").stat().st_size
         assert size == log.log_end_offset * 100
+
+    asyncio.run(scenario())
+
+
+def test_a_full_disk_under_the_index_of_a_quiet_log_loses_no_batch(
+    bad: LogBench, disk: BadDisk
+) -> None:
+    async def scenario() -> None:
+        log = await bad.open(LogConfig(index_interval_bytes=0))
+        for _ in range(5):
+            add(log, size=100)
+        disk.suffixes, disk.write_error = (".index",), FULL
+        with pytest.raises(LogDirectoryFailed):
+            await bad.directory.write_lagging_indexes()
+        with pytest.raises(LogDirectoryFailed):
+            add(log, size=100)
+        disk.write_error = None
+        await bad.crash(log)
+        again = await bad.open(LogConfig(index_interval_bytes=0))
+        assert again.recovery.cut_bytes == 0
+        assert read_offsets(again) == [(n, n) for n in range(5)]
 
     asyncio.run(scenario())
 

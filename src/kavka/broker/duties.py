@@ -17,6 +17,7 @@ from kavka.net.connection import Connection
 log = logging.getLogger(__name__)
 
 _REMOVAL_MS = 1000
+_INDEXES_MS = 1000
 _IDLE_CHECK_MS = 10_000
 _LONGEST_SLEEP_MS = 24 * 3600 * 1000
 
@@ -55,6 +56,7 @@ class Duties:
             every("replica.high.watermark.checkpoint.interval.ms"), replicas.write_high_watermarks
         )
         self._begin(_REMOVAL_MS, replicas.remove_due_files)
+        self._begin(_INDEXES_MS, replicas.store.write_lagging_indexes)
         self._begin(_IDLE_CHECK_MS, self._close_idle)
         self._begin(every("producer.id.expiration.check.interval.ms"), replicas.expire_producers)
         interval = min(every("log.flush.scheduler.interval.ms"), _REMOVAL_MS)

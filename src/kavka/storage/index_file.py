@@ -3,10 +3,11 @@
     entries   0 ........................ stored | ............ entries
               in the file, found by reading it  | in `_pending`, bounded
 
-Entries are collected in memory and written with pwrite, many at once (a store into a map on a full disk would
+Entries are collected in memory and written with pwrite, some at once (a store into a map on a full disk would
 kill the process). What is pending at a crash belongs to the unflushed tail, whose indexes recovery rebuilds.
 The file always ends with its last entry: Kafka preallocates while a segment is active and trims when it is
-closed; readers of closed segments see the same bytes.
+closed; its tools and brokers read the file without the zeros as well, and the checks of its dump tool, which the
+zeros of a preallocated time index fail, pass.
 """
 
 from __future__ import annotations
@@ -46,8 +47,13 @@ class IndexFile:
         self.entries = self._stored + len(self._pending) // self._entry_bytes
 
     @property
+    def unwritten(self) -> int:
+        """How many entries are in memory only."""
+        return len(self._pending) // self._entry_bytes
+
+    @property
     def is_write_due(self) -> bool:
-        """Whether so much is pending that the owner should write it."""
+        """Whether so much is pending that it is worth a trip to the pool."""
         return len(self._pending) >= _PENDING_BYTES
 
     def append(self, entry: bytes) -> None:
@@ -57,10 +63,11 @@ class IndexFile:
 
     def write(self) -> None:
         """Write the pending entries to the file, creating it when it is missing."""
-        file = self.data.file()
         if self._pending:
-            file.write_at(self._pending, self._stored * self._entry_bytes)
+            self.data.file().write_at(self._pending, self._stored * self._entry_bytes)
             self._note_written(len(self._pending))
+        elif not self.data.exists():
+            self.data.file()
 
     async def write_in_pool(self, disk: Disk) -> None:
         """Do what `write` does without blocking the loop. Nobody else appends meanwhile; reads go on.

@@ -17,6 +17,7 @@ from kavka.storage.failures import LogDirectoryFailed
 from kavka.storage.log_creation import LogCreation
 from kavka.storage.meta_properties import META_PROPERTIES, MetaProperties
 from kavka.storage.partition_directory import OpenFiles
+from kavka.storage.segment import Segment
 from kavka.storage.write_queue import WriteQueue
 
 logger = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 LOCK_FILE = ".lock"
 _MOST_OPEN_FILES = 4096
 _FEWEST_OPEN_FILES = 32
+_SEGMENTS_AT_ONCE = 64
 
 
 class LogDirectory:
@@ -55,6 +57,8 @@ class LogDirectory:
         self._lock: Lock | None = None
         self._removals: deque[tuple[int, Callable[[], None]]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        # Active segments with index entries that are in memory only.
+        self._lagging: dict[Segment, None] = {}
         # Each checkpoint is written under one temporary name: one writer at a time, in the order of the calls.
         self._checkpoint_turn = asyncio.Lock()
         # What the checkpoints on disk say, and what they must not say any more.
@@ -143,6 +147,35 @@ class LogDirectory:
                 await self.disk.run(removal)
             except OSError as error:
                 raise self.fail(error) from error
+
+    # Indexes of active segments
+
+    def write_indexes_soon(self, segment: Segment) -> None:
+        """Let the next `write_lagging_indexes` bring the segment's index files up to date."""
+        self._lagging[segment] = None
+
+    async def write_lagging_indexes(self) -> None:
+        """Write the index entries that are in memory only, while the disk is fast. To be called every second or so.
+
+        A slow disk gets them with the writes of its queue. Raise LogDirectoryFailed; a start rebuilds the indexes.
+        """
+        lagging, self._lagging = self._lagging, {}
+        while lagging and self.writes.is_idle and self.failure is None:
+            for _ in range(min(_SEGMENTS_AT_ONCE, len(lagging))):
+                segment, _ = lagging.popitem()
+                self._write_indexes(segment)
+            await asyncio.sleep(0)
+        self._lagging |= lagging
+
+    def _write_indexes(self, segment: Segment) -> None:
+        if segment.data.is_discarded:
+            return
+        started = self.clock.tick_ms()
+        try:
+            segment.write_indexes()
+        except OSError as error:
+            raise self.fail(error) from error
+        self.writes.note_duration(started)
 
     # Small files
 

@@ -51,6 +51,8 @@ class LogState:
         self._base_offsets = [segment.base_offset for segment in loaded.segments]
         self._active = loaded.segments[-1]
         self._active.jitter_ms = self._next_jitter_ms()
+        if loaded.recovery.checked_segments:
+            directory.write_indexes_soon(self._active)
         self._written_offset = self._end_offset = loaded.end_offset
         self._cuts = 0
         self._has_new_files = loaded.has_new_files

@@ -1,8 +1,8 @@
 """All logs of a broker, over its `log.dirs`: loading, placing, deleting, checkpoints, and the work that comes round.
 
-The broker schedules the work: `remove_due` every second or so, `write_high_watermarks` every 5 s,
-`write_checkpoints` every 60 s, `flush_due` every `log.flush.scheduler.interval.ms`. Retention is up to the owner of
-each log, who knows the high watermark.
+The broker schedules the work: `remove_due` and `write_lagging_indexes` every second or so, `write_high_watermarks`
+every 5 s, `write_checkpoints` every 60 s, `flush_due` every `log.flush.scheduler.interval.ms`. Retention is up to the
+owner of each log, who knows the high watermark.
 A directory that failed takes its logs with it; they stay in the table and refuse everything.
 """
 
@@ -389,6 +389,14 @@ class LogStore:
         for directory in self._online():
             try:
                 await directory.remove_due()
+            except LogDirectoryFailed:
+                continue  # said when it failed
+
+    async def write_lagging_indexes(self) -> None:
+        """Write the index entries of active segments that are in memory only."""
+        for directory in self._online():
+            try:
+                await directory.write_lagging_indexes()
             except LogDirectoryFailed:
                 continue  # said when it failed
 

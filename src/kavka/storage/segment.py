@@ -138,7 +138,7 @@ class Segment:
     ) -> bool:
         """Make the batches of a buffer that now lies at `position` part of the segment: index and remember them.
 
-        Tell whether the indexes should be written, because many entries are in memory only.
+        Tell whether an index has a new entry, which is in memory only.
         """
         base_offset, unindexed_bytes = self.base_offset, self.unindexed_bytes
         max_timestamp, max_timestamp_offset = self.max_timestamp, self.max_timestamp_offset
@@ -170,7 +170,7 @@ class Segment:
         if self.reserved_size < end:
             self.reserved_size = end
         self.next_offset = last.base_offset + last.last_offset_delta + 1
-        return is_indexed and self.are_indexes_due
+        return is_indexed
 
     def _forget_half(self) -> None:
         half = _RECENT_BATCHES // 2
@@ -206,8 +206,13 @@ class Segment:
         self.time_index.storage.write()
 
     @property
+    def unwritten_entries(self) -> int:
+        """How many entries of the offset index, which has the most, are in memory only."""
+        return self.offset_index.storage.unwritten
+
+    @property
     def are_indexes_due(self) -> bool:
-        """Whether so many index entries are in memory only that they should be written."""
+        """Whether so many index entries are in memory only that writing them is worth a trip to the pool."""
         return self.offset_index.storage.is_write_due or self.time_index.storage.is_write_due
 
     async def write_indexes_in_pool(self, disk: Disk) -> None:

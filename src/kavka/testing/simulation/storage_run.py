@@ -410,6 +410,7 @@ class _Work:
 
     async def _remove_due(self) -> None:
         await self._store.remove_due()
+        await self._store.write_lagging_indexes()
         self._check_online()
 
     def _check_online(self) -> None:
