@@ -16,6 +16,10 @@ from kavka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequestTransaction,
 )
 from kavka.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kavka.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntry,
+)
 from kavka.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,
@@ -24,8 +28,10 @@ from kavka.wire.messages.alter_configs import (
 from kavka.wire.messages.alter_partition import AlterPartitionRequest
 from kavka.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from kavka.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from kavka.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from kavka.wire.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
 from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
@@ -35,6 +41,7 @@ from kavka.wire.messages.create_topics import (
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,
 )
+from kavka.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestFilter
 from kavka.wire.messages.delete_groups import DeleteGroupsRequest
 from kavka.wire.messages.delete_records import (
     DeleteRecordsRequest,
@@ -56,6 +63,7 @@ from kavka.wire.messages.describe_producers import (
     DescribeProducersRequestTopic,
 )
 from kavka.wire.messages.describe_transactions import DescribeTransactionsRequest
+from kavka.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from kavka.wire.messages.elect_leaders import ElectLeadersRequest
 from kavka.wire.messages.end_txn import EndTxnRequest
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
@@ -298,8 +306,18 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             return UpdateFeaturesRequest()
         case ApiKey.DESCRIBE_ACLS:
             return DescribeAclsRequest(resource_type_filter=1, operation=1, permission_type=1)
+        case ApiKey.CREATE_ACLS:
+            return CreateAclsRequest(creations=[CreateAclsRequestCreation()])
+        case ApiKey.DELETE_ACLS:
+            return DeleteAclsRequest(filters=[DeleteAclsRequestFilter()])
         case ApiKey.DESCRIBE_CLIENT_QUOTAS:
             return DescribeClientQuotasRequest(components=[], strict=False)
+        case ApiKey.ALTER_CLIENT_QUOTAS:
+            return AlterClientQuotasRequest(entries=[AlterClientQuotasRequestEntry()])
+        case ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS:
+            return DescribeUserScramCredentialsRequest()
+        case ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
+            return AlterUserScramCredentialsRequest()
     raise AssertionError(key)
 
 

@@ -15,6 +15,7 @@ from kavka_compat.processes import Running, free_port
 
 _TOOLS = "org.apache.kafka.tools."
 _MAIN_CLASSES = {
+    "kafka-acls": _TOOLS + "AclCommand",
     "kafka-broker-api-versions": _TOOLS + "BrokerApiVersionsCommand",
     "kafka-cluster": _TOOLS + "ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
@@ -42,6 +43,7 @@ _MAIN_CLASSES = {
     "zookeeper-server-start": "org.apache.zookeeper.server.ZooKeeperServerMain",
 }
 _OLDER_MAIN_CLASSES = {
+    "kafka-acls": "kafka.admin.AclCommand",
     "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
     "kafka-console-producer": "kafka.tools.ConsoleProducer",
 }

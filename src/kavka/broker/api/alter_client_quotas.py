@@ -1,0 +1,36 @@
+"""AlterClientQuotas: changes of the quotas of users, clients and addresses."""
+
+from __future__ import annotations
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.errors import ErrorCode
+from kavka.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntry,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntity,
+    AlterClientQuotasResponseEntry,
+)
+
+_REFUSAL = "This broker has no client quotas: none was changed, and none would be obeyed."
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: AlterClientQuotasRequest
+) -> AlterClientQuotasResponse:
+    """Refuse each entity's changes: a quota that is stored and not obeyed would be taken for one that is."""
+    return AlterClientQuotasResponse(entries=[_refused(entry) for entry in request.entries])
+
+
+def _refused(entry: AlterClientQuotasRequestEntry) -> AlterClientQuotasResponseEntry:
+    return AlterClientQuotasResponseEntry(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        error_message=_REFUSAL,
+        entity=[
+            AlterClientQuotasResponseEntity(
+                entity_type=part.entity_type, entity_name=part.entity_name
+            )
+            for part in entry.entity
+        ],
+    )

@@ -1,0 +1,39 @@
+"""DescribeUserScramCredentials: which users have SCRAM credentials."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kavka.broker.broker import Broker
+from kavka.broker.dispatch import RequestContext
+from kavka.errors import ErrorCode
+from kavka.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResponseResult,
+)
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Answer that no user has any: credentials cannot be set. Codes and texts are Apache Kafka's."""
+    asked = Counter(user.name for user in request.users or ())
+    return DescribeUserScramCredentialsResponse(
+        error_message="", results=[_refused(name, times) for name, times in asked.items()]
+    )
+
+
+def _refused(name: str, times: int) -> DescribeUserScramCredentialsResponseResult:
+    code = ErrorCode.RESOURCE_NOT_FOUND
+    message = f"Attempt to describe a user credential that does not exist: {name}"
+    if times > 1:
+        code = ErrorCode.DUPLICATE_RESOURCE
+        message = (
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+        )
+    elif not name:
+        message = "Username must not be empty"
+    return DescribeUserScramCredentialsResponseResult(
+        user=name, error_code=code, error_message=message, credential_infos=[]
+    )
