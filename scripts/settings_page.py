@@ -34,6 +34,11 @@ ENVIRONMENT = """\
 | `KAVKA_PURE` | 1: the twin in Python handles record batches instead of the compiled kernel, slowly; for comparisons. |
 | `JAVA_HOME` | The Java with which the demo and `kavka.spark.session` start Spark. |"""
 REGISTRY = "Of `kavka zookeeper-server-start`, in the names of ZooKeeper's `zoo.cfg`; `kavka.log.level` goes, too."
+CLIENTS = (
+    "A name that no client of Kafka knows is refused in a program (`UnknownSetting`, with the nearest name) and in the "
+    "options of Spark. One that Java's clients or librdkafka know gives a Python warning (`SettingWithoutEffect`). "
+    "Commands log both and go on, as Kafka's do."
+)
 _LARGEST = {LONG_MAX: "2^63 - 1", (1 << 31) - 1: "2^31 - 1", sys.float_info.max: "no limit"}
 
 
@@ -47,7 +52,7 @@ def page() -> str:
         *_table("Broker: kavka's own", (s for s in broker if s.name.startswith(OWN)), has_scope=True),
         *_topic_table(setting for setting in TOPIC_SETTINGS if setting.effective),
         *_table("Registry", REGISTRY_SETTINGS, REGISTRY),
-        *_table("Producer, consumer and admin client", shared),
+        *_table("Producer, consumer and admin client", shared, CLIENTS),
         *_table("Producer", _without(PRODUCER, shared)),
         *_table("Consumer", _without(CONSUMER, shared)),
         *_table("Admin client", _without(ADMIN, shared)),

@@ -2,7 +2,10 @@ import logging
 
 import pytest
 
+from kavka import client
+from kavka.client import SettingWithoutEffect, UnknownSetting, blocking
 from kavka.client.config import ADMIN, CONSUMER, PRODUCER, Config, as_callable
+from kavka.client.setting_names import obeyed
 
 
 def test_text_numbers_and_booleans_mean_the_same():
@@ -48,10 +51,48 @@ def test_bootstrap_servers_must_be_given():
         Config(ADMIN, {})
 
 
-def test_an_unknown_name_is_warned_of_with_the_nearest_known_one(caplog):
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"bootstrap.server": "a:1"}, r"bootstrap\.server; did you mean bootstrap\.servers\?"),
+        (
+            {"auto.ofset.reset": "earliest"},
+            r"auto\.ofset\.reset; did you mean auto\.offset\.reset\?",
+        ),
+        ({"group_id": "g"}, r"group_id; did you mean group\.id\?"),
+        ({"nothing.like.it": "secret"}, r"^Unknown setting nothing\.like\.it$"),
+    ],
+)
+@pytest.mark.parametrize("client", [client.Consumer, blocking.Consumer])
+def test_a_mistyped_name_is_refused_with_the_nearest_known_one(client, given, meant):
+    with pytest.raises(UnknownSetting, match=meant):
+        client({"bootstrap.servers": "a:1"} | given)
+
+
+def test_names_of_other_clients_are_warned_of_once_where_the_user_is():
+    settings = {
+        "bootstrap.servers": "a:1",
+        "queue.buffering.max.ms": 5,  # librdkafka's
+        "group.id": "g",  # a consumer's
+        "ssl.keystore.location": "/somewhere",
+        "metrics.num.samples": 2,  # declared, without effect
+    }
+    with pytest.warns(SettingWithoutEffect) as warned:
+        client.Producer(settings)
+    (warning,) = warned
+    assert str(warning.message) == (
+        "settings without effect in this client: queue.buffering.max.ms (here it is linger.ms), "
+        "group.id, ssl.keystore.location, metrics.num.samples"
+    )
+    assert warning.filename == __file__
+
+
+def test_a_tool_passes_over_what_a_client_does_not_obey(caplog):
     with caplog.at_level(logging.WARNING):
-        Config(PRODUCER, {"bootstrap.servers": "a:1", "linger.msec": 5})
-    assert "did you mean linger.ms?" in caplog.text
+        kept = obeyed(CONSUMER, {"group.id": "g", "linger.ms": "5", "auto.ofset.reset": "latest"})
+    assert kept == {"group.id": "g"}
+    assert "did you mean auto.offset.reset?" in caplog.text
+    assert "client setting has no effect name=linger.ms" in caplog.text
 
 
 def test_ipv6_addresses_lose_their_brackets():

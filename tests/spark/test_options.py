@@ -115,6 +115,10 @@ def test_durations_have_units() -> None:
             BASE | {"bootstrap.servers": "x"},
             "The option 'bootstrap.servers' is not one of format kavka; did you mean kafka.bootstrap.servers?",
         ),
+        (
+            BASE | {"kafka.isolation.levl": "x"},
+            "The option kafka.isolation.levl is no setting of Kafka's clients; did you mean kafka.isolation.level?",
+        ),
         (BASE | {"zzz": "1"}, "The option 'zzz' is not one of format kavka."),
         (BASE | {"startingOffsets": "latest"}, "startingOffsets of a batch query cannot be latest."),
         (BASE | {"startingOffsets": '{"t":{"0":-1}}'}, "startingOffsets of a batch query cannot be latest."),

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 
 from kavka.cli.options import Given, missing
 from kavka.client.admin.admin import Admin
+from kavka.client.config import ADMIN
+from kavka.client.setting_names import obeyed
 from kavka.errors import KafkaError
 from kavka.settings.declaration import InvalidSetting
 from kavka.settings.properties import parse_properties
@@ -69,7 +71,7 @@ def client_settings(
         raise Unreachable(missing(server_option))
     path = given.one(config_option)
     settings = {} if path is None else _properties(path)
-    return {**settings, "bootstrap.servers": servers}
+    return {**obeyed(ADMIN, settings), "bootstrap.servers": servers}
 
 
 def _properties(path: str) -> dict[str, str]:

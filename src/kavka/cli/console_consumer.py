@@ -13,6 +13,8 @@ from kavka.cli.client_properties import SERVERS, key_values, read_properties, se
 from kavka.cli.java_names import log_line, spelt_together
 from kavka.cli.options import BadUsage, BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.output import drop_output
+from kavka.client.config import CONSUMER
+from kavka.client.setting_names import obeyed
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import InvalidSetting
@@ -195,7 +197,7 @@ def _offset(given: Given) -> int | str:
 def _settings(given: Given) -> dict[str, str]:
     file = read_properties(given.one("command-config") or given.one("consumer.config"))
     pairs = key_values(given.all("consumer-property") + given.all("command-property"))
-    settings = file | pairs
+    settings = obeyed(CONSUMER, file | pairs)
     for name in ("key.deserializer", "value.deserializer"):
         settings.pop(name, None)
     reset = settings.get("auto.offset.reset")

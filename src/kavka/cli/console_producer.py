@@ -21,6 +21,8 @@ from kavka.cli.handing_over import Pair, Source, hand_over
 from kavka.cli.java_names import log_line, spelt_together
 from kavka.cli.line_reader import BadLine, LineReader
 from kavka.cli.options import BadUsage, Given, Option, OptionSet
+from kavka.client.config import PRODUCER
+from kavka.client.setting_names import obeyed
 from kavka.errors import KafkaError
 from kavka.settings.declaration import InvalidSetting
 
@@ -114,8 +116,9 @@ def producer_settings(given: Given) -> dict[str, str]:
     reader = given.one("line-reader") or _DEFAULT_READER
     if reader.rpartition(".")[2].rpartition("$")[2] != _DEFAULT_READER:
         raise BadUsage(reader)
-    settings = read_properties(given.one("command-config") or given.one("producer.config"))
-    settings |= key_values(given.all("producer-property") + given.all("command-property"))
+    file = read_properties(given.one("command-config") or given.one("producer.config"))
+    pairs = key_values(given.all("producer-property") + given.all("command-property"))
+    settings = obeyed(PRODUCER, file | pairs)
     for name in ("key.serializer", "value.serializer"):
         settings.pop(name, None)
     settings["bootstrap.servers"] = brokers

@@ -13,9 +13,11 @@ from kavka.cli.client_properties import SERVERS, key_values, read_properties, se
 from kavka.cli.java_dates import BadPattern, format_date
 from kavka.cli.options import BadValue, Given, Option, OptionSet, missing
 from kavka.cli.perf_statistics import consumer_columns, metric_lines, rates
+from kavka.client.config import CONSUMER
 from kavka.client.consumer import Consumer
 from kavka.client.consumer.batches import FetchedBatches
 from kavka.client.consumer.coordinator import RebalanceListener
+from kavka.client.setting_names import obeyed
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import InvalidSetting
@@ -98,8 +100,8 @@ def _plan(given: Given) -> _Plan:
     if messages is None:
         given.require("messages")
     assert messages is not None, missing("messages")
-    settings = read_properties(given.one("command-config") or given.one("consumer.config"))
-    settings |= key_values(given.all("command-property"))
+    file = read_properties(given.one("command-config") or given.one("consumer.config"))
+    settings = obeyed(CONSUMER, file | key_values(given.all("command-property")))
     for name in ("key.deserializer", "value.deserializer"):
         settings.pop(name, None)
     fetch_size, interval_ms = given.integer("fetch-size"), given.integer("reporting-interval", 64)

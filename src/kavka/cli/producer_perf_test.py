@@ -16,6 +16,8 @@ from kavka.cli.handing_over import Pair, Source, hand_over
 from kavka.cli.java_names import log_line, spelt_together
 from kavka.cli.options import BadValue, whole_number
 from kavka.cli.perf_statistics import ProducerStatistics, metric_lines
+from kavka.client.config import PRODUCER
+from kavka.client.setting_names import obeyed
 from kavka.errors import KafkaError
 from kavka.settings.declaration import InvalidSetting
 
@@ -155,6 +157,7 @@ def _settings(given: argparse.Namespace) -> dict[str, str]:
         settings.setdefault("transactional.id", f"performance-producer-{uuid4()}")
     if not settings:
         raise BadValue("Either --producer-props or --producer.config must be specified.")
+    settings = obeyed(PRODUCER, settings)
     settings.setdefault("client.id", "perf-producer-client")
     return settings
 

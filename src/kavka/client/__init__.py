@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ProducerRecord,
         RecordMetadata,
     )
+    from kavka.client.setting_names import SettingWithoutEffect, UnknownSetting
     from kavka.ids import TopicPartition
 
 _HOMES = {
@@ -49,7 +50,9 @@ _HOMES = {
     "ProducerRecord": "kavka.client.producer",
     "RecordDeserializationError": "kavka.client.consumer",
     "RecordMetadata": "kavka.client.producer",
+    "SettingWithoutEffect": "kavka.client.setting_names",
     "TopicPartition": "kavka.ids",
+    "UnknownSetting": "kavka.client.setting_names",
 }
 
 __all__ = [
@@ -71,7 +74,9 @@ __all__ = [
     "ProducerRecord",
     "RecordDeserializationError",
     "RecordMetadata",
+    "SettingWithoutEffect",
     "TopicPartition",
+    "UnknownSetting",
 ]
 
 

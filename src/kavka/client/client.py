@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from kavka.client.cluster import Cluster
 from kavka.client.config import Config
+from kavka.client.setting_names import check_names
 from kavka.doors import Chance, Clock, Network
 from kavka.net.clock import SystemChance, SystemClock
 from kavka.net.network import TcpNetwork
@@ -48,7 +49,11 @@ class Client(ABC):
         clock: Clock | None = None,
         chance: Chance | None = None,
     ) -> None:
-        """Check the settings (ValueError names the wrong one); nothing is opened before `start`."""
+        """Check the settings (ValueError names the wrong one); nothing is opened before `start`.
+
+        A mistyped name is refused, too; one without effect is warned of (`setting_names`).
+        """
+        check_names(self._catalogue, config)
         self._config = Config(self._catalogue, config)
         self._network = network or TcpNetwork()
         self._clock = clock or SystemClock()

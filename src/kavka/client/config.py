@@ -7,7 +7,6 @@ objects for `interceptor.classes`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -19,8 +18,6 @@ from kavka.settings.declaration import (
     ValueType,
     whole_number,
 )
-
-log = logging.getLogger(__name__)
 
 _INT_MAX = 2**31 - 1
 _INT, _LONG, _TEXT = ValueType.INT, ValueType.LONG, ValueType.STRING
@@ -158,10 +155,12 @@ class Config:
     """Checked settings of one client; reading a name that is not declared is a bug and raises KeyError."""
 
     def __init__(self, catalogue: Catalogue, given: Mapping[str, Any]) -> None:
-        """Check `given`. Raise InvalidSetting, a ValueError that names the setting; warn of unknown names once."""
+        """Check the values of `given`; its names are checked by `setting_names`.
+
+        Raise InvalidSetting, a ValueError that names the setting.
+        """
         self.given = frozenset(given)
         self._values: dict[str, Any] = {}
-        _warn_of_useless(catalogue, given)
         for setting in catalogue:
             if setting.name in given:
                 self._values[setting.name] = _parse(setting, given[setting.name])
@@ -220,16 +219,6 @@ def _parse(setting: Setting, value: Any) -> Any:
     elif not isinstance(value, str | int | float):
         raise InvalidSetting(setting.name, value, f"Not a value of type {setting.type.name}")
     return setting.parse(str(value))
-
-
-def _warn_of_useless(catalogue: Catalogue, given: Mapping[str, Any]) -> None:
-    for name in given:
-        if name not in catalogue:
-            nearest = catalogue.nearest(name)
-            hint = f"; did you mean {nearest}?" if nearest else ""
-            log.warning("unknown client setting ignored name=%s%s", name, hint)
-        elif not catalogue[name].effective:
-            log.warning("client setting has no effect name=%s", name)
 
 
 def as_callable(config: Config, name: str) -> Callable[..., Any] | None:

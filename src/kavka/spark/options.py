@@ -15,8 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kavka.client.config import CONSUMER, PRODUCER
+from kavka.client.setting_names import unknown_names
 from kavka.core.java_patterns import BadJavaPattern, java_pattern
 from kavka.ids import TopicPartition
+from kavka.settings.declaration import Catalogue
 from kavka.spark.decisions import is_sink_id
 from kavka.spark.errors import ConnectorError
 
@@ -177,7 +180,7 @@ def schema_includes_headers(options: Mapping[str, str]) -> bool:
         }
     if not any(name.lower() in given for name in _SELECTIONS):
         _refuse_unknown(given)
-        _client_settings(given, {})
+        _client_settings(given, {}, CONSUMER)
         return _boolean(given, "includeHeaders", False)
     try:
         return parse_source(given, streaming=True).include_headers
@@ -208,7 +211,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         min_partitions=_positive(given, "minPartitions"),
         max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
         group_id=_filled(given, "groupId"),
-        client=_client_settings(given, _FORBIDDEN_TO_SOURCE),
+        client=_client_settings(given, _FORBIDDEN_TO_SOURCE, CONSUMER),
     )
 
 
@@ -221,7 +224,7 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool = True) -> SinkOpt
     is_also_read = any(name.lower() in given for name in _SELECTIONS)
     _refuse_unknown(given, (*_SINK_NAMES, *(_SOURCE_NAMES if is_also_read else ())))
     _boolean(given, "includeHeaders", False)
-    client = _client_settings(given, _FORBIDDEN_TO_SINK)
+    client = _client_settings(given, _FORBIDDEN_TO_SINK, PRODUCER)
     exactly_once = _exactly_once(given, client, streaming)
     if exactly_once is not None:
         client.pop(_TWO_PHASE_COMMIT, None)
@@ -324,7 +327,9 @@ def _refuse_unknown(
         raise ConnectorError(f"The option {name!r} is not one of format kavka{hint}")
 
 
-def _client_settings(given: Mapping[str, str], forbidden: Mapping[str, str]) -> dict[str, str]:
+def _client_settings(
+    given: Mapping[str, str], forbidden: Mapping[str, str], catalogue: Catalogue
+) -> dict[str, str]:
     """Return what begins with `kafka.` without that prefix, checked."""
     settings = {
         name.removeprefix("kafka."): value
@@ -334,6 +339,9 @@ def _client_settings(given: Mapping[str, str], forbidden: Mapping[str, str]) -> 
     for name, reason in forbidden.items():
         if name in settings:
             raise ConnectorError(f"The option kafka.{name} is not supported: {reason}.")
+    for name, near in unknown_names(catalogue, settings).items():
+        hint = f"; did you mean kafka.{near}?" if near else "."
+        raise ConnectorError(f"The option kafka.{name} is no setting of Kafka's clients{hint}")
     if not settings.get("bootstrap.servers", "").strip():
         raise ConnectorError(
             "The option kafka.bootstrap.servers is missing: give it as host:port,...."
