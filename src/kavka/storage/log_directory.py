@@ -64,6 +64,8 @@ class LogDirectory:
         self._checkpoint_turn = asyncio.Lock()
         # What the checkpoints on disk say, and what they must not say any more.
         self._offsets: dict[str, dict[TopicPartition, int]] = {}
+        self._written: set[str] = set()
+        """The checkpoints that were written since the start: what one of them says needs no second write."""
         self._bounds: dict[TopicPartition, int] = {}
         self._kept: set[TopicPartition] = set()
 
@@ -198,13 +200,16 @@ class LogDirectory:
             return {}
 
     async def write_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        """Replace a checkpoint of offsets; of two calls the later one's offsets stay."""
+        """Replace a checkpoint of offsets, unless it says them; of two calls the later one's offsets stay."""
         offsets = dict(offsets)
         async with self._checkpoint_turn:
             known = self._offsets.get(name, {})
             offsets |= {where: known[where] for where in self._kept if where in known}
+            if offsets == known and name in self._written:
+                return
             await self.replace_file(f"{self.path}/{name}", checkpoint.encode_offsets(offsets))
             self._offsets[name] = offsets
+            self._written.add(name)
 
     def keep_offsets(self, topic_partition: TopicPartition) -> None:
         """Let all checkpoints go on saying what they say of a log that could not be opened."""

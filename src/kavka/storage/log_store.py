@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 _CLOSES_AT_ONCE = 16
 _LOADS_IN_ONE_CALL = 32
+_LOGS_PER_TURN = 512
 
 
 @frozen
@@ -443,11 +444,13 @@ class LogStore:
         self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
     ) -> None:
         known = {**self.high_watermarks, **offsets}
-        here = {
-            log.topic_partition: min(known[log.topic_partition], log.log_end_offset)
-            for log in self._logs_in(directory)
-            if log.topic_partition in known
-        }
+        here: dict[TopicPartition, int] = {}
+        for number, log in enumerate(self._logs_in(directory)):
+            where = log.topic_partition
+            if where in known:
+                here[where] = min(known[where], log.log_end_offset)
+            if number % _LOGS_PER_TURN == _LOGS_PER_TURN - 1:
+                await asyncio.sleep(0)
         await directory.write_offsets(HIGH_WATERMARKS, here)
 
     # Telling
