@@ -2,7 +2,8 @@
 
     COUNTS=1000,5000 SHAPE=many make bench-partitions
 
-Shapes: `many` is topics of 10 partitions, `one` a single topic. The steps, each with wall time and the CPU of the broker:
+Shapes: `many` is topics of 10 partitions, `one` a single topic. The steps, each with its wall time, most of them with
+the CPU time of the broker:
 
     creation                          until Metadata shows a leader everywhere
     Metadata of everything            median of some, and the longest ApiVersions of another connection meanwhile
@@ -37,7 +38,6 @@ from typing import Any
 
 from kavka.client import Producer
 from kavka.client.admin import Admin, NewTopic
-from kavka.wire.apis import ApiKey
 from kavka.wire.frame import decode_response, encode_request
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -289,41 +289,38 @@ def steps(broker: Broker, topics: list[NewTopic], count: int) -> None:
     metadata(broker)
     idle(broker, "idle after creation")
     show("clean stop, new empty logs", broker.stop())
-    show("start after it", broker.start(), broker.cpu_s)
-    wait_for(lambda: led(broker.port) == count)
+    start(broker, "start after it, empty logs", count)
     with measured(broker, "one record in each"):
         asyncio.run(fill(broker.port, topics))
     idle(broker, "idle with records")
     broker.stop(signal.SIGKILL)
-    show("start after kill -9", broker.start(), broker.cpu_s)
-    wait_for(lambda: led(broker.port) == count)
-    show("all led", 0, broker.cpu_s)
+    start(broker, "start after kill -9", count)
     show("clean stop after it", broker.stop())
-    show("start after it", broker.start(), broker.cpu_s)
-    wait_for(lambda: led(broker.port) == count)
-    show("all led", 0, broker.cpu_s, f"{broker.resident_mib:.0f} MiB")
+    start(broker, "start after it", count)
     show("clean stop, nothing changed", broker.stop())
-    broker.start()
-    wait_for(lambda: led(broker.port) == count)
-    began = time.monotonic()
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "kavka",
-            "topics",
-            "--bootstrap-server",
-            f"127.0.0.1:{broker.port}",
-            "--describe",
-        ],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    show("kavka topics --describe", time.monotonic() - began)
+    start(broker, "start after it", count)
+    describe(broker)
     with measured(broker, "deletion"):
         asyncio.run(delete(broker.port, topics))
         wait_for(lambda: led(broker.port) == 0)
     show("clean stop", broker.stop())
+
+
+def start(broker: Broker, what: str, count: int) -> None:
+    """Print how long a start takes until its ready line, and until all partitions are led."""
+    began = time.monotonic()
+    ready = broker.start()
+    wait_for(lambda: led(broker.port) == count)
+    took = time.monotonic() - began
+    show(what, ready, broker.cpu_s, f"all led after {took:.2f} s; {broker.resident_mib:.0f} MiB")
+
+
+def describe(broker: Broker) -> None:
+    """Print how long `kavka topics --describe` takes, with its own start."""
+    words = ["topics", "--bootstrap-server", f"127.0.0.1:{broker.port}", "--describe"]
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-m", "kavka", *words], check=True, stdout=subprocess.DEVNULL)
+    show("kavka topics --describe", time.monotonic() - began)
 
 
 def main() -> None:
