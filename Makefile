@@ -7,7 +7,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster librdkafka-tests bench bench-cluster bench-transactions bench-failover settings passed clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings passed clean
 PY := .venv/bin/python
 SLOW := compat or spark or simulation or chaos or long
 
@@ -75,6 +75,10 @@ bench-transactions: ## what transactions cost, beside Apache Kafka; through Spar
 bench-failover: ## how long nobody is served when a broker dies, stops or stands still
 	@scripts/setup.sh test
 	PYTHONPATH=tests/compat $(PY) bench/failover.py --rounds $(or $(ROUNDS),$(if $(QUICK),2,10)) $(if $(ONLY),--only "$(ONLY)") $(if $(KIND),--kind $(KIND))
+
+bench-partitions: ## what 1,000, 5,000 and 10,000 partitions cost a broker
+	@scripts/setup.sh demo
+	$(PY) bench/partitions.py $(if $(COUNTS),--counts $(COUNTS)) $(if $(SHAPE),--shape $(SHAPE))
 
 settings: dev ## rewrite docs/settings.md after a setting was changed
 	$(PY) scripts/settings_page.py

@@ -119,7 +119,7 @@ def test_a_commit_that_is_not_replicated_in_time_is_refused_and_counts_when_it_i
         end_offset = offsets_replica(served, "g").log.log_end_offset
         assert end_offset == 2
         offsets_replica(served, "g").partition.followers[OTHER].log_end_offset = end_offset
-        served.broker.replicas.brokers_changed()
+        served.broker.replicas.metadata_changed((), are_brokers_others=True)
         assert await committed(served, "g") == (ErrorCode.NONE, 6)
 
     run(story, offsets__commit__timeout__ms="20")

@@ -405,7 +405,7 @@ async def wait_for_follower(served: Any) -> Any:
 def catch_up(served: Any, replica: Any) -> None:
     """Let the follower have everything."""
     replica.partition.followers[OTHER].log_end_offset = replica.log.log_end_offset
-    served.broker.replicas.brokers_changed()
+    served.broker.replicas.metadata_changed((), are_brokers_others=True)
 
 
 async def meanwhile(served: Any, replica: Any, request: Coroutine[Any, Any, int]) -> int:

@@ -89,7 +89,7 @@ def test_a_stop_waits_for_the_syncs_of_many_logs_together(stores: Stores) -> Non
         store = stores.new(loads_at_once=1)
         await store.open()
         for tp in partitions(16):
-            await store.create(tp, TOPIC_ID, CONFIG)
+            add(await store.create(tp, TOPIC_ID, CONFIG))
         await store.close({})
 
     asyncio.run(scenario())

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from kavka.broker.coordination.groups import GroupCoordinators
     from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
+    from kavka.broker.encoded_topics import EncodedTopics
     from kavka.broker.metrics.exposition import Exposition
     from kavka.broker.order_admission import OrderAdmission
     from kavka.broker.producer_ids import ProducerIds
@@ -297,6 +298,13 @@ class Broker:
         self.features.session_renewed()
 
     # -- parts that not every broker needs: they are imported and made when somebody first asks for them
+
+    @cached_property
+    def encoded_topics(self) -> EncodedTopics:
+        """Topics as Metadata answers have them."""
+        from kavka.broker.encoded_topics import EncodedTopics
+
+        return EncodedTopics(self.metadata)
 
     @cached_property
     def groups(self) -> GroupCoordinators:

@@ -359,6 +359,9 @@ class Dispatcher:
             elif finished.result() is None:
                 context.connection.answer(slot, ())
                 self._count_late(served, context)
+            elif type(finished.result()) is bytearray:
+                context.connection.answer(slot, (finished.result(),))
+                self._count_late(served, context)
             else:
                 self._answer(served, context, slot, finished.result())
                 self._count_late(served, context)

@@ -231,6 +231,7 @@ class Orders:
             )
             metadata = self._broker.metadata
             metadata.controller_id = BrokerId(request.controller_id)
+            known_brokers = metadata.brokers.keys()
             metadata.brokers = {
                 BrokerId(live.id): self._live_broker(live, version) for live in request.live_brokers
             }
@@ -245,7 +246,14 @@ class Orders:
             metadata.changed()
             for topic, (topic_id, states) in changes.items():
                 await self._leave(topic, topic_id, states)
-            self._broker.replicas.brokers_changed()
+            self._broker.replicas.metadata_changed(
+                (
+                    TopicPartition(topic, state.partition_index)
+                    for topic, (_, states) in changes.items()
+                    for state in states
+                ),
+                are_brokers_others=known_brokers != metadata.brokers.keys(),
+            )
             for coordinators in self._broker.coordinators.values():
                 coordinators.metadata_changed()
             return UpdateMetadataResponse(error_code=ErrorCode.NONE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from kavka.settings.declaration import Value, whole_number
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed
-from kavka.storage.log_config import LogConfig
+from kavka.storage.log_config import NEVER, LogConfig
 from kavka.storage.log_directory import LogDirectory
 from kavka.storage.log_store import DirectoryReport, LogStore
 from kavka.storage.meta_properties import MetaProperties
@@ -46,10 +46,11 @@ class Replicas:
         ]
         self.store = LogStore(
             directories,
-            lambda topic: log_config(broker.configs.topic(topic)),
+            self._log_config,
             loads_at_once=config.integer("num.recovery.threads.per.data.dir"),
         )
         self.traffic = Traffic()
+        self._log_configs: dict[str, tuple[Mapping[str, Value], LogConfig]] = {}
         self._hosted: dict[TopicPartition, Replica] = {}
         self._replication: Replication | None = None
         self._moves: Moves | None = None
@@ -181,7 +182,7 @@ class Replicas:
         self, where: TopicPartition, topic_id: TopicId, *, is_new: bool
     ) -> Replica | ErrorCode:
         """Open or make the log, and begin with what the checkpoints say."""
-        config = log_config(self._broker.configs.topic(where.topic))
+        config = self._log_config(where.topic)
         is_known = self.store.get(where) is not None
         if not is_new and not is_known and self._has_offline_directory():
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -195,7 +196,7 @@ class Replicas:
             return ErrorCode.INCONSISTENT_TOPIC_ID
         # Only now: they may have changed meanwhile, and `reconfigure` finds the replica from here on.
         values = self._broker.configs.topic(where.topic)
-        partition_log.config = log_config(values)
+        partition_log.config = self._log_config(where.topic)
         partition = Partition(
             where,
             self._broker.broker_id,
@@ -290,16 +291,23 @@ class Replicas:
         news = self._broker.metadata.partition(where)
         return news is None or broker not in news.offline_replicas
 
-    def brokers_changed(self) -> None:
-        """Learn that other brokers are alive now, or elsewhere."""
+    def metadata_changed(
+        self, shown: Iterable[TopicPartition], *, are_brokers_others: bool
+    ) -> None:
+        """Learn that partitions were shown, and whether other brokers are alive now; known ones may be elsewhere.
+
+        A leader does not wait for a replica whose broker is dead, or whose directory is offline.
+        """
         if self._replication is None and len(self._broker.metadata.brokers) <= 1:
             return
         self.replication.brokers_changed()
         now_ms = self._broker.clock.tick_ms()
-        for replica in self:  # nobody waits for who is dead
-            if replica.partition.is_leader:
+        concerned = self._hosted if are_brokers_others else shown
+        for where in list(concerned):
+            replica = self._hosted.get(where)
+            if replica is not None and replica.partition.is_leader:
                 replica.advance_high_watermark(now_ms)
-                self.low_watermark_moved(replica.where)
+                self.low_watermark_moved(where)
 
     def topic_of(self, topic_id: TopicId) -> str | None:
         """Return the name of a topic that is known, or hosted, by its id."""
@@ -346,6 +354,8 @@ class Replicas:
             await self._moves.forget(where)
         if replica is not None:
             self.traffic.leave(where.topic)
+            if where.topic not in self.traffic.topics:
+                self._log_configs.pop(where.topic, None)
             replica.touch_watchers()
             async with replica.turn:
                 return await self._delete_log(where)
@@ -361,15 +371,19 @@ class Replicas:
 
     def reconfigure(self, topic: str | None = None) -> None:
         """Obey the settings as they are now, of one topic or of all; they may be hosted and not shown yet."""
-        configs: dict[str, LogConfig] = {}
         for replica in self._hosted.values():
             name = replica.where.topic
             if topic is None or name == topic:
-                values = self._broker.configs.topic(name)
-                if name not in configs:
-                    configs[name] = log_config(values)
-                replica.log.config = configs[name]
-                replica.configure(values)
+                replica.log.config = self._log_config(name)
+                replica.configure(self._broker.configs.topic(name))
+
+    def _log_config(self, topic: str) -> LogConfig:
+        """Return the settings of a topic's logs; one object for all of them until they change."""
+        values = self._broker.configs.topic(topic)
+        known = self._log_configs.get(topic)
+        if known is None or known[0] is not values:
+            known = self._log_configs[topic] = (values, log_config(values))
+        return known[1]
 
     def _moved(self, where: TopicPartition) -> None:
         """More can be read of a partition: wake who waits for it."""
@@ -397,8 +411,9 @@ class Replicas:
                 await asyncio.sleep(0)
 
     async def flush_due(self) -> None:
-        """Flush the logs whose `flush.ms` is over."""
-        await self.store.flush_due()
+        """Flush the logs whose `flush.ms` is over. That comes every second, so topics are asked before logs."""
+        if any(config.flush_ms != NEVER for _, config in self._log_configs.values()):
+            await self.store.flush_due()
 
     async def remove_due_files(self) -> None:
         """Unlink files whose delay is over."""
@@ -408,8 +423,10 @@ class Replicas:
         """Forget producers that were silent for `producer.id.expiration.ms`."""
         now_ms = self._broker.clock.now_ms()
         expiration_ms = self._broker.configs.broker_integer("producer.id.expiration.ms")
-        for replica in self:
+        for number, replica in enumerate(self):
             replica.log.producers.expire(now_ms, expiration_ms)
+            if number % 64 == 63:
+                await asyncio.sleep(0)
 
     async def write_checkpoints(self) -> None:
         """Write recovery points and log start offsets."""

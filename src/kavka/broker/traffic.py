@@ -127,9 +127,9 @@ class RequestTraffic:
         self.local.record(local_ms)
         self.remote.record(max(0, total_ms - local_ms))
 
-    def note_error(self, code: int) -> None:
-        """Count an error that an answer tells."""
-        self.errors[code] = self.errors.get(code, 0) + 1
+    def note_error(self, code: int, count: int = 1) -> None:
+        """Count an error that an answer tells, perhaps of several partitions."""
+        self.errors[code] = self.errors.get(code, 0) + count
 
     def timings(self) -> Iterable[Timings]:
         """Return those that there are."""

@@ -17,6 +17,7 @@ LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
 _VERSION = 0
+_TEMPORARY_SUFFIX = ".tmp"
 
 
 class CorruptCheckpoint(ValueError):
@@ -25,16 +26,25 @@ class CorruptCheckpoint(ValueError):
 
 def replace_file(disk: Disk, path: str, content: bytes) -> None:
     """Make `content` the durable content of `path`, all or nothing. It blocks: call it in the pool."""
-    temporary = path + ".tmp"
-    file = disk.open(temporary, create=True)
+    write_temporary(disk, path, content)
+    rename_temporary(disk, path)
+    disk.sync_directory(path.rpartition("/")[0] or ".")
+
+
+def write_temporary(disk: Disk, path: str, content: bytes) -> None:
+    """Make `content` durable beside `path`, for `rename_temporary`. It blocks."""
+    file = disk.open(path + _TEMPORARY_SUFFIX, create=True)
     try:
         file.truncate(0)
         file.write_at(content, 0)
         file.sync()
     finally:
         file.close()
-    disk.rename(temporary, path)
-    disk.sync_directory(path.rpartition("/")[0] or ".")
+
+
+def rename_temporary(disk: Disk, path: str) -> None:
+    """Let `path` have what `write_temporary` wrote; durable when its directory is synced."""
+    disk.rename(path + _TEMPORARY_SUFFIX, path)
 
 
 def sync_file(disk: Disk, path: str) -> None:

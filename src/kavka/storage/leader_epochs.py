@@ -8,7 +8,7 @@ Invariant: epochs and start offsets both grow strictly.
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 from kavka.storage.checkpoint import CorruptCheckpoint, decode_lines, encode_lines
@@ -23,6 +23,9 @@ class EpochStart(NamedTuple):
 
     epoch: int
     start_offset: int
+
+
+_NO_START = EpochStart(NO_EPOCH, 2**63)
 
 
 class LeaderEpochs:
@@ -49,6 +52,16 @@ class LeaderEpochs:
     def is_changed(self) -> bool:
         """Whether the checkpoint on disk says something else."""
         return self._entries != self._stored
+
+    def is_changed_below(self, end_offset: int) -> bool:
+        """Tell whether the checkpoint says something else of what is below `end_offset`.
+
+        A start forgets epochs that began at the end, and wrote nothing.
+        """
+        return any(
+            one != two and min(one.start_offset, two.start_offset) < end_offset
+            for one, two in zip_longest(self._entries, self._stored, fillvalue=_NO_START)
+        )
 
     def note_stored(self) -> None:
         """Learn that the checkpoint says what `encode` would return now."""

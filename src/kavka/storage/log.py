@@ -6,18 +6,31 @@ All methods run on the loop; those that need the medium are coroutines.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from kavka.ids import TopicId, TopicPartition
+from kavka.storage.failures import CorruptFile
 from kavka.storage.log_appending import Appended
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
 from kavka.storage.log_following import FollowingLog
-from kavka.storage.log_loading import LoadRequest, load_log, make_log
+from kavka.storage.log_loading import LoadRequest, load_log, load_logs, make_log
 from kavka.storage.log_reading import ReadingLog
 from kavka.storage.partition_directory import PartitionDirectory
 from kavka.storage.partition_metadata import PARTITION_METADATA, encode_partition_metadata
-from kavka.storage.producer_snapshot import encode_snapshot
 
 __all__ = ["Appended", "Log"]
+
+
+class FoundLog(NamedTuple):
+    """A log that a start has found, with what the checkpoints of its directory say."""
+
+    topic_partition: TopicPartition
+    config: LogConfig
+    recovery_point: int
+    log_start_offset: int
+    cleaner_offset: int | None
 
 
 class Log(FollowingLog, ReadingLog):
@@ -62,6 +75,36 @@ class Log(FollowingLog, ReadingLog):
         # epoch here and gets it again from its leader, which is no reason to write a file of every partition twice.
         return cls(directory, topic_partition, config, files, loaded)
 
+    @classmethod
+    async def open_found(
+        cls, directory: LogDirectory, found: Sequence[FoundLog]
+    ) -> list[Log | CorruptFile]:
+        """Open logs that are there, in one call of the pool; of one that may not be cut, return why.
+
+        Raise OSError when the disk fails.
+        """
+        wanted = []
+        for each in found:
+            path = f"{directory.path}/{each.topic_partition}"
+            files = PartitionDirectory(directory.disk, path, directory.open_files)
+            request = LoadRequest(
+                each.config,
+                directory.clock.now_ms(),
+                each.recovery_point,
+                each.log_start_offset,
+                directory.was_clean,
+                None,
+                each.cleaner_offset,
+            )
+            wanted.append((files, request))
+        outcomes = await directory.disk.run(load_logs, wanted)
+        return [
+            outcome
+            if isinstance(outcome, CorruptFile)
+            else cls(directory, each.topic_partition, each.config, files, outcome)
+            for each, (files, _), outcome in zip(found, wanted, outcomes, strict=True)
+        ]
+
     async def learn_topic_id(self, topic_id: TopicId) -> None:
         """Store the topic's id where there is none yet. Raise LogDirectoryFailed."""
         if self.topic_id is None:
@@ -73,10 +116,9 @@ class Log(FollowingLog, ReadingLog):
         """Flush, leave everything as a clean start wants it, and release the files."""
         if self._is_closed:
             return
-        if self.directory.failure is None:
-            await self.flush()
-            await self._finish()
-        self._is_closed = True
+        if self.directory.failure is None and not self._is_as_found:
+            await self._flush_and_finish()
+        self._end()
         for segment in self._segments:
             segment.close()
 
@@ -85,7 +127,7 @@ class Log(FollowingLog, ReadingLog):
 
         Readers that hold a range of a file go on; all others are refused.
         """
-        self._is_closed = True
+        self._end()
         await self.directory.writes.reached()
         async with self._flush_lock, self._facts_lock:
             for segment in self._segments:
@@ -104,21 +146,6 @@ class Log(FollowingLog, ReadingLog):
         try:
             await directory.disk.run(directory.disk.rename, self._files.path, path)
             self._files.path = path
-            await directory.disk.run(directory.disk.sync_directory, directory.path)
+            await directory.sync_names()
         except OSError as error:
             raise directory.fail(error) from error
-
-    async def _finish(self) -> None:
-        try:
-            if self._active.size:
-                self._active.note_largest_timestamp()
-                self._active.write_indexes()
-                for data in self._active.files[1:3]:
-                    await self._sync(data)
-            await self._write_epochs()
-            if self._end_offset > self._snapshot_offset:
-                async with self._facts_lock:
-                    snapshot = encode_snapshot(self.producers.entries())
-                    await self._write_snapshot(self._end_offset, snapshot)
-        except OSError as error:
-            raise self.directory.fail(error) from error

@@ -133,7 +133,8 @@ class CuttingLog(AppendingLog):
         self._snapshot_offset = await reload_producers(
             self._files, self._segments, self.producers, self._end_offset
         )
-        self._has_new_files = False
+        # The first flush of a new log has more to sync than this.
+        self._has_new_files = self._is_new
         await self.directory.disk.run(self._files.sync)
         await self._write_changed_epochs()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from kavka.doors import Chance, Clock, Disk, Lock
@@ -26,6 +26,7 @@ LOCK_FILE = ".lock"
 _MOST_OPEN_FILES = 4096
 _FEWEST_OPEN_FILES = 32
 _SEGMENTS_AT_ONCE = 64
+_REMOVALS_AT_ONCE = 64
 
 
 class LogDirectory:
@@ -52,10 +53,14 @@ class LogDirectory:
         self.flushes = Timings()
         """Of logs, each with all of its files."""
         self.failure: OSError | None = None
+        self.open_logs = 0
+        """How many logs are open here, future ones included."""
         self.was_clean = False
         self._on_failure = on_failure
         self._lock: Lock | None = None
         self._removals: deque[tuple[int, Callable[[], None]]] = deque()
+        self._waiting_sync: asyncio.Task[None] | None = None
+        self._sync_turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         # Active segments with index entries that are in memory only.
         self._lagging: dict[Segment, None] = {}
@@ -63,6 +68,8 @@ class LogDirectory:
         self._checkpoint_turn = asyncio.Lock()
         # What the checkpoints on disk say, and what they must not say any more.
         self._offsets: dict[str, dict[TopicPartition, int]] = {}
+        self._written: set[str] = set()
+        """The checkpoints that were written since the start: what one of them says needs no second write."""
         self._bounds: dict[TopicPartition, int] = {}
         self._kept: set[TopicPartition] = set()
 
@@ -139,12 +146,15 @@ class LogDirectory:
         """Remove files whose delay is over. To be called every second or so."""
         now = self.clock.tick_ms()
         waiting, self._removals = self._removals, deque()
-        for due, removal in waiting:
-            if due > now:
-                self._removals.append((due, removal))
-                continue
+        due = []
+        for at, removal in waiting:
+            if at > now:
+                self._removals.append((at, removal))
+            else:
+                due.append(removal)
+        for first in range(0, len(due), _REMOVALS_AT_ONCE):
             try:
-                await self.disk.run(removal)
+                await self.disk.run(_call_all, due[first : first + _REMOVALS_AT_ONCE])
             except OSError as error:
                 raise self.fail(error) from error
 
@@ -177,6 +187,23 @@ class LogDirectory:
             raise self.fail(error) from error
         self.writes.note_duration(started)
 
+    # Names
+
+    async def sync_names(self) -> None:
+        """Return when the names of all partitions' directories are durable. Raise OSError.
+
+        All that ask while one sync is under way share the next one.
+        """
+        if self._waiting_sync is None:
+            self._waiting_sync = asyncio.get_running_loop().create_task(self._sync_in_turn())
+        await asyncio.shield(self._waiting_sync)
+
+    async def _sync_in_turn(self) -> None:
+        async with self._sync_turn:
+            # A name that is made from now on may come too late for this sync.
+            self._waiting_sync = None
+            await self.disk.run(self.disk.sync_directory, self.path)
+
     # Small files
 
     async def replace_file(self, path: str, content: bytes) -> None:
@@ -206,13 +233,16 @@ class LogDirectory:
             return {}
 
     async def write_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        """Replace a checkpoint of offsets; of two calls the later one's offsets stay."""
+        """Replace a checkpoint of offsets, unless it says them; of two calls the later one's offsets stay."""
         offsets = dict(offsets)
         async with self._checkpoint_turn:
             known = self._offsets.get(name, {})
             offsets |= {where: known[where] for where in self._kept if where in known}
+            if offsets == known and name in self._written:
+                return
             await self.replace_file(f"{self.path}/{name}", checkpoint.encode_offsets(offsets))
             self._offsets[name] = offsets
+            self._written.add(name)
 
     def keep_offsets(self, topic_partition: TopicPartition) -> None:
         """Let all checkpoints go on saying what they say of a log that could not be opened."""
@@ -256,3 +286,9 @@ class LogDirectory:
     async def write_meta(self, meta: MetaProperties) -> None:
         """Replace `meta.properties`."""
         await self.replace_file(f"{self.path}/{META_PROPERTIES}", meta.encode())
+
+
+def _call_all(removals: Sequence[Callable[[], None]]) -> None:
+    """Remove one after the other. It blocks."""
+    for removal in removals:
+        removal()

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
+from collections.abc import Sequence
 
-from kavka.storage.checkpoint import sync_file
+from kavka.doors import File
+from kavka.storage.checkpoint import rename_temporary, sync_file, write_temporary
+from kavka.storage.leader_epochs import LEADER_EPOCHS
 from kavka.storage.log_state import LogState
 from kavka.storage.partition_directory import DataFile
 from kavka.storage.partition_metadata import PARTITION_METADATA
+from kavka.storage.producer_snapshot import encode_snapshot, snapshot_name
+from kavka.storage.segment import Segment
 
 
 class FlushingLog(LogState):
@@ -37,59 +42,105 @@ class FlushingLog(LogState):
         async with self._flush_lock:
             # Who asks from now on may have appended behind what this one waits for.
             self._waiting_flush = None
-            await self.directory.writes.reached()
-            if self._is_closed:
-                return
-            self.directory.check()
-            try:
-                await self._flush_now()
-            except OSError as error:
-                raise self.directory.fail(error) from error
+            await self._flush_written(closes=False)
 
-    async def _flush_now(self) -> None:
+    async def _flush_and_finish(self) -> None:
+        """Flush for the last time, with all that spares the next start recovery. Raise LogDirectoryFailed."""
+        async with self._flush_lock:
+            await self._flush_written(closes=True)
+
+    async def _flush_written(self, *, closes: bool) -> None:
+        await self.directory.writes.reached()
+        if self._is_closed:
+            return
+        self.directory.check()
+        try:
+            await self._flush_now(closes)
+        except OSError as error:
+            raise self.directory.fail(error) from error
+
+    async def _flush_now(self, closes: bool) -> None:
         """Sync what lies above the recovery point, then move it. Indexes count only when their segment is closed:
         those of the segment with the recovery point in it are rebuilt by recovery.
         """
         target, cuts = self._written_offset, self._cuts
         clock = self.directory.clock
         self.last_flush_ms = clock.tick_ms()
-        if target <= self.recovery_point and not self._has_new_files:
+        is_due = target > self.recovery_point or self._has_new_files
+        if not is_due and not closes:
             return
-        disk = self.directory.disk
         # A segment that ends at the recovery point was flushed while it was active, without its indexes.
         first = max(bisect_left(self._base_offsets, self.recovery_point) - 1, 0)
-        for segment in self._segments[first:]:
-            is_active = segment is self._active
-            for data in segment.files[:1] if is_active else segment.files[:3]:
-                await self._sync(data)
-            if not segment.transaction_index.is_empty:
-                await self._sync(segment.transaction_index.data)
-        await self._write_epochs()
-        if self._has_new_files:
-            self._has_new_files = False
-            await disk.run(self._sync_names)
+        for segment in self._segments[first:] if is_due else [self._active]:
+            if closes and segment is self._active and segment.size:
+                segment.note_largest_timestamp()
+                segment.write_indexes()
+            await self._sync(*self._unsynced(segment, closes))
+        await self._store_facts(with_snapshot=closes)
         if cuts == self._cuts:
             self.recovery_point = max(self.recovery_point, target)
-        self.directory.flushes.record(clock.tick_ms() - self.last_flush_ms)
+        if is_due:
+            self.directory.flushes.record(clock.tick_ms() - self.last_flush_ms)
 
-    def _sync_names(self) -> None:
-        """Make the names of new files durable; of a new log, also its topic id and its directory's name. It blocks."""
-        disk = self.directory.disk
-        self._files.sync()
-        if self._is_new:
-            if self.topic_id is not None:
-                sync_file(disk, self._files.path_of(PARTITION_METADATA))
-            disk.sync_directory(self.directory.path)
-            self._is_new = False
+    def _unsynced(self, segment: Segment, closes: bool) -> list[DataFile]:
+        """Return the files of a segment that a flush has to sync. Of an empty index its name is all there is."""
+        files = [segment.data]
+        if segment is not self._active:
+            files += segment.files[1:3]
+        elif closes:
+            indexes = (segment.offset_index, segment.time_index)
+            files += [index.storage.data for index in indexes if index.entries]
+        if not segment.transaction_index.is_empty:
+            files.append(segment.transaction_index.data)
+        return files
 
-    async def _sync(self, data: DataFile) -> None:
-        if data.is_discarded:
-            return
-        file = data.pin()
+    async def _store_facts(self, *, with_snapshot: bool) -> None:
+        """Store leader epochs that have changed, and the names of new files; at a stop the producers, too."""
+        async with self._facts_lock:
+            facts = []
+            if self.epochs.is_changed:
+                self.epochs.note_stored()
+                facts.append((LEADER_EPOCHS, self.epochs.encode()))
+            if with_snapshot and self._end_offset > self._snapshot_offset:
+                self._snapshot_offset = self._end_offset
+                content = encode_snapshot(self.producers.entries())
+                facts.append((snapshot_name(self._end_offset), content))
+            if not facts and not self._has_new_files:
+                return
+            is_new, self._has_new_files, self._is_new = self._is_new, False, False
+            await self.directory.disk.run(self._store, facts, is_new)
+        if is_new:
+            await self.directory.sync_names()
+
+    def _store(self, facts: Sequence[tuple[str, bytes]], is_new: bool) -> None:
+        """Replace small files and make all names durable; of a new log, also its topic id. It blocks."""
+        disk, files = self.directory.disk, self._files
+        for name, content in facts:
+            write_temporary(disk, files.path_of(name), content)
+        if is_new and self.topic_id is not None:
+            sync_file(disk, files.path_of(PARTITION_METADATA))
+        for name, _ in facts:
+            rename_temporary(disk, files.path_of(name))
+        files.sync()
+
+    async def _sync(self, *files: DataFile) -> None:
+        """Sync those that are not discarded, one after the other, in one call of the pool. Raise OSError."""
+        pinned: list[tuple[DataFile, File]] = []
         try:
-            await self.directory.disk.run(file.sync)
+            for data in files:
+                if not data.is_discarded:
+                    pinned.append((data, data.pin()))
+            if pinned:
+                await self.directory.disk.run(_sync_all, [file for _, file in pinned])
         finally:
-            data.unpin()
+            for data, _ in pinned:
+                data.unpin()
+
+
+def _sync_all(files: Sequence[File]) -> None:
+    """Sync files. It blocks."""
+    for file in files:
+        file.sync()
 
 
 def _mark_retrieved(future: asyncio.Future[None]) -> None:

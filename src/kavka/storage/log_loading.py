@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
+from collections.abc import Sequence
 
 from kavka.core.producer_state import ProducerState
 from kavka.ids import TopicId
 from kavka.storage.batch_walk import BatchWalk, WalkedBatch
 from kavka.storage.checkpoint import CorruptCheckpoint, read_file, replace_file
 from kavka.storage.failures import CorruptFile
+from kavka.storage.inline_disk import InlineDisk, finish
 from kavka.storage.leader_epochs import LEADER_EPOCHS, LeaderEpochs
 from kavka.storage.log_config import NEVER, LogConfig
 from kavka.storage.log_creation import LogCreation, NewLog
@@ -72,6 +74,8 @@ class LoadedLog:
     """Whether the directory must be synced before its content counts as flushed."""
     is_new: bool = False
     """Whether its topic id and the directory's own name must be synced, too."""
+    is_settled: bool = False
+    """Whether a clean start would find the same: a stop has nothing to write while nothing changes."""
     recovery: Recovery = field(factory=Recovery)
     cleaner_offset: int | None = None
 
@@ -85,6 +89,26 @@ async def load_log(files: PartitionDirectory, request: LoadRequest) -> LoadedLog
     finally:
         files.open_files.close_all()
         files.open_files = shared
+
+
+def load_logs(
+    wanted: Sequence[tuple[PartitionDirectory, LoadRequest]],
+) -> list[LoadedLog | CorruptFile]:
+    """Load some logs, one after the other; of one that may not be cut, return why. It blocks. Raise OSError.
+
+    A start loads thousands, and one way to the pool and back for each step of each would take most of its time.
+    """
+    return [_load_in_pool(files, request) for files, request in wanted]
+
+
+def _load_in_pool(files: PartitionDirectory, request: LoadRequest) -> LoadedLog | CorruptFile:
+    disk, files.disk = files.disk, InlineDisk(files.disk)
+    try:
+        return finish(load_log(files, request))
+    except CorruptFile as error:
+        return error
+    finally:
+        files.disk = disk
 
 
 async def _load(files: PartitionDirectory, request: LoadRequest) -> LoadedLog:
@@ -101,7 +125,23 @@ async def _load(files: PartitionDirectory, request: LoadRequest) -> LoadedLog:
     loaded.cleaner_offset = request.cleaner_offset
     # Who made it may have died before the first flush.
     loaded.is_new = not request.is_clean
+    loaded.is_settled = request.is_clean and _is_settled(loaded)
+    if not loaded.end_offset:
+        # A clean stop syncs nothing of a log that never had a record.
+        loaded.is_new = loaded.has_new_files = True
     return loaded
+
+
+def _is_settled(loaded: LoadedLog) -> bool:
+    """Tell whether opening was only reading, and all is there that a clean stop leaves."""
+    recovery = loaded.recovery
+    was_mended = recovery.checked_segments or recovery.rebuilt_segments or recovery.cut_bytes
+    return (
+        not was_mended
+        and not loaded.has_new_files
+        and loaded.recovery_point == loaded.end_offset
+        and loaded.snapshot_offset == loaded.end_offset
+    )
 
 
 async def make_log(
@@ -116,6 +156,8 @@ async def make_log(
     segment.data.adopt(file)
     loaded = LoadedLog([segment], start, start, start, LeaderEpochs(), request.topic_id)
     loaded.has_new_files = loaded.is_new = True
+    # Without a record it needs not be on the medium: the next start makes it anew, or finds it empty.
+    loaded.is_settled = start == 0
     return loaded
 
 

@@ -57,8 +57,11 @@ class LogState:
         self._cuts = 0
         self._has_new_files = loaded.has_new_files
         self._is_new = loaded.is_new
+        self._is_settled = loaded.is_settled
+        self._found_end_offset, self._found_active = loaded.end_offset, self._active
         self._snapshot_offset = loaded.snapshot_offset
         self._is_closed = False
+        directory.open_logs += 1
         self._is_cutting = False
         self.cleaner_offset: int | None = loaded.cleaner_offset
         """Everything below was compacted against everything below; None before the first pass."""
@@ -71,6 +74,23 @@ class LogState:
         # Held while snapshots or leader epochs are written, so that none of them outlives a truncation.
         self._facts_lock = asyncio.Lock()
         self._names_lock = asyncio.Lock()
+
+    @property
+    def _is_as_found(self) -> bool:
+        """Whether a stop has nothing to write, because a clean start would find this log as it is."""
+        return (
+            self._is_settled
+            and self._end_offset == self._found_end_offset
+            and self._active is self._found_active
+            and self._cuts == 0
+            and not self.epochs.is_changed_below(self._end_offset)
+        )
+
+    def _end(self) -> None:
+        """Be closed from now on."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.directory.open_logs -= 1
 
     # Where things are
 

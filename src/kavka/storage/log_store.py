@@ -29,7 +29,7 @@ from kavka.storage.directory_names import (
 )
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed
 from kavka.storage.future_logs import FutureLogs, discard, tree_removal
-from kavka.storage.log import Log
+from kavka.storage.log import FoundLog, Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
 from kavka.storage.recovery import Recovery
@@ -39,6 +39,8 @@ from kavka.values import frozen
 logger = logging.getLogger(__name__)
 
 _CLOSES_AT_ONCE = 16
+_LOADS_IN_ONE_CALL = 32
+_LOGS_PER_TURN = 512
 
 
 @frozen
@@ -160,20 +162,31 @@ class LogStore:
         cleaner_offsets = await directory.read_offsets(CLEANER_OFFSETS)
         slots = asyncio.Semaphore(self._loads_at_once)
 
-        async def load(name: str, where: TopicPartition) -> None:
-            known = (recovery_points.get(where, 0), start_offsets.get(where, 0))
-            cleaned = cleaner_offsets.get(where)
-            async with slots:
-                if name != str(where):
-                    await self._load_future(directory, where, name, *known)
-                    return
-                await self._load_log(directory, where, *known, cleaned)
-            # A directory may know of a partition that has moved on to another one.
-            if where in high_watermarks:
-                self.high_watermarks[where] = high_watermarks[where]
+        def found(where: TopicPartition) -> FoundLog:
+            return FoundLog(
+                where,
+                self._config_of(where.topic),
+                recovery_points.get(where, 0),
+                start_offsets.get(where, 0),
+                cleaner_offsets.get(where),
+            )
 
-        await _finish_all([load(str(where), where) for where in partitions])
-        await _finish_all([load(name, where) for name, where in futures])
+        async def load(some: list[TopicPartition]) -> None:
+            async with slots:
+                await self._load_found(directory, list(map(found, some)))
+            # A directory may know of a partition that has moved on to another one.
+            for where in some:
+                if where in high_watermarks:
+                    self.high_watermarks[where] = high_watermarks[where]
+
+        async def load_future(name: str, where: TopicPartition) -> None:
+            known = (recovery_points.get(where, 0), start_offsets.get(where, 0))
+            async with slots:
+                await self._load_future(directory, where, name, *known)
+
+        batches = range(0, len(partitions), _LOADS_IN_ONE_CALL)
+        await _finish_all([load(partitions[at : at + _LOADS_IN_ONE_CALL]) for at in batches])
+        await _finish_all([load_future(name, where) for name, where in futures])
 
     async def _find_logs(
         self, directory: LogDirectory
@@ -194,35 +207,21 @@ class LogStore:
                 logger.warning("ignored a directory that is no partition path=%s", path)
         return partitions, futures
 
-    async def _load_log(
-        self,
-        directory: LogDirectory,
-        topic_partition: TopicPartition,
-        recovery_point: int,
-        log_start_offset: int,
-        cleaner_offset: int | None,
-    ) -> None:
-        other = self._found_in.setdefault(topic_partition, directory.path)
-        if other != directory.path:
-            raise ValueError(f"{topic_partition} is in {other} and in {directory.path}")
-        try:
-            log = await Log.open(
-                directory,
-                topic_partition,
-                self._config_of(topic_partition.topic),
-                recovery_point=recovery_point,
-                log_start_offset=log_start_offset,
-                is_clean=directory.was_clean,
-                is_there=True,
-                cleaner_offset=cleaner_offset,
-            )
-        except CorruptFile as error:
-            logger.error("log cannot be opened log=%s reason=%s", topic_partition, error)
-            self.unreadable[topic_partition] = error
-            directory.keep_offsets(topic_partition)
-            return
-        self._logs[topic_partition] = log
-        self._note_recovery(topic_partition, log)
+    async def _load_found(self, directory: LogDirectory, found: list[FoundLog]) -> None:
+        for each in found:
+            other = self._found_in.setdefault(each.topic_partition, directory.path)
+            if other != directory.path:
+                raise ValueError(f"{each.topic_partition} is in {other} and in {directory.path}")
+        opened = await Log.open_found(directory, found)
+        for each, log in zip(found, opened, strict=True):
+            where = each.topic_partition
+            if isinstance(log, CorruptFile):
+                logger.error("log cannot be opened log=%s reason=%s", where, log)
+                self.unreadable[where] = log
+                directory.keep_offsets(where)
+            else:
+                self._logs[where] = log
+                self._note_recovery(where, log)
 
     async def _load_future(
         self,
@@ -338,11 +337,12 @@ class LogStore:
         online = self._online()
         if not online:
             self.directories[0].check()
-        counts = {directory.path: 0 for directory in self.directories}
-        for log in self._all_logs():
-            counts[log.directory.path] += 1
+        if len(online) == 1:
+            return online[0]
+        counts = {directory.path: directory.open_logs for directory in online}
         for directory, _ in self._places.values():
-            counts[directory.path] += 1
+            if directory.path in counts:
+                counts[directory.path] += 1
         return min(online, key=lambda directory: counts[directory.path])
 
     async def delete(self, topic_partition: TopicPartition) -> bool:
@@ -452,11 +452,13 @@ class LogStore:
         self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
     ) -> None:
         known = {**self.high_watermarks, **offsets}
-        here = {
-            log.topic_partition: min(known[log.topic_partition], log.log_end_offset)
-            for log in self._logs_in(directory)
-            if log.topic_partition in known
-        }
+        here: dict[TopicPartition, int] = {}
+        for number, log in enumerate(self._logs_in(directory)):
+            where = log.topic_partition
+            if where in known:
+                here[where] = min(known[where], log.log_end_offset)
+            if number % _LOGS_PER_TURN == _LOGS_PER_TURN - 1:
+                await asyncio.sleep(0)
         await directory.write_offsets(HIGH_WATERMARKS, here)
 
     # Telling

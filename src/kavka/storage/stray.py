@@ -37,7 +37,8 @@ async def set_strays_aside(
         logger.warning("stray log set aside log=%s path=%s", where, aside)
     if strays:
         await disk.run(disk.sync_directory, path)
-    return [where for where in found if where not in strays] if strays else found
+    set_aside = set(strays)
+    return [where for where in found if where not in set_aside]
 
 
 def _topic_ids(

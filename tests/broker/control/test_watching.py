@@ -84,7 +84,7 @@ def test_a_change_is_told_once_until_it_is_read() -> None:
 def test_a_topic_that_was_not_there_when_it_was_read_is_watched_once_it_is() -> None:
     async def story(watched: Watched) -> None:
         assert await watched.watching.topics(["t"]) == {}
-        assert not watched.watching.watches_topic("t")
+        assert "t" not in watched.watching.watched_topics
         await watched.session.create(znodes.topic_path("t"), NODE.encode())
         assert set(await watched.watching.topics(["t"])) == {"t"}
         await watched.session.set(znodes.topic_path("t"), NODE.encode())

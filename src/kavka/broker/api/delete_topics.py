@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 from kavka.broker.broker import Broker
@@ -16,6 +17,7 @@ from kavka.wire.messages.delete_topics import (
     DeleteTopicsResponseTopic,
 )
 
+_AT_ONCE = 64
 _FIRST_DISABLED = 3
 """The first version whose clients know TOPIC_DELETION_DISABLED."""
 
@@ -26,24 +28,43 @@ async def handle(
     """Delete each topic; one that is named twice, or by name and id at once, is left as it is."""
     asked = request.topics or [DeleteTopicsRequestTopic(name=name) for name in request.topic_names]
     named = Counter(_name(broker, topic) for topic in asked)
-    answers = []
-    for topic in {(topic.name, topic.topic_id): topic for topic in asked}.values():
-        answer = DeleteTopicsResponseTopic(name=topic.name, topic_id=TopicId(topic.topic_id))
-        refusal: TopicRefusal | None
-        if not broker.controller.is_active:
-            code = ErrorCode.NOT_CONTROLLER
-            refusal = TopicRefusal(code, code.message)
-        elif not broker.config.flag("delete.topic.enable"):
-            is_new = context.version >= _FIRST_DISABLED
-            code = ErrorCode.TOPIC_DELETION_DISABLED if is_new else ErrorCode.INVALID_REQUEST
-            refusal = TopicRefusal(code, code.message)
-        else:
-            refusal = _misuse(topic, named[_name(broker, topic)])
-            refusal = refusal or await _delete(broker, answer, request.timeout_ms)
-        if refusal is not None:
-            answer.error_code, answer.error_message = refusal
-        answers.append(answer)
+    wanted = list({(topic.name, topic.topic_id): topic for topic in asked}.values())
+    answers: list[DeleteTopicsResponseTopic] = []
+    for at in range(0, len(wanted), _AT_ONCE):
+        # Some together: their replicas are stopped by the same orders.
+        some = wanted[at : at + _AT_ONCE]
+        counts = [named[_name(broker, topic)] for topic in some]
+        answers += await asyncio.gather(
+            *(
+                _answer(broker, context, request, topic, count)
+                for topic, count in zip(some, counts, strict=True)
+            )
+        )
     return DeleteTopicsResponse(responses=answers)
+
+
+async def _answer(
+    broker: Broker,
+    context: RequestContext,
+    request: DeleteTopicsRequest,
+    topic: DeleteTopicsRequestTopic,
+    count: int,
+) -> DeleteTopicsResponseTopic:
+    answer = DeleteTopicsResponseTopic(name=topic.name, topic_id=TopicId(topic.topic_id))
+    refusal: TopicRefusal | None
+    if not broker.controller.is_active:
+        code = ErrorCode.NOT_CONTROLLER
+        refusal = TopicRefusal(code, code.message)
+    elif not broker.config.flag("delete.topic.enable"):
+        is_new = context.version >= _FIRST_DISABLED
+        code = ErrorCode.TOPIC_DELETION_DISABLED if is_new else ErrorCode.INVALID_REQUEST
+        refusal = TopicRefusal(code, code.message)
+    else:
+        refusal = _misuse(topic, count)
+        refusal = refusal or await _delete(broker, answer, request.timeout_ms)
+    if refusal is not None:
+        answer.error_code, answer.error_message = refusal
+    return answer
 
 
 def _name(broker: Broker, topic: DeleteTopicsRequestTopic) -> str | bytes:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import suppress
 
 from kavka.broker.access import cluster_operations, topic_operations
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.encoded_topics import EncodedTopic, Form, pieces
 from kavka.broker.metadata import INTERNAL_TOPICS, NO_LEADER, PartitionNews, TopicNews
 from kavka.core.controller.topics import bad_name
+from kavka.doors import Part
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, TopicId
+from kavka.wire.apis import ApiKey
+from kavka.wire.frame import encode_response
 from kavka.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -21,15 +25,23 @@ from kavka.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kavka.wire.metadata_answer import with_topics
 
 _FIRST_BY_TOPIC_ID = 12
 _MOST_DOUBT_MS = 200
 _MOST_IGNORANCE_MS = 2000
+_NOT_ASKED = -(2**31)
+"""For operations, as in the message."""
+_COMPLETE = object()
+
+
+Answer = MetadataResponse | bytearray
+"""A response, or its frame."""
 
 
 def handle(
     broker: Broker, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Awaitable[MetadataResponse]:
+) -> Answer | Awaitable[Answer]:
     """Answer at once, or after the topics that are asked for and missing have been created."""
     if _untold(broker, request):
         return _answer_when_told(broker, context, request)
@@ -51,7 +63,7 @@ def _untold(broker: Broker, request: MetadataRequest) -> bool:
 
 async def _answer_when_told(
     broker: Broker, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse:
+) -> Answer:
     """Wait for the first news of a controller: a broker that has just started knows neither topics nor brokers.
 
     librdkafka does not ask again when the controller is not in an answer, and fails what was to be sent to a topic
@@ -62,7 +74,7 @@ async def _answer_when_told(
             while _untold(broker, request):
                 await broker.metadata.next_change()
     answer = _answer_now(broker, context, request)
-    return answer if isinstance(answer, MetadataResponse) else await answer
+    return answer if isinstance(answer, (MetadataResponse, bytearray)) else await answer
 
 
 def _doubted(broker: Broker, request: MetadataRequest) -> bool:
@@ -81,23 +93,22 @@ def _doubted(broker: Broker, request: MetadataRequest) -> bool:
 
 async def _answer_without_doubts(
     broker: Broker, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse:
+) -> Answer:
     """Wait a little for the new leaders: a client that is told of a dead one asks again much later."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_MOST_DOUBT_MS / 1000):
             while _doubted(broker, request):
                 await broker.metadata.next_change()
     answer = _answer_now(broker, context, request)
-    return answer if isinstance(answer, MetadataResponse) else await answer
+    return answer if isinstance(answer, (MetadataResponse, bytearray)) else await answer
 
 
 def _answer_now(
     broker: Broker, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Awaitable[MetadataResponse]:
-    wanted = request.topics
-    if wanted is None or (context.version == 0 and not wanted):
-        topics = [_known(broker, topic, request) for topic in broker.metadata.topics.values()]
-        return _answer(broker, context, request, topics)
+) -> Answer | Awaitable[Answer]:
+    known = _all_known(broker, request, context.version)
+    if known is not None:
+        return _answer_known(broker, context, request, known)
     missing = _to_create(broker, _distinct(request)) if request.allow_auto_topic_creation else []
     if missing and broker.config.flag("auto.create.topics.enable"):
         return _create_and_answer(broker, context, request, missing)
@@ -120,6 +131,62 @@ async def _create_and_answer(
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
             topic.error_code = refused[topic.name]
     return _answer(broker, context, request, topics)
+
+
+def _all_known(broker: Broker, request: MetadataRequest, version: int) -> list[TopicNews] | None:
+    """Return the topics that are asked for; None when there is something else to say of one."""
+    topics = broker.metadata.topics
+    if request.topics is None or (version == 0 and not request.topics):
+        return list(topics.values())
+    found = []
+    for wanted in _distinct(request):
+        name = wanted.name
+        if wanted.topic_id != NO_TOPIC_ID:
+            is_by_id = version >= _FIRST_BY_TOPIC_ID
+            name = broker.metadata.name_of(TopicId(wanted.topic_id)) if is_by_id else None
+        topic = None if name is None else topics.get(name)
+        if topic is None:
+            return None
+        found.append(topic)
+    return found
+
+
+def _answer_known(
+    broker: Broker, context: RequestContext, request: MetadataRequest, known: list[TopicNews]
+) -> bytearray | Awaitable[bytearray]:
+    """Answer with topics that are kept encoded, now, or after what is missing was encoded piece by piece."""
+    operations = topic_operations() if request.include_topic_authorized_operations else _NOT_ASKED
+    topics = broker.encoded_topics.take(known, Form(context.version, operations))
+    (frame,) = encode_response(
+        _answer(broker, context, request, []), context.version, context.header.correlation_id
+    )
+    missing = pieces(topics)
+    if next(missing, _COMPLETE) is _COMPLETE:
+        return _with_topics(broker, context, frame, topics)
+    return _answer_piecewise(broker, context, frame, topics, missing)
+
+
+async def _answer_piecewise(
+    broker: Broker,
+    context: RequestContext,
+    frame: Part,
+    topics: list[EncodedTopic],
+    missing: Iterator[None],
+) -> bytearray:
+    for _ in missing:
+        await asyncio.sleep(0)
+    return _with_topics(broker, context, frame, topics)
+
+
+def _with_topics(
+    broker: Broker, context: RequestContext, frame: Part, topics: list[EncodedTopic]
+) -> bytearray:
+    leaderless = sum(topic.leaderless for topic in topics)
+    if leaderless:
+        errors = broker.dispatcher.traffic()[ApiKey.METADATA]
+        errors.note_error(ErrorCode.LEADER_NOT_AVAILABLE, leaderless)
+    assert isinstance(frame, (bytes, bytearray))
+    return with_topics(frame, context.version, [topic.data or b"" for topic in topics])
 
 
 def _distinct(request: MetadataRequest) -> Iterable[MetadataRequestTopic]:

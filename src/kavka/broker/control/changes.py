@@ -51,14 +51,14 @@ async def read_change(watching: Watching, state: ClusterState, what: Changed) ->
 
 async def _topics(watching: Watching, state: ClusterState) -> Event | None:
     names = await watching.topic_names()
-    fresh = [
-        name
-        for name in names
-        if name not in state.topics
-        and not (name in watching.unreadable and watching.watches_topic(name))
-    ]
-    for name in names:
-        if not watching.watches_topic(name) and name in state.topics:
+    # Each creation leads here: what is the same for all topics must not be Python work for each of them.
+    unwatched = [name for name in names if name not in watching.watched_topics]
+    fresh = [name for name in names if name not in state.topics]
+    if watching.unreadable:
+        unreadable = watching.unreadable & watching.watched_topics
+        fresh = [name for name in fresh if name not in unreadable]
+    for name in unwatched:
+        if name in state.topics:
             version = await watching.topic_version(name)
             if version is not None and version != state.topics[name].version:
                 fresh.append(name)

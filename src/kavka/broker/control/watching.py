@@ -61,6 +61,8 @@ class Watching:
         self.written_at: dict[TopicPartition, int] = {}
         """Which transaction wrote a partition's state, as far as was read since this was cleared."""
         self._armed: set[tuple[str, Changed]] = set()
+        self.watched_topics: set[str] = set()
+        """The topics whose assignments are being watched."""
         self._is_over = False
         self._at_once = 1 if isinstance(registry, EmbeddedRegistry) else _AT_ONCE
 
@@ -82,18 +84,30 @@ class Watching:
         if key in self._armed:
             yield None
             return
-        self._armed.add(key)
+        self._arm(key)
 
         def told(_event: Event) -> None:
-            self._armed.discard(key)
+            self._disarm(key)
             if not self._is_over:
                 self._changed(what)
 
         try:
             yield told
         except BaseException:
-            self._armed.discard(key)
+            self._disarm(key)
             raise
+
+    def _arm(self, key: tuple[str, Changed]) -> None:
+        self._armed.add(key)
+        path, what = key
+        if what.source is Source.TOPIC and path == znodes.topic_path(what.name):
+            self.watched_topics.add(what.name)
+
+    def _disarm(self, key: tuple[str, Changed]) -> None:
+        self._armed.discard(key)
+        path, what = key
+        if what.source is Source.TOPIC and path == znodes.topic_path(what.name):
+            self.watched_topics.discard(what.name)
 
     # -- brokers
 
@@ -128,10 +142,6 @@ class Watching:
         wanted = list(names)
         found = await self._all(self._topic, wanted)
         return {name: read for name, read in zip(wanted, found, strict=True) if read is not None}
-
-    def watches_topic(self, name: str) -> bool:
-        """Tell whether a topic's assignment is being watched."""
-        return (znodes.topic_path(name), Changed(Source.TOPIC, name)) in self._armed
 
     async def topic_version(self, name: str) -> int | None:
         """Watch a topic's assignment, and return the version of its znode."""
