@@ -193,7 +193,7 @@ class AppendingLog(FlushingLog):
 
     async def _after_roll(self, base_offset: int, snapshot: bytes, cuts: int) -> None:
         async with self._facts_lock:
-            is_valid = cuts == self._cuts and base_offset >= self.log_start_offset
+            is_valid = cuts == self._cuts and base_offset >= self._base_offsets[0]
             if is_valid and not self._is_closed:
                 await self._write_snapshot(base_offset, snapshot)
         await self.flush()

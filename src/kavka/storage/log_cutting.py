@@ -216,10 +216,19 @@ class CuttingLog(AppendingLog):
             data.retire(DELETED_SUFFIX)
             for data in (*(data for segment in going for data in segment.files), *snapshots)
         ]
-        self.directory.spawn(self._rename_and_remove(renames))
+        self.directory.spawn(self._remove_oldest(renames))
         logger.info(
             "old segments were removed log=%s count=%d start_offset=%d", self.path, count, start
         )
+
+    async def _remove_oldest(self, renames: Sequence[tuple[str, str]]) -> None:
+        """Remove what retention took, after the snapshot of the segment that is the first now.
+
+        It is the only place that still says what the producers have written before it.
+        """
+        async with self._facts_lock:
+            pass  # a roll writes its snapshot under this lock, and asked for it before
+        await self._rename_and_remove(renames)
 
 
 def _locate(segment: Segment, offset: int, may_block: bool) -> tuple[int, int] | None:

@@ -207,7 +207,7 @@ async def _load_segments(
     if dirty < len(segments):
         end_offset = bases[dirty]
     loaded.snapshot_offset = await reload_producers(
-        files, segments[:dirty], loaded.producers, end_offset
+        files, segments[:dirty], loaded.producers, end_offset, is_at_roll=dirty < len(segments)
     )
     loaded.has_new_files = dirty < len(segments)
     await _recover(files, request, loaded, dirty)
@@ -289,20 +289,10 @@ async def _recover(
         if not is_last:
             segment.seal()
             segment.data.close()
-            await _snapshot(files, loaded, bound)
+            await _snapshot(files, loaded.producers, bound)
+            loaded.snapshot_offset = bound
     if must_sync and first < len(segments):
         await files.disk.run(files.sync)
-
-
-async def _snapshot(files: PartitionDirectory, loaded: LoadedLog, offset: int) -> None:
-    """Store what is known of the producers before a segment at `offset`, as rolling does.
-
-    Without it, who wrote only before it would be forgotten when what is before it has been deleted. Raise OSError.
-    """
-    name = snapshot_name(offset)
-    content = encode_snapshot(loaded.producers.entries())
-    await files.disk.run(replace_file, files.disk, files.path_of(name), content)
-    loaded.snapshot_offset = offset
 
 
 def _drop(files: PartitionDirectory, segments: list[Segment], recovery: Recovery) -> None:
@@ -354,16 +344,40 @@ async def _settle_offsets(
 
 
 async def reload_producers(
-    files: PartitionDirectory, segments: list[Segment], producers: ProducerState, end_offset: int
+    files: PartitionDirectory,
+    segments: list[Segment],
+    producers: ProducerState,
+    end_offset: int,
+    *,
+    is_at_roll: bool = False,
 ) -> int:
     """Bring empty `producers` to `end_offset`: the newest good snapshot below it, and the batches since.
 
-    Return the snapshot's offset, 0 without one. Others are removed, except those at the start of a segment.
+    Store the snapshots of the segments between, which are missing or damaged, and with `is_at_roll` that of the segment
+    at `end_offset`. Return the offset of the newest snapshot, 0 without one. Others are removed, except those at the
+    start of a segment.
     """
     bases = {segment.base_offset for segment in segments}
-    start = await files.disk.run(_load_snapshot, files, producers, end_offset, bases)
-    await _replay_from(files, segments, producers, start)
-    return start
+    newest = await files.disk.run(_load_snapshot, files, producers, end_offset, bases)
+    start = newest
+    for segment in segments:
+        if segment.base_offset > start and len(producers):
+            await _snapshot(files, producers, segment.base_offset)
+            newest = segment.base_offset
+        await _replay_from(files, segment, producers, start)
+    if is_at_roll and end_offset > start and len(producers):
+        await _snapshot(files, producers, end_offset)
+        newest = end_offset
+    return newest
+
+
+async def _snapshot(files: PartitionDirectory, producers: ProducerState, offset: int) -> None:
+    """Store what is known of the producers before a segment at `offset`, as rolling does.
+
+    Without it, who wrote only before it would be forgotten when what is before it has been deleted. Raise OSError.
+    """
+    name, content = snapshot_name(offset), encode_snapshot(producers.entries())
+    await files.disk.run(replace_file, files.disk, files.path_of(name), content)
 
 
 async def _producers_before(
@@ -378,25 +392,25 @@ async def _producers_before(
         ):
             start = snapshot_offset
             break
-    await _replay_from(files, segments, producers, start)
+    for segment in segments:
+        await _replay_from(files, segment, producers, start)
     return producers
 
 
 async def _replay_from(
-    files: PartitionDirectory, segments: list[Segment], producers: ProducerState, start: int
+    files: PartitionDirectory, segment: Segment, producers: ProducerState, start: int
 ) -> None:
-    """Replay what was written from `start` on."""
-    for segment in segments:
-        if segment.next_offset <= start or segment.size == 0:
-            continue
-        place = segment.locate(max(start, segment.base_offset))
-        if place is None:
-            continue
-        walk = BatchWalk(files.disk, segment.data, place[0], segment.size)
-        while batches := await walk.next_block():
-            for batch in batches:
-                if batch.header.producer_id >= 0 and batch.header.base_offset >= start:
-                    _replay_flushed(files, producers, batch)
+    """Replay what was written into a segment from `start` on."""
+    if segment.next_offset <= start or segment.size == 0:
+        return
+    place = segment.locate(max(start, segment.base_offset))
+    if place is None:
+        return
+    walk = BatchWalk(files.disk, segment.data, place[0], segment.size)
+    while batches := await walk.next_block():
+        for batch in batches:
+            if batch.header.producer_id >= 0 and batch.header.base_offset >= start:
+                _replay_flushed(files, producers, batch)
 
 
 def _replay_flushed(

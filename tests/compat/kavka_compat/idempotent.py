@@ -1,0 +1,71 @@
+"""An idempotent producer whose sequence numbers a test chooses: it may repeat itself, and leave numbers out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kavka.errors import ErrorCode
+from kavka.wire.messages.init_producer_id import InitProducerIdRequest
+from kavka.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponsePartition,
+)
+from kavka.wire.records.batch import BatchBuilder
+from kavka_compat.asking import until
+from kavka_compat.mixed import MixedCluster
+
+
+class IdempotentProducer:
+    """An idempotent producer that sends one record at a time, and may repeat itself."""
+
+    def __init__(self, cluster: MixedCluster, topic: str) -> None:
+        """Get a producer id."""
+        self._cluster = cluster
+        self._topic = topic
+        self._sequence = 0
+        until(self._has_producer_id, what="a producer id")
+
+    def _has_producer_id(self) -> bool:
+        """Ask once; Apache Kafka's brokers fetch their first block of ids meanwhile."""
+        answer = self._send(InitProducerIdRequest(transactional_id=None))
+        self._producer_id = answer.producer_id
+        return answer.error_code == ErrorCode.NONE
+
+    def write(self) -> int:
+        """Write the next record, and return its offset."""
+        answer = self._produce(self._sequence)
+        assert answer.error_code == ErrorCode.NONE
+        self._sequence += 1
+        return answer.base_offset
+
+    def repeat(self) -> int:
+        """Write the last record again, and return the offset that the leader remembers for it."""
+        answer = self._produce(self._sequence - 1)
+        assert answer.error_code == ErrorCode.NONE
+        return answer.base_offset
+
+    def skip(self) -> ErrorCode:
+        """Leave a record out, and return how the leader refuses what comes after it."""
+        return ErrorCode.of(self._produce(self._sequence + 1).error_code)
+
+    def _produce(self, sequence: int) -> ProduceResponsePartition:
+        builder = BatchBuilder()
+        builder.append(None, b"%d" % sequence, int(time.time() * 1000))
+        batch = builder.build(
+            producer_id=self._producer_id, producer_epoch=0, base_sequence=sequence
+        )
+        data = ProduceRequestPartition(index=0, records=batch)
+        topic = ProduceRequestTopic(name=self._topic, partition_data=[data])
+        request = ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=[topic])
+        answer = self._send(request, 9).responses[0].partition_responses[0]
+        assert isinstance(answer, ProduceResponsePartition)
+        return answer
+
+    def _send(self, request: object, version: int | None = None) -> Any:
+        """Ask the leader."""
+        state = self._cluster.state(self._topic, 0)
+        assert state is not None
+        return self._cluster.ask(state.leader, request, version)
