@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kavka.broker.config import BrokerConfig
 from kavka.broker.configs import Configs
+from kavka.net.frames import READ_BYTES
 from kavka.net.request_budget import BudgetLimits
 from kavka.settings.connections import parse_overrides_per_ip
 
@@ -16,16 +17,20 @@ _MAPPED = "::ffff:"
 def budget_limits(config: BrokerConfig, memory_bytes: int) -> BudgetLimits:
     """Return the bounds of all requests together, on a machine with so much memory.
 
-    What may be read above the limit, a quarter of it and one request, is within the setting, if that is not too small.
+    What may be read above the limit to finish a request is within the setting, unless that is very small.
     """
     own = config.values["kavka.queued.max.request.bytes"]
     if not isinstance(own, int):
         own = min(max(memory_bytes // _SHARE, _LEAST_BYTES), _MOST_BYTES)
-    above = config.integer("socket.request.max.bytes")
-    limit_bytes = max((own - above) * 4 // 5, own // 2)
+    largest = config.integer("socket.request.max.bytes")
+    above = largest + 2 * READ_BYTES
+    limit_bytes = max((own - above) * 8 // 9, own // 2)  # an eighth of it comes on top
     kafkas = config.integer("queued.max.request.bytes")
+    if kafkas > 0:
+        limit_bytes = min(limit_bytes, kafkas)
     return BudgetLimits(
-        min(limit_bytes, kafkas) if kafkas > 0 else limit_bytes,
+        limit_bytes,
+        limit_bytes + above,
         config.integer("queued.max.requests"),
         config.integer("kavka.queued.request.stall.ms"),
     )

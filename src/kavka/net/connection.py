@@ -96,7 +96,7 @@ class Connection:
         self._limits = limits
         self._inflow = Inflow()
         self._reader = FrameReader(self._inflow.frames.append, limits.frame_bytes, chunk)
-        self._budget = budget or RequestBudget(BudgetLimits(_NO_LIMIT, _NO_LIMIT))
+        self._budget = budget or RequestBudget(BudgetLimits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT))
         self._slots: deque[Slot] = deque()
         self._bytes_in_work = 0  # Invariant: the sum of held_bytes of all slots
         self._bytes_waiting = 0  # of frames that are left after a turn

@@ -25,6 +25,8 @@ _CHUNK_BYTES = 64 * 1024
 _DIRECT_BYTES = 32 * 1024
 _MAPPED_BYTES = 1024 * 1024
 _GROWTH = 32
+READ_BYTES = 1024 * 1024
+"""The most that is received at once: the budget of all connections is looked at between two reads."""
 _HTTP = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN")
 _TLS_RECORDS = (0x15, 0x16)
 """An alert, and the handshake with which a connection begins."""
@@ -83,7 +85,7 @@ class FrameReader:
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory for the next bytes; never empty. A positive `sizehint` bounds what begins frames."""
         if self._frame is not None:
-            return self._frame[self.partial_bytes :]
+            return self._frame[self.partial_bytes : self.partial_bytes + READ_BYTES]
         rest = self._rest
         chunk = self._chunk if sizehint <= 0 else self._chunk[: max(sizehint, len(rest) + 1)]
         if not rest:
