@@ -25,6 +25,7 @@ from kavka.values import frozen
 log = logging.getLogger(__name__)
 
 _TURN_FRAMES = 16  # what one connection may have handled before the loop serves the others
+_TURN_BYTES = 1 << 20  # of answers, after which a turn ends
 _FRAME_COST = 256  # what a small frame that waits takes beyond its bytes
 _NO_LIMIT = 1 << 62
 _NOTHING = memoryview(b"")
@@ -109,6 +110,7 @@ class Connection:
         self.bytes_received = 0
         self._taken = False
         self._corked = False
+        self._turn_bytes = 0  # of answers that leave at the end of the turn
         self._writing_paused = False
 
     # -- doors.Wire
@@ -248,10 +250,12 @@ class Connection:
             _release(parts)
             return
         slot.parts = parts
-        if self._slots[0] is not slot or (self._corked and self._inflow.frames):
+        if self._slots[0].parts is None:  # it waits for an earlier one
             size = _size_of(parts)
             self._bytes_in_work += size - slot.held_bytes
             slot.held_bytes = size
+        elif self._corked and self._inflow.frames:
+            self._turn_bytes += _size_of(parts)
         if not self._corked:
             self._flush()
 
@@ -292,10 +296,11 @@ class Connection:
     def _handle_frames(self) -> None:
         """Take one turn: as many frames as there is room for, up to a number; their answers leave together."""
         self.hold()
+        self._turn_bytes = 0
         frames, slots, received = self._inflow.frames, self._slots, self._handler.received
         try:
             for _ in range(min(_TURN_FRAMES, len(frames))):
-                if self._is_full or not self.is_open:
+                if self._is_full or self._turn_bytes > _TURN_BYTES or not self.is_open:
                     break
                 frame = frames.popleft()
                 size = len(frame)
@@ -333,18 +338,28 @@ class Connection:
     def _pace(self) -> None:
         """Handle and read more while there is room for more requests."""
         inflow = self._inflow
-        if inflow.frames and not self._bytes_waiting:
-            self._bytes_waiting = sum(map(len, inflow.frames)) + _FRAME_COST * len(inflow.frames)
         inflow.pace(
             self._transport,
             self._handle_frames,
             is_full=self._is_full,
             is_held_back=self._is_held_back,
         )
-        if inflow.has_turn is not self._has_turn:
-            self._has_turn = inflow.has_turn
-            self._budget.queue(1 if self._has_turn else -1)
-        self._account()
+        if inflow.frames or self._has_turn:
+            self._note_waiting()
+        if (
+            self._bytes_in_work + self._bytes_waiting + self._reader.partial_bytes
+            != self._bytes_held
+        ):
+            self._account()
+
+    def _note_waiting(self) -> None:
+        """Have the budget know whether frames wait for their turn."""
+        frames, has_turn = self._inflow.frames, self._inflow.has_turn
+        if frames and not self._bytes_waiting:
+            self._bytes_waiting = sum(map(len, frames)) + _FRAME_COST * len(frames)
+        if has_turn is not self._has_turn:
+            self._has_turn = has_turn
+            self._budget.queue(1 if has_turn else -1)
 
     def _account(self) -> None:
         """Have the budget know what the requests of this connection hold."""
@@ -356,6 +371,8 @@ class Connection:
 
 def _size_of(parts: Sequence[Part]) -> int:
     """Return how many bytes of memory an answer takes."""
+    if len(parts) == 1 and type(parts[0]) is bytearray:
+        return len(parts[0])
     return sum(len(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
 
 

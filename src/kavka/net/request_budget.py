@@ -120,7 +120,12 @@ class RequestBudget:
         work = reader.bytes_in_work
         self._work_bytes += _put(self._work, reader, work)
         self.held_bytes += _put(self._held, reader, work + reader.partial_bytes)
-        for lane in (self._medium, self._large):
+        medium, large = self._medium, self._large
+        if not (self.is_tight or medium.admitted or large.admitted):
+            if self.held_bytes >= self.limits.limit_bytes:
+                self._settle()
+            return  # nearly always: this is done for each request that is not answered at once
+        for lane in (medium, large):
             if reader in lane.admitted:
                 lane.reserve(reader, reader.missing_bytes)
         if reader in self._waiting and not work:
@@ -141,7 +146,8 @@ class RequestBudget:
     def queue(self, change: int) -> None:
         """Count a connection whose requests wait for their turn, or a request that waits for the disk."""
         self.queued += change
-        self._settle()
+        if self.is_tight or self.queued >= self.limits.most_queued:
+            self._settle()
 
     def may_read(self, reader: Reader) -> bool:
         """Tell whether a connection is read on; if not, `read_on` is called later. Ask only while `is_tight`."""
