@@ -217,7 +217,7 @@ class Wire(Protocol):
         ...
 
     def get_buffer(self, sizehint: int) -> memoryview | bytearray:
-        """Return writable memory, not empty, for the next bytes."""
+        """Return writable memory for the next bytes; empty from a wire of a listener that has just paused reading."""
         ...
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -282,6 +282,11 @@ class Host(Protocol):
     @property
     def disk(self) -> Disk:
         """The machine's file systems."""
+        ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """How much memory the machine has, or this process may use of it."""
         ...
 
     @property

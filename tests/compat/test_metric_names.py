@@ -30,7 +30,7 @@ LACKING = re.compile(
     r"|server_brokertopicmetrics_(produce|fetch)messageconversions"
     r"|server_brokertopicmetrics_(invalid\w*|nokeycompactedtopicrecords)"
     r"|network_(acceptor|processor)_\w*"
-    r"|network_socketserver_(expiredconnectionskilledcount|memorypool\w*|controlplane\w*)"
+    r"|network_socketserver_(expiredconnectionskilledcount|memorypool(avg)?depleted\w*|controlplane\w*)"
     r"|server_socket_server_metrics_(clientsoftware\w*|expired_\w*|failed_\w*|successful_\w*|reauth\w*"
     r"|io_?\w*|network_io|request|response|select|\w*_(rate|avg|max))"
     r"|controller_controllerchannelmanager_\w*|controller_controllereventmanager_eventqueuetimems"

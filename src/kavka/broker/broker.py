@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kavka.broker.config import BrokerConfig, Endpoint
 from kavka.broker.configs import Configs, stored_overrides
+from kavka.broker.connection_limits import budget_limits
 from kavka.broker.control.config_changes import ConfigChanges
 from kavka.broker.control.controller import Controller
 from kavka.broker.dispatch import Dispatcher
@@ -41,6 +42,7 @@ from kavka.core.znodes import Operation, ZnodeError
 from kavka.doors import Host, Listener
 from kavka.errors import ErrorCode
 from kavka.net.connection import Connection, Limits
+from kavka.net.request_budget import RequestBudget
 from kavka.registry.interface import Registry, RegistryRefused, ensure_paths
 from kavka.wire.records import kernel
 from kavka.wire.stored import znodes
@@ -94,8 +96,10 @@ class Broker:
         self.produce_purgatory = Purgatory(host.clock, _MOST_WAITING)
         self.fetch_purgatory = Purgatory(host.clock, _MOST_WAITING)
         self.fetch_sessions = FetchSessionCache(
-            self.config.integer("max.incremental.fetch.session.cache.slots")
+            self.config.integer("max.incremental.fetch.session.cache.slots"),
+            self.config.integer("kavka.max.incremental.fetch.session.cache.partitions"),
         )
+        self.request_budget = RequestBudget(budget_limits(self.config, host.memory_bytes))
         self.replicas = Replicas(self)
         self.orders = Orders(self)
         self.topics = Topics(self)
@@ -231,7 +235,7 @@ class Broker:
         for endpoint in self.config.listeners:
 
             def make(name: str = endpoint.name) -> Connection:
-                return Connection(self.dispatcher, name, limits, chunk)
+                return Connection(self.dispatcher, name, limits, chunk, self.request_budget)
 
             listener = await self.host.network.listen(endpoint.host, endpoint.port, make)
             self._listeners.append(listener)

@@ -166,6 +166,10 @@ class BrokerConfig:
                 "remove the setting if that is meant"
             )
             raise InvalidSetting("authorizer.class.name", authorizer, reason)
+        most, largest = map(self.integer, ("queued.max.request.bytes", "socket.request.max.bytes"))
+        if 0 < most < largest:
+            reason = f"must be larger than or equal to socket.request.max.bytes ({largest})"
+            raise InvalidSetting("queued.max.request.bytes", most, reason)
         self._check_broker_id()
 
     def _check_broker_id(self) -> None:

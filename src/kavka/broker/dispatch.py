@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from kavka.broker.connection_limits import ConnectionLimits
 from kavka.broker.parked import Parked, ParkedAnswers
 from kavka.broker.traffic import RequestTraffic, error_finder
 from kavka.net.connection import Connection, Slot
@@ -80,6 +81,9 @@ SERVED: dict[ApiKey, str] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: "allocate_producer_ids",
 }
 """The APIs that this broker serves and advertises, and the module of `broker.api` that handles each."""
+
+_WAIT_FOR_MEMBERS = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+"""The APIs whose second stage waits for other clients: their requests are not queued, as in Kafka."""
 
 Handler = Callable[["Broker", "RequestContext", Any], Any]
 """Returns the response, an awaitable of it, `Parked` for one that comes by a call, None for no answer at all, or the
@@ -169,6 +173,7 @@ class Dispatcher:
         """All that are open, each with what waits there and need not be done when it is gone."""
         self.connection_counts: dict[str, ConnectionCounts] = {}
         """By listener."""
+        self._limits = ConnectionLimits(broker.configs)
         self._parked = ParkedAnswers()
         self._held: list[tuple[Connection, Slot, memoryview]] | None = []
 
@@ -182,19 +187,11 @@ class Dispatcher:
 
     def opened(self, connection: Connection) -> bool:
         """Take a connection unless there are too many of all, or from its address."""
-        configs = self._broker.configs
         connection.last_active_ms = self._broker.clock.tick_ms()
-        if len(self.connections) >= configs.broker_integer("max.connections"):
-            log.warning("connection refused peer=%s reason=max.connections", connection.peer_host)
+        refusal = self._limits.enter(connection.peer_host)
+        if refusal is not None:
+            log.warning("connection refused peer=%s reason=%s", connection.peer_host, refusal)
             return False
-        limit = configs.broker_integer("max.connections.per.ip")
-        if limit < len(self.connections) + 1:
-            same = sum(1 for other in self.connections if other.peer_host == connection.peer_host)
-            if same >= limit:
-                log.warning(
-                    "connection refused peer=%s reason=max.connections.per.ip", connection.peer_host
-                )
-                return False
         self.connections[connection] = {}
         self._counts_of(connection).opened += 1
         return True
@@ -203,6 +200,7 @@ class Dispatcher:
         """Forget a connection, and what waits there: fetches, answers to what is done."""
         for waiting in self.connections.pop(connection, ()):
             waiting.cancel()
+        self._limits.leave(connection.peer_host)
         counts = self._counts_of(connection)
         counts.closed += 1
         counts.bytes_sent += connection.bytes_sent
@@ -289,6 +287,7 @@ class Dispatcher:
     def _park(self, served: _Served, context: RequestContext, slot: Slot, parked: Parked) -> None:
         waiting = self.connections.get(context.connection, {})
         waiting[parked] = None
+        context.connection.release(slot)  # what waits keeps no frame
 
         def answer() -> None:
             waiting.pop(parked, None)
@@ -345,13 +344,23 @@ class Dispatcher:
     ) -> None:
         future = asyncio.ensure_future(result)
         self._tasks[future] = None
-        waiting = self.connections.get(context.connection, {})
-        if context.header.api_key == ApiKey.FETCH:
+        connection, budget = context.connection, self._broker.request_budget
+        waiting = self.connections.get(connection, {})
+        waits_for_disk = context.header.api_key == ApiKey.FETCH
+        if waits_for_disk:
             waiting[future] = None
+            budget.queue(1)
+        elif context.header.api_key in _WAIT_FOR_MEMBERS:
+            connection.release(slot)
+        else:
+            slot.outlives_connection = True
 
         def done(finished: asyncio.Future[Any]) -> None:
             self._tasks.pop(finished, None)
             waiting.pop(finished, None)
+            if waits_for_disk:
+                budget.queue(-1)
+            connection.release(slot)
             if finished.cancelled():
                 context.connection.abort()
             elif (error := finished.exception()) is not None:

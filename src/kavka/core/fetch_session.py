@@ -12,6 +12,11 @@ a preferred replica, a diverging epoch. The cache has a fixed number of slots. A
 was not used for two minutes, else of a smaller or less privileged one that is older than that; else there is none.
 Followers are privileged: a consumer never takes their slot.
 
+The partitions of all sessions are bounded as well, which Kafka does not do: a session takes memory for each partition
+that it names. For their sake only sessions that were not used for two minutes are evicted. A fetch whose partitions do
+not fit, or most of whose (and more than a hundred) partitions are unknown here, is answered without a session; one that
+adds them to its session is answered as always, and that ends the session (session id 0). No fetcher gets an error.
+
 A partition is named by (topic name or topic id, number); one session uses names or ids, never both.
 """
 
@@ -57,6 +62,11 @@ class FetchOutcome(NamedTuple):
     records_length: int
     preferred_read_replica: int = -1
     has_diverging_epoch: bool = False
+
+
+_UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_FREE_UNKNOWN: Final = 100
+"""So many unknown partitions are no reason to keep no session."""
 
 
 class _CachedPartition:
@@ -113,7 +123,9 @@ class _Session:
 
     def update(
         self, partitions: Mapping[PartitionKey, FetchPartition], forgotten: Iterable[PartitionKey]
-    ) -> None:
+    ) -> int:
+        """Take what a request says; return by how many partitions the session has grown."""
+        before = len(self.partitions)
         for key, request in partitions.items():
             cached = self.partitions.get(key)
             if cached is None:
@@ -122,12 +134,21 @@ class _Session:
                 cached.request = request
         for key in forgotten:
             self.partitions.pop(key, None)
+        return len(self.partitions) - before
 
 
 class FetchContext:
     """One fetch request on its way: what to read, and afterwards what to answer."""
 
-    __slots__ = ("_cache", "_epoch", "_is_follower", "_partitions", "_session", "_wants_session")
+    __slots__ = (
+        "_cache",
+        "_epoch",
+        "_is_follower",
+        "_is_last",
+        "_partitions",
+        "_session",
+        "_wants_session",
+    )
 
     def __init__(
         self,
@@ -136,14 +157,17 @@ class FetchContext:
         session: _Session | None,
         wants_session: bool,
         is_follower: bool,
+        *,
+        is_last: bool = False,
     ) -> None:
-        """Made by `FetchSessionCache.begin`."""
+        """Made by `FetchSessionCache.begin`; `is_last` of a session that is not kept any longer."""
         self._cache = cache
         self._partitions = partitions
         self._session = session
         self._epoch = session.epoch if session is not None else 0
         self._wants_session = wants_session
         self._is_follower = is_follower
+        self._is_last = is_last
 
     @property
     def session_id(self) -> int:
@@ -187,8 +211,11 @@ class FetchContext:
                 )
             return FetchAnswer(ErrorCode.NONE, session_id, list(outcomes))
         session = self._session
-        if session.epoch != self._epoch or not self._cache.holds(session):
+        if not self._is_last and (session.epoch != self._epoch or not self._cache.holds(session)):
             return FetchAnswer(ErrorCode.INVALID_FETCH_SESSION_EPOCH, NO_SESSION, [])
+        if not self._is_last and _is_mostly_unknown(outcomes, len(session.partitions)):
+            self._cache.end(session)
+            self._is_last = True
         included: list[PartitionKey] = []
         for key, outcome in outcomes.items():
             cached = session.partitions.get(key)
@@ -197,7 +224,8 @@ class FetchContext:
             included.append(key)
             if outcome.records_length > 0:
                 session.partitions[key] = session.partitions.pop(key)
-        return FetchAnswer(ErrorCode.NONE, session.session_id, included)
+        session_id = NO_SESSION if self._is_last else session.session_id
+        return FetchAnswer(ErrorCode.NONE, session_id, included)
 
 
 class FetchAnswer(NamedTuple):
@@ -211,10 +239,15 @@ class FetchAnswer(NamedTuple):
 class FetchSessionCache:
     """All fetch sessions of a broker, at most `slots` (`max.incremental.fetch.session.cache.slots`)."""
 
-    def __init__(self, slots: int, eviction_ms: int = EVICTION_MS) -> None:
-        """Keep no more than `slots` sessions; 0 makes every fetch a full one."""
+    def __init__(
+        self, slots: int, most_partitions: int = 1 << 31, eviction_ms: int = EVICTION_MS
+    ) -> None:
+        """Keep no more than `slots` sessions, of `most_partitions` together; 0 makes every fetch a full one."""
         self._slots = slots
+        self._most_partitions = most_partitions
         self._eviction_ms = eviction_ms
+        self.partition_count = 0
+        """How many partitions all sessions remember."""
         # Invariant: in the order of last use, so the stalest is first. len <= slots.
         self._sessions: dict[int, _Session] = {}
         self.evictions = 0
@@ -223,14 +256,14 @@ class FetchSessionCache:
         """Return how many sessions are open."""
         return len(self._sessions)
 
-    @property
-    def partition_count(self) -> int:
-        """How many partitions all sessions remember."""
-        return sum(len(session.partitions) for session in self._sessions.values())
-
     def holds(self, session: _Session) -> bool:
         """Tell whether the session still has its slot."""
         return self._sessions.get(session.session_id) is session
+
+    def end(self, session: _Session) -> None:
+        """Keep a session no longer."""
+        del self._sessions[session.session_id]
+        self.partition_count -= len(session.partitions)
 
     def begin(
         self,
@@ -245,7 +278,9 @@ class FetchSessionCache:
     ) -> FetchContext | ErrorCode:
         """Start a fetch. An error code refuses the whole request: the fetcher starts over with a full one."""
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(session_id, None)
+            named = self._sessions.get(session_id)
+            if named is not None:
+                self.end(named)
             return FetchContext(self, partitions, None, session_epoch == INITIAL_EPOCH, is_follower)
         session = self._sessions.get(session_id)
         if session is None:
@@ -254,14 +289,16 @@ class FetchSessionCache:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.by_topic_id != by_topic_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        session.update(partitions, forgotten)
-        del self._sessions[session_id]
+        self.end(session)
+        growth = session.update(partitions, forgotten)
         if not session.partitions:
             return FetchContext(self, {}, None, False, is_follower)
-        self._sessions[session_id] = session
         session.last_used_ms = now_ms
         session.epoch = epoch_after(session.epoch)
-        return FetchContext(self, {}, session, False, is_follower)
+        fits = growth <= 0 or self._has_room(len(session.partitions), now_ms)
+        if fits:
+            self._keep(session)
+        return FetchContext(self, {}, session, False, is_follower, is_last=not fits)
 
     def create(
         self,
@@ -271,8 +308,10 @@ class FetchSessionCache:
         candidate_id: int,
         now_ms: int,
     ) -> int:
-        """Make a session for a full fetch and return its id; 0 when there is nothing to keep or no slot."""
-        if not partitions or not self._make_room(is_follower, len(partitions), now_ms):
+        """Make a session for a full fetch and return its id; 0 when there is nothing worth keeping or no room."""
+        if not partitions or _is_mostly_unknown(outcomes, len(partitions)):
+            return NO_SESSION
+        if not self._make_room(is_follower, len(partitions), now_ms):
             return NO_SESSION
         session_id = max(1, candidate_id & _LAST_EPOCH)
         while session_id in self._sessions:
@@ -283,16 +322,34 @@ class FetchSessionCache:
         for key, outcome in outcomes.items():
             if key in session.partitions:
                 session.partitions[key].has_news(outcome)
-        self._sessions[session_id] = session
+        self._keep(session)
         return session_id
 
+    def _keep(self, session: _Session) -> None:
+        self._sessions[session.session_id] = session
+        self.partition_count += len(session.partitions)
+
+    def _has_room(self, size: int, now_ms: int) -> bool:
+        """Tell whether so many partitions more fit, perhaps in the place of sessions that nobody uses."""
+        if size > self._most_partitions:
+            return False
+        while self.partition_count + size > self._most_partitions:
+            stalest = next(iter(self._sessions.values()))
+            if now_ms - stalest.last_used_ms <= self._eviction_ms:
+                return False
+            self.end(stalest)
+            self.evictions += 1
+        return True
+
     def _make_room(self, is_privileged: bool, size: int, now_ms: int) -> bool:
+        if not self._has_room(size, now_ms):
+            return False
         if len(self._sessions) < self._slots:
             return True
         victim = self._victim(is_privileged, size, now_ms)
         if victim is None:
             return False
-        del self._sessions[victim.session_id]
+        self.end(victim)
         self.evictions += 1
         return True
 
@@ -316,3 +373,11 @@ class FetchSessionCache:
 
 def _rank(session: _Session) -> tuple[bool, int, int]:
     return (session.is_privileged, len(session.partitions), session.session_id)
+
+
+def _is_mostly_unknown(outcomes: Mapping[PartitionKey, FetchOutcome], partitions: int) -> bool:
+    """Tell whether more than half of a session's partitions do not exist here, and they are many."""
+    if len(outcomes) <= _FREE_UNKNOWN:
+        return False
+    unknown = sum(1 for outcome in outcomes.values() if outcome.error_code in _UNKNOWN)
+    return unknown > max(_FREE_UNKNOWN, partitions // 2)

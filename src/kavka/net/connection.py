@@ -2,8 +2,8 @@
 
 Every frame gets a `Slot` when it is read. Answers may become ready in any order; a slot leaves when all before it have
 left. Reading stops while too many requests are in work or too many answer bytes wait for a slow reader, so a connection
-costs bounded memory whatever its client does. Frames that came in one packet are handled a few at a time, so that a
-client which sends thousands at once keeps nobody else waiting.
+costs bounded memory whatever its client does; what all together may take, `request_budget` says. Frames that came in
+one packet are handled a few at a time, so that a client which sends thousands at once does not delay the others.
 
     frames:   f1 f2 f3 f4          slots:  [ready][waits][ready][waits]
     on the wire: a1                          left  ^ a3 waits for a2
@@ -19,22 +19,30 @@ from typing import Any, Protocol
 from kavka.doors import Part, Transport
 from kavka.net.frames import FrameReader, InvalidFrameSize
 from kavka.net.inflow import Inflow
+from kavka.net.request_budget import SMALL_READ_BYTES, BudgetLimits, RequestBudget
 from kavka.values import frozen
 
 log = logging.getLogger(__name__)
 
 _TURN_FRAMES = 16  # what one connection may have handled before the loop serves the others
+_TURN_BYTES = 1 << 20  # of answers, after which a turn ends
+_FRAME_COST = 256  # what a small frame that waits takes beyond its bytes
+_NO_LIMIT = 1 << 62
+_NOTHING = memoryview(b"")
 
 
 class Slot:
     """The place of one answer in its connection's order."""
 
-    __slots__ = ("parts", "request_bytes")
+    __slots__ = ("held_bytes", "outlives_connection", "parts")
 
     def __init__(self, request_bytes: int = 0) -> None:
         """Begin without an answer to a request of so many bytes."""
         self.parts: Sequence[Part] | None = None
-        self.request_bytes = request_bytes
+        self.held_bytes = request_bytes
+        """What is kept in memory: the request, then the answer while it waits for earlier ones."""
+        self.outlives_connection = False
+        """Whether the request is worked on, and keeps its bytes, when its connection is gone: until `release`."""
 
 
 class FrameHandler(Protocol):
@@ -74,8 +82,12 @@ class Connection:
         listener_name: str,
         limits: Limits,
         chunk: bytearray | None = None,
+        budget: RequestBudget | None = None,
     ) -> None:
-        """`listener_name` tells which listener accepted it; connections of one loop may share a receiving `chunk`."""
+        """`listener_name` tells which listener accepted it; connections of one loop may share a receiving `chunk`.
+
+        All connections of a broker share its `budget`; without one, a connection has a budget without bounds.
+        """
         self.listener_name = listener_name
         self.peer_host = ""
         self.last_active_ms = 0
@@ -85,14 +97,20 @@ class Connection:
         self._limits = limits
         self._inflow = Inflow()
         self._reader = FrameReader(self._inflow.frames.append, limits.frame_bytes, chunk)
+        self._budget = budget or RequestBudget(BudgetLimits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT))
         self._slots: deque[Slot] = deque()
-        self._bytes_in_work = 0  # Invariant: the sum of request_bytes of all slots
+        self._bytes_in_work = 0  # Invariant: the sum of held_bytes of all slots
+        self._bytes_waiting = 0  # of frames that are left after a turn
+        self._bytes_held = 0  # as the budget knows it
+        self._has_turn = False  # as the budget knows it
+        self._is_held_back = False
         self._transport: Transport | None = None
         self._sent_bytes = 0  # when `silent_ms` last looked
         self._sent_at_end = 0
         self.bytes_received = 0
         self._taken = False
         self._corked = False
+        self._turn_bytes = 0  # of answers that leave at the end of the turn
         self._writing_paused = False
 
     # -- doors.Wire
@@ -107,8 +125,15 @@ class Connection:
             transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return memory for the next bytes."""
-        return self._reader.get_buffer(sizehint)
+        """Return memory for the next bytes; none when reading has been paused, because the budget is spent."""
+        budget = self._budget
+        if not budget.is_tight:
+            return self._reader.get_buffer(sizehint)
+        if budget.may_read(self):
+            return self._reader.get_buffer(SMALL_READ_BYTES)
+        self._is_held_back = True
+        self._pace()
+        return _NOTHING
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the first frames that are complete now, and send their answers together."""
@@ -131,9 +156,21 @@ class Connection:
         self._sent_at_end = self.bytes_sent
         self._transport = None
         self._inflow.drop()
+        self._reader.drop()
+        self._bytes_in_work = 0
         for slot in self._slots:
             _release(slot.parts)
+            if slot.outlives_connection:
+                self._bytes_in_work += slot.held_bytes
+            else:
+                slot.held_bytes = 0
         self._slots.clear()
+        if self._has_turn:
+            self._has_turn = False
+            self._budget.queue(-1)
+        self._bytes_held = self._bytes_in_work
+        self._bytes_waiting = 0
+        self._budget.leave(self)
         if self._taken:
             self._taken = False
             self._handler.closed(self)
@@ -173,6 +210,26 @@ class Connection:
         """How many requests have no answer on its way yet."""
         return len(self._slots)
 
+    @property
+    def partial_bytes(self) -> int:
+        """How many bytes of a request that is not complete have come."""
+        return self._reader.partial_bytes
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes a half-received large request lacks; 0 without one."""
+        return self._reader.missing_bytes
+
+    @property
+    def bytes_in_work(self) -> int:
+        """How many bytes complete requests hold, and answers that wait for earlier ones."""
+        return self._bytes_in_work + self._bytes_waiting
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is not read because requests of it are in work, and not because its client does not read."""
+        return bool(self._bytes_in_work) and self._is_full and not self._writing_paused
+
     def silent_ms(self, now_ms: int) -> int:
         """Return for how long no request came and no byte of an answer went; to be asked from time to time."""
         sent = 0 if self._transport is None else self._transport.get_extra_info("bytes_sent", 0)
@@ -193,8 +250,27 @@ class Connection:
             _release(parts)
             return
         slot.parts = parts
+        if self._slots[0].parts is None:  # it waits for an earlier one
+            size = _size_of(parts)
+            self._bytes_in_work += size - slot.held_bytes
+            slot.held_bytes = size
+        elif self._corked and self._inflow.frames:
+            self._turn_bytes += _size_of(parts)
         if not self._corked:
             self._flush()
+
+    def release(self, slot: Slot) -> None:
+        """Count the bytes of a request no longer: it waits for something and its frame is not kept, or it is done."""
+        self._bytes_in_work -= slot.held_bytes
+        slot.held_bytes = 0
+        slot.outlives_connection = False
+        if not self._corked:
+            self._account()
+
+    def read_on(self) -> None:
+        """Read again: the budget has room."""
+        self._is_held_back = False
+        self._pace()
 
     def hold(self) -> None:
         """Let answers wait for `let_go`, to leave together: both are called in one turn of the loop."""
@@ -220,13 +296,16 @@ class Connection:
     def _handle_frames(self) -> None:
         """Take one turn: as many frames as there is room for, up to a number; their answers leave together."""
         self.hold()
+        self._turn_bytes = 0
         frames, slots, received = self._inflow.frames, self._slots, self._handler.received
         try:
             for _ in range(min(_TURN_FRAMES, len(frames))):
-                if self._is_full or not self.is_open:
+                if self._is_full or self._turn_bytes > _TURN_BYTES or not self.is_open:
                     break
                 frame = frames.popleft()
                 size = len(frame)
+                if self._bytes_waiting:
+                    self._bytes_waiting -= size + _FRAME_COST
                 slot = Slot(size)
                 slots.append(slot)
                 self._bytes_in_work += size
@@ -250,7 +329,7 @@ class Connection:
         parts: list[Part] = []
         while slots and slots[0].parts is not None and not self._writing_paused:
             slot = slots.popleft()
-            self._bytes_in_work -= slot.request_bytes
+            self._bytes_in_work -= slot.held_bytes
             parts.extend(slot.parts or ())
         if parts:
             transport.writelines(parts)
@@ -258,7 +337,43 @@ class Connection:
 
     def _pace(self) -> None:
         """Handle and read more while there is room for more requests."""
-        self._inflow.pace(self._transport, self._handle_frames, is_full=self._is_full)
+        inflow = self._inflow
+        inflow.pace(
+            self._transport,
+            self._handle_frames,
+            is_full=self._is_full,
+            is_held_back=self._is_held_back,
+        )
+        if inflow.frames or self._has_turn:
+            self._note_waiting()
+        if (
+            self._bytes_in_work + self._bytes_waiting + self._reader.partial_bytes
+            != self._bytes_held
+        ):
+            self._account()
+
+    def _note_waiting(self) -> None:
+        """Have the budget know whether frames wait for their turn."""
+        frames, has_turn = self._inflow.frames, self._inflow.has_turn
+        if frames and not self._bytes_waiting:
+            self._bytes_waiting = sum(map(len, frames)) + _FRAME_COST * len(frames)
+        if has_turn is not self._has_turn:
+            self._has_turn = has_turn
+            self._budget.queue(1 if has_turn else -1)
+
+    def _account(self) -> None:
+        """Have the budget know what the requests of this connection hold."""
+        held = self._bytes_in_work + self._bytes_waiting + self._reader.partial_bytes
+        if held != self._bytes_held:
+            self._bytes_held = held
+            self._budget.account(self)
+
+
+def _size_of(parts: Sequence[Part]) -> int:
+    """Return how many bytes of memory an answer takes."""
+    if len(parts) == 1 and type(parts[0]) is bytearray:
+        return len(parts[0])
+    return sum(len(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
 
 
 def _release(parts: Sequence[Part] | None) -> None:

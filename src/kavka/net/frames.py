@@ -25,6 +25,8 @@ _CHUNK_BYTES = 64 * 1024
 _DIRECT_BYTES = 32 * 1024
 _MAPPED_BYTES = 1024 * 1024
 _GROWTH = 32
+READ_BYTES = 1024 * 1024
+"""The most that is received at once: the budget of all connections is looked at between two reads."""
 _HTTP = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN")
 _TLS_RECORDS = (0x15, 0x16)
 """An alert, and the handshake with which a connection begins."""
@@ -44,11 +46,11 @@ class FrameReader:
     __slots__ = (
         "_chunk",
         "_frame",
-        "_frame_end",
         "_frame_size",
         "_max_bytes",
         "_on_frame",
         "_rest",
+        "partial_bytes",
     )
 
     def __init__(
@@ -66,19 +68,30 @@ class FrameReader:
         self._chunk = memoryview(bytearray(_CHUNK_BYTES) if chunk is None else chunk)
         assert len(self._chunk) >= _CHUNK_BYTES
         self._rest = b""  # the beginning of a small frame. Invariant: shorter than the chunk
-        self._frame: memoryview | None = None  # a large frame under way, filled up to _frame_end
-        self._frame_end = 0
+        self._frame: memoryview | None = None  # a large frame under way, filled up to partial_bytes
         self._frame_size = 0  # how long it will be. Invariant: not below the length of _frame
+        self.partial_bytes = 0
+        """How many bytes of a frame that is not complete have come."""
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes a large frame under way lacks; 0 without one."""
+        return 0 if self._frame is None else self._frame_size - self.partial_bytes
+
+    def drop(self) -> None:
+        """Let go of a frame that will not be finished."""
+        self._frame, self._rest, self.partial_bytes = None, b"", 0
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the memory for the next bytes; never empty."""
+        """Return the memory for the next bytes; never empty. A positive `sizehint` bounds what begins frames."""
         if self._frame is not None:
-            return self._frame[self._frame_end :]
+            return self._frame[self.partial_bytes : self.partial_bytes + READ_BYTES]
         rest = self._rest
+        chunk = self._chunk if sizehint <= 0 else self._chunk[: max(sizehint, len(rest) + 1)]
         if not rest:
-            return self._chunk
-        self._chunk[: len(rest)] = rest
-        return self._chunk[len(rest) :]
+            return chunk
+        chunk[: len(rest)] = rest
+        return chunk[len(rest) :]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take the bytes that were put into the last buffer and hand out the frames that they complete.
@@ -89,13 +102,14 @@ class FrameReader:
         if frame is None:
             self._cut(len(self._rest) + nbytes)
             return
-        self._frame_end += nbytes
-        if self._frame_end < len(frame):
+        self.partial_bytes += nbytes
+        if self.partial_bytes < len(frame):
             return
-        if self._frame_end < self._frame_size:
+        if self.partial_bytes < self._frame_size:
             self._frame = _memory_for(self._frame_size, frame)
             return
         self._frame = None
+        self.partial_bytes = 0
         self._on_frame(frame)
 
     def _cut(self, end: int) -> None:
@@ -116,12 +130,13 @@ class FrameReader:
             frame = memoryview(bytearray(chunk[position + 4 : frame_end]))
             position = frame_end
             on_frame(frame)
+        self.partial_bytes = end - position
         if position < end:
             self._rest = bytes(chunk[position:end])
 
     def _begin_large(self, size: int, received: memoryview) -> None:
         self._frame = _memory_for(size, received)
-        self._frame_end = len(received)
+        self.partial_bytes = len(received)
         self._frame_size = size
 
 

@@ -22,15 +22,21 @@ class Inflow:
         self._turn: asyncio.Handle | None = None
 
     def pace(
-        self, transport: Transport | None, take_turn: Callable[[], None], *, is_full: bool
+        self,
+        transport: Transport | None,
+        take_turn: Callable[[], None],
+        *,
+        is_full: bool,
+        is_held_back: bool = False,
     ) -> None:
         """Have frames handled by `take_turn`, and read more when none wait, while the connection is not full.
 
-        To be called after each turn and whenever there may be room again.
+        To be called after each turn and whenever there may be room again. A connection that is held back is not read;
+        its frames are handled.
         """
         if transport is None or transport.is_closing():
             return
-        must_wait = is_full
+        must_wait = is_full or is_held_back
         if self.frames:
             if not is_full and self._turn is None:
                 self._turn = asyncio.get_running_loop().call_soon(self._begin, take_turn)
@@ -41,6 +47,11 @@ class Inflow:
         elif not must_wait and self.is_paused:
             self.is_paused = False
             transport.resume_reading()
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether frames wait, and will be handled soon."""
+        return self._turn is not None
 
     def drop(self) -> None:
         """Handle nothing any more: the connection is gone."""

@@ -85,8 +85,11 @@ class SocketTransport:
             self._loop.add_reader(self._descriptor, self._readable)
 
     def _readable(self) -> None:
+        buffer = self._wire.get_buffer(-1)
+        if not buffer:
+            return  # the wire has paused reading
         try:
-            count = self._sock.recv_into(self._wire.get_buffer(-1))
+            count = self._sock.recv_into(buffer)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:

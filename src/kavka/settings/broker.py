@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kavka.settings.cleaner import CLEANER_SETTINGS
 from kavka.settings.cluster import CLUSTER_SETTINGS
+from kavka.settings.connections import CONNECTION_SETTINGS
 from kavka.settings.declaration import LONG_MAX, Catalogue, Scope, Setting, Value, ValueType
 from kavka.settings.known import KNOWN_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
@@ -147,22 +148,6 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         50,
         "Connections that may wait to be accepted.",
         minimum=1,
-    ),
-    Setting(
-        "max.connections",
-        _T.INT,
-        2_147_483_647,
-        "Connections of the broker.",
-        minimum=0,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "max.connections.per.ip",
-        _T.INT,
-        2_147_483_647,
-        "Connections from one address.",
-        minimum=0,
-        scope=_ANYWHERE,
     ),
     Setting(
         "connections.max.idle.ms",
@@ -513,6 +498,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
 BROKER_SETTINGS = Catalogue(
     [
         *EFFECTIVE_SETTINGS,
+        *CONNECTION_SETTINGS,
         *CLUSTER_SETTINGS,
         *CLEANER_SETTINGS,
         *REPLICATION_SETTINGS,

@@ -83,6 +83,10 @@ class _Tap(asyncio.BufferedProtocol):
         at = 0
         while at < len(held):
             buffer = memoryview(self.inner.get_buffer(-1))
+            if not buffer:  # the wire has paused reading: the rest stays held, and is tried again
+                self._held = held[at:]
+                asyncio.get_running_loop().call_later(_RETRY_S, self.healed)
+                return
             length = min(len(buffer), len(held) - at)
             buffer[:length] = held[at : at + length]
             self.inner.buffer_updated(length)

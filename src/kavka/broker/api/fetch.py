@@ -53,6 +53,10 @@ def handle(
         return _response(broker, context, request, session, reads)
     have = sum(read.outcome.records_length for read in reads)
     reader.release(reads)
+    request.topics, request.forgotten_topics_data = (
+        [],
+        [],
+    )  # all is in the session: it may wait long
     return _WaitingFetch(broker, context, request, session, reader, have).parked
 
 

@@ -94,6 +94,17 @@ def _of_connections(broker: Broker) -> Iterator[Family]:
     unanswered = sum(connection.requests_in_work for connection in connections)
     name = "kavka_network_requests_in_work"
     yield gauge(name, "Requests without an answer, those that wait included.", unanswered)
+    budget = broker.request_budget
+    name = "kafka_network_socketserver_memorypoolused"
+    yield gauge(name, "Bytes of requests that came and are not answered.", budget.held_bytes)
+    name = "kafka_network_socketserver_memorypoolavailable"
+    left = max(0, budget.limits.limit_bytes - budget.held_bytes)
+    yield gauge(name, "Bytes of requests that may come before others are not read.", left)
+    name = "kavka_network_connections_held_back"
+    yield gauge(name, "Connections that are not read for want of room.", budget.waiting)
+    name = "kavka_network_connections_closed_stalled_total"
+    help = "Connections closed because a request made no progress while others needed its memory."
+    yield counter(name, help, budget.closed_stalled)
 
 
 def _by(labels: dict[str, str], values: dict[str, int]) -> list[Sample]:

@@ -66,6 +66,7 @@ class FollowerSession:
         self.epoch = 1  # what the next request must have
         self.pulse = Pulse()
         self.partitions: dict[PartitionKey, Watched] = {}
+        self.counted = 0  # how many of them count against the bound of all sessions
         self.dirty: dict[Watched, None] = {}
         self.waiting: WaitingFetch | None = None
         # Whether the only news are of high watermarks, which may wait for the next records.

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _LAST_EPOCH: Final = 2**31 - 1
 _MOST_SESSIONS: Final = 64
+_PARTITIONS_SETTING: Final = "kavka.max.incremental.fetch.session.cache.partitions"
 
 
 class _Read:
@@ -93,6 +94,8 @@ class FollowerFetches:
         self._broker = broker
         self._replication = replication
         self._sessions: dict[int, FollowerSession] = {}
+        self._most_partitions = broker.config.integer(_PARTITIONS_SETTING)
+        self._partition_count = 0  # Invariant: the sum of `counted` of all sessions
 
     def handle(
         self, context: RequestContext, request: FetchRequest, replica_id: int
@@ -107,6 +110,7 @@ class FollowerFetches:
         session.pulse.broker_epoch = request.replica_state.replica_epoch
         for key, asked in named_partitions(request):
             session.name(key, asked)
+        self._count(session)
         reads = self._read_dirty(session, request, may_wait=True)
         if reads or request.max_wait_ms <= 0:
             return self._answer(session, reads)
@@ -148,6 +152,21 @@ class FollowerFetches:
             known.forget(key)
         return known
 
+    def _count(self, session: FollowerSession) -> None:
+        """Count the partitions of a session that is kept; one that grows beyond the bound of all ends with its answer.
+
+        Who fetches need not be the broker that it names, so the partitions that it names may be anything.
+        """
+        if session.session_id == NO_SESSION:
+            return
+        growth = len(session.partitions) - session.counted
+        self._partition_count += growth
+        session.counted += growth
+        if growth > 0 and self._partition_count > self._most_partitions:
+            del self._sessions[session.session_id]
+            self._partition_count -= session.counted
+            session.session_id = NO_SESSION
+
     def _new_id(self) -> int:
         while True:
             number = int.from_bytes(self._broker.chance.random_bytes(4)) & _LAST_EPOCH
@@ -174,6 +193,7 @@ class FollowerFetches:
         session = self._sessions.get(session_id)
         if session is not None and session.replica_id == replica_id:
             del self._sessions[session_id]
+            self._partition_count -= session.counted
             session.close()
 
     # -- answering

@@ -293,6 +293,8 @@ class Endpoint:
     def _deliver_bytes(self, wire: Wire) -> None:
         """Give what one `recv_into` would."""
         buffer = memoryview(wire.get_buffer(-1))
+        if not buffer:
+            return  # the wire has paused reading
         filled = 0
         while self._received and filled < len(buffer):
             piece = self._received.popleft()

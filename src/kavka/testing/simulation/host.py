@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class SimHost:
     """A `doors.Host`: what `RealHost` is to production."""
 
+    memory_bytes = 8 << 30
+
     def __init__(self, node: Node, process: Process) -> None:
         """Open the doors of `node` for `process`."""
         self.node = node

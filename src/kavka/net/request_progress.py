@@ -1,0 +1,155 @@
+"""Half-received requests that make no progress, while others need the memory that they hold.
+
+A client that announces a large request and is silent would keep what it has. While the budget of all requests is tight:
+
+- An admitted request of which nothing comes for a tenth of the time to stall is not admitted any more, until more has
+  come. If a large request waits then and none can be admitted, the silent one that holds most is closed.
+- At the end of each such time, a request that was read, and of which fewer than 64 KiB have come in it, is closed, and
+  so is one that was seen twelve times. For those that wait to be admitted for the first time this time does not count.
+  (Twelve times ten seconds are the `delivery.timeout.ms` of a producer: it has given the request up itself.)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+from typing import Final, Protocol
+
+log = logging.getLogger(__name__)
+
+TICKS: Final = 10
+"""How often in the time to stall admitted requests are looked at."""
+_PROGRESS_BYTES: Final = 64 << 10
+_MOST_ROUNDS: Final = 12
+
+
+class Reader(Protocol):
+    """A connection, as the budget sees it."""
+
+    peer_host: str
+    bytes_received: int
+
+    @property
+    def partial_bytes(self) -> int:
+        """How many bytes of a request that is not complete have come."""
+        ...
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes a half-received large request lacks; 0 without one."""
+        ...
+
+    @property
+    def bytes_in_work(self) -> int:
+        """How many bytes complete requests hold."""
+        ...
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether requests in work here are the reason for not reading."""
+        ...
+
+    def read_on(self) -> None:
+        """Read again after `may_read` said no."""
+        ...
+
+    def abort(self) -> None:
+        """Close now."""
+        ...
+
+
+class _Seen:
+    """What is noted of one half-received request."""
+
+    __slots__ = ("begin", "is_silent", "received", "rounds", "tick_received", "was_admitted")
+
+    def __init__(self, begin: int) -> None:
+        self.begin = begin  # where in the stream the request begins
+        self.received = (
+            -1
+        )  # how far the stream was at the end of the last round; -1 if it was not read
+        self.tick_received = -1  # how far it was at the last tick of its admission
+        self.rounds = 0
+        self.was_admitted = False
+        self.is_silent = False
+
+
+class Progress:
+    """Notes how half-received requests come on, and closes the connections of those that do not."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.closed = 0
+        self._seen: dict[Reader, _Seen] = {}
+
+    def admitted(self, reader: Reader) -> None:
+        """Note that a half-received request is read on."""
+        seen = self._of(reader)
+        seen.was_admitted, seen.is_silent, seen.tick_received = True, False, -1
+
+    def silent(self, admitted: Iterable[Reader]) -> list[Reader]:
+        """Return the admitted ones of which nothing has come since they were last asked for."""
+        found = []
+        for reader in admitted:
+            seen = self._of(reader)
+            seen.is_silent = seen.tick_received == reader.bytes_received
+            seen.tick_received = reader.bytes_received
+            if seen.is_silent:
+                found.append(reader)
+        return found
+
+    def close_largest_silent(self, held: Iterable[Reader], waiting: Collection[Reader]) -> None:
+        """Close the request that holds most of those that were silent when they were admitted."""
+        silent = [
+            reader
+            for reader in held
+            if reader in self._seen
+            and reader not in waiting
+            and not reader.is_busy
+            and self._of(reader).is_silent
+        ]
+        if silent:
+            self._close(max(silent, key=lambda reader: reader.partial_bytes))
+
+    def close_stalled(self, held: Iterable[Reader], waiting: Collection[Reader]) -> None:
+        """End a round: close those that made no progress in it, or are here for too many."""
+        for reader in held:
+            if reader.partial_bytes and self._is_stalled(reader, waits=reader in waiting):
+                self._close(reader)
+
+    def forget(self, reader: Reader) -> None:
+        """Forget a connection."""
+        self._seen.pop(reader, None)
+
+    def clear(self) -> None:
+        """Forget all: nobody needs their memory."""
+        self._seen.clear()
+
+    # -- inside
+
+    def _of(self, reader: Reader) -> _Seen:
+        begin = reader.bytes_received - reader.partial_bytes
+        seen = self._seen.get(reader)
+        if seen is None or seen.begin != begin:
+            seen = self._seen[reader] = _Seen(begin)
+        return seen
+
+    def _is_stalled(self, reader: Reader, *, waits: bool) -> bool:
+        seen = self._of(reader)
+        if reader.is_busy or (waits and not seen.was_admitted):
+            seen.received = -1
+            return False
+        came = reader.bytes_received - seen.received
+        is_slow = seen.received >= 0 and came < _PROGRESS_BYTES and not waits
+        seen.received = -1 if waits else reader.bytes_received
+        seen.rounds += 1
+        return is_slow or seen.rounds > _MOST_ROUNDS
+
+    def _close(self, reader: Reader) -> None:
+        self.closed += 1
+        what = (
+            "connection closed peer=%s reason=of a request %d bytes have come and %d are missing, "
+            "it makes no progress, and others need its memory"
+        )
+        log.warning(what, reader.peer_host, reader.partial_bytes, reader.missing_bytes)
+        reader.abort()
