@@ -88,7 +88,7 @@ class LargeRequest:
 def encode_slice(
     steps: Generator[int, None, list[Part]], pace: Pace, api: str, most: int
 ) -> list[Part] | None:
-    """Encode until the time is over; return the parts, None when there is more. Raise RequestTooLarge, or as `steps`."""
+    """Encode until the time is over; return the parts, None if there is more. Raise RequestTooLarge, or as `steps`."""
     try:
         while True:
             length = next(steps)

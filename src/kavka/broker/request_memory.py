@@ -63,3 +63,9 @@ class RequestMemory:
 
     def _has_room(self, size: int) -> bool:
         return self.in_use == 0 or self.in_use + size <= self._capacity
+
+
+def check_count(api: str, what: str, count: int, most: int) -> None:
+    """Raise RequestTooLarge for more of something than a request may name."""
+    if count > most:
+        raise RequestTooLarge(f"a {api} names {count} {what}, allowed are {most}")

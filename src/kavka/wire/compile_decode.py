@@ -57,7 +57,9 @@ def compile_sliced_decoder(cls: type, version: int) -> SlicedDecoder:
     title = f"sliced decoder of {cls.__name__} v{version}"
     with writer.source.block("def decode(data, view, pos, size):"):
         writer.source.line("spent = 0")
-        writer.source.line(f"if size < 0: yield {SLICE_WEIGHT}")  # a generator, be there arrays or not
+        writer.source.line(
+            f"if size < 0: yield {SLICE_WEIGHT}"
+        )  # a generator, be there arrays or not
         made = writer.struct(cls)
         writer.source.line(f"return {made}, pos")
     return compile_function("decode", writer.source.text(), title, writer.source.names)

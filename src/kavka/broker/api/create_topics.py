@@ -9,8 +9,9 @@ from kavka.broker.configs import ConfigEntry
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.known_topics import NOT_TOPICS
 from kavka.broker.overrides import check_new_topic_overrides
+from kavka.broker.pace import Pace
 from kavka.broker.topics import CreatedTopic
-from kavka.core.controller.topics import NewTopic, TopicRefusal
+from kavka.core.controller.topics import MOST_PARTITIONS, USE_DEFAULT, NewTopic, TopicRefusal
 from kavka.errors import ErrorCode
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
@@ -20,15 +21,21 @@ from kavka.wire.messages.create_topics import (
     CreateTopicsResponseTopic,
 )
 
+_STEPS = 8
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     """Create topics in the order of the request; a name that stands twice is refused each time."""
     named = Counter(topic.name for topic in request.topics)
+    excess = _excess(broker, request)
+    pace = Pace(broker.clock.tick_ms)
     answers = []
     for topic in request.topics:
-        outcome: CreatedTopic | TopicRefusal | None = _misuse(topic.name, named[topic.name])
+        outcome: CreatedTopic | TopicRefusal | None = excess
+        if outcome is None:
+            outcome = _misuse(topic.name, named[topic.name])
         if outcome is None:
             outcome = await broker.topics.create(
                 _wanted(topic), validate_only=request.validate_only, timeout_ms=request.timeout_ms
@@ -38,7 +45,22 @@ async def handle(
         else:
             rows = _rows(broker, topic, validate_only=request.validate_only)
             answers.append(_created(topic.name, outcome, rows))
+        if pace.is_over(_STEPS):
+            await pace.rest()
     return CreateTopicsResponse(topics=answers)
+
+
+def _excess(broker: Broker, request: CreateTopicsRequest) -> TopicRefusal | None:
+    """Return why nothing is created of a request for too many partitions, as Kafka's KRaft controller says it."""
+    default = broker.configs.broker_integer("num.partitions")
+    total = 0
+    for topic in request.topics:
+        asked = default if topic.num_partitions == USE_DEFAULT else topic.num_partitions
+        total += len(topic.assignments) or max(1, asked)
+    if total <= MOST_PARTITIONS:
+        return None
+    message = f"Excessively large number of partitions per request: {total}."
+    return TopicRefusal(ErrorCode.POLICY_VIOLATION, message)
 
 
 def _misuse(name: str, count: int) -> TopicRefusal | None:

@@ -24,10 +24,21 @@ async def handle(
     broker: Broker, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
     """Delete each topic; one that is named twice, or by name and id at once, is left as it is."""
-    asked = request.topics or [DeleteTopicsRequestTopic(name=name) for name in request.topic_names]
-    named = Counter(_name(broker, topic) for topic in asked)
+    pace = context.pace
+    named: Counter[str | bytes] = Counter()
+    distinct: dict[tuple[str | None, bytes], DeleteTopicsRequestTopic] = {}
+    for name in () if request.topics else request.topic_names:
+        named[name] += 1
+        distinct[name, NO_TOPIC_ID] = DeleteTopicsRequestTopic(name=name)
+        if pace.is_over():
+            await pace.rest()
+    for topic in request.topics:
+        named[_name(broker, topic)] += 1
+        distinct[topic.name, topic.topic_id] = topic
+        if pace.is_over():
+            await pace.rest()
     answers = []
-    for topic in {(topic.name, topic.topic_id): topic for topic in asked}.values():
+    for topic in distinct.values():
         answer = DeleteTopicsResponseTopic(name=topic.name, topic_id=TopicId(topic.topic_id))
         refusal: TopicRefusal | None
         if not broker.controller.is_active:
@@ -43,6 +54,8 @@ async def handle(
         if refusal is not None:
             answer.error_code, answer.error_message = refusal
         answers.append(answer)
+        if pace.is_over():
+            await pace.rest()
     return DeleteTopicsResponse(responses=answers)
 
 

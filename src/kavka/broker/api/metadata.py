@@ -25,6 +25,8 @@ from kavka.wire.messages.metadata import (
 _FIRST_BY_TOPIC_ID = 12
 _MOST_DOUBT_MS = 200
 _MOST_IGNORANCE_MS = 2000
+_MOST_CREATED = 1000
+"""Topics that one large request creates on the way; who asks for more asks again."""
 
 
 def handle(
@@ -98,6 +100,8 @@ def _answer_now(
     if wanted is None or (context.version == 0 and not wanted):
         topics = [_known(broker, topic, request) for topic in broker.metadata.topics.values()]
         return _answer(broker, context, request, topics)
+    if context.large is not None:
+        return _answer_large(broker, context, request)
     missing = _to_create(broker, _distinct(request)) if request.allow_auto_topic_creation else []
     if missing and broker.config.flag("auto.create.topics.enable"):
         return _create_and_answer(broker, context, request, missing)
@@ -119,6 +123,36 @@ async def _create_and_answer(
     for topic in topics:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
             topic.error_code = refused[topic.name]
+    return _answer(broker, context, request, topics)
+
+
+async def _answer_large(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse:
+    """Answer a request for many topics in slices of time; of those that are missing some are created."""
+    pace = context.pace
+    distinct: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
+    for topic in request.topics or ():
+        distinct[topic.name, topic.topic_id] = topic
+        if pace.is_over():
+            await pace.rest()
+    refused: dict[str | None, ErrorCode] = {}
+    if request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable"):
+        for topic in distinct.values():
+            for name in _to_create(broker, (topic,)):
+                refused[name] = await broker.create_topic_automatically(name)
+            if pace.is_over():
+                await pace.rest()
+            if len(refused) == _MOST_CREATED:
+                break
+    topics = []
+    for topic in distinct.values():
+        answer = _asked(broker, topic, request, context.version)
+        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
+            answer.error_code = refused[topic.name]
+        topics.append(answer)
+        if pace.is_over(1 + len(answer.partitions)):
+            await pace.rest()
     return _answer(broker, context, request, topics)
 
 
