@@ -265,19 +265,20 @@ def test_producers_are_described_with_the_start_of_their_transaction(run: Run) -
     run(story, **SETTINGS)
 
 
-def test_what_is_described_twice_in_a_request_is_described_once(run: Run) -> None:
+def test_what_is_described_twice_in_a_request_is_answered_twice(run: Run) -> None:
     async def story(served: Any) -> None:
         await Producer.begin(served)
         topic = DescribeProducersRequestTopic(name="t", partition_indexes=[0, 1, 0, 0])
         request: Any = DescribeProducersRequest(topics=[topic, topic])
-        (answer,) = (await served.send(request, 0)).topics
-        assert [row.partition_index for row in answer.partitions] == [0, 1]
+        answers = (await served.send(request, 0)).topics
+        rows = [[row.partition_index for row in answer.partitions] for answer in answers]
+        assert rows == [[0, 1, 0, 0]] * 2
         request = DescribeTransactionsRequest(transactional_ids=["x", "y", "x"])
         states = (await served.send(request, 0)).transaction_states
-        assert [state.transactional_id for state in states] == ["x", "y"]
+        assert [state.transactional_id for state in states] == ["x", "y", "x"]
         request = FindCoordinatorRequest(key_type=1, coordinator_keys=["y", "x", "y"])
         coordinators = (await served.send(request, 4)).coordinators
-        assert [found.key for found in coordinators] == ["y", "x"]
+        assert [found.key for found in coordinators] == ["y", "x", "y"]
 
     run(story, **SETTINGS)
 

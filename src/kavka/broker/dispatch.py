@@ -2,6 +2,9 @@
 
 What cannot be understood closes the connection, as in Kafka: a frame that does not decode, a key that nobody serves,
 a version out of range. The one exception is ApiVersions, whose unknown versions are answered in version 0.
+
+A frame above `_SMALL_BYTES` is decoded in slices, by `broker.large_requests`, and so is encoded what may be large
+(decision 029).
 """
 
 from __future__ import annotations
@@ -9,16 +12,32 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka.broker.connection_limits import ConnectionLimits
+from kavka.broker.large_requests import HeldConnections, LargeRequest, encode_slice
+from kavka.broker.pace import UNPACED, Pace
 from kavka.broker.parked import Parked, ParkedAnswers
+from kavka.broker.request_memory import (
+    ANSWER_SETTING,
+    REQUEST_SETTING,
+    TOTAL_SETTING,
+    RequestMemory,
+    RequestTooLarge,
+    decoded_limit,
+)
 from kavka.broker.traffic import RequestTraffic, error_finder
+from kavka.doors import Part
 from kavka.net.connection import Connection, Slot
 from kavka.wire.apis import APIS, Api, ApiKey
 from kavka.wire.codec import CorruptFrame, decode_front
-from kavka.wire.frame import RequestHeader, decode_request_header, encode_response
+from kavka.wire.frame import (
+    RequestHeader,
+    decode_request_header,
+    encode_response,
+    encode_response_in_slices,
+)
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
@@ -85,6 +104,38 @@ SERVED: dict[ApiKey, str] = {
 _WAIT_FOR_MEMBERS = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 """The APIs whose second stage waits for other clients: their requests are not queued, as in Kafka."""
 
+_SMALL_BYTES: Final = 2048
+_SMALL_OF_RECORDS: Final = 64 * 1024
+"""Of Produce and Fetch: nearly all of a Produce is records, which are not decoded."""
+_ANSWERED_IN_PARALLEL: Final = frozenset(
+    (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+)
+"""APIs that wait for others: while a large request of them waits, its connection is served on.
+
+Behind a large request of another API its connection waits until the answer is there, as in Apache Kafka behind any."""
+_SMALL_ANSWERS: Final = frozenset(
+    (
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.API_VERSIONS,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.ALTER_PARTITION,
+    )
+)
+"""APIs whose answer to a small request is small."""
+
 Handler = Callable[["Broker", "RequestContext", Any], Any]
 """Returns the response, an awaitable of it, `Parked` for one that comes by a call, None for no answer at all, or the
 frame of the answer as a bytearray."""
@@ -93,7 +144,7 @@ frame of the answer as a bytearray."""
 class RequestContext:
     """What a handler may know of a request besides its body."""
 
-    __slots__ = ("connection", "header", "local_ms", "received_ms")
+    __slots__ = ("connection", "header", "large", "local_ms", "received_ms")
 
     def __init__(self, connection: Connection, header: RequestHeader, received_ms: int) -> None:
         """`received_ms` is of the monotonic clock."""
@@ -102,6 +153,13 @@ class RequestContext:
         self.received_ms = received_ms
         self.local_ms = -1
         """How long the first stage took; -1 until there is a second."""
+        self.large: LargeRequest | None = None
+        """What is known of a request that is large."""
+
+    @property
+    def pace(self) -> Pace:
+        """How long the request may keep the loop to itself. What is small is served in one turn."""
+        return UNPACED if self.large is None else self.large.pace
 
     @property
     def version(self) -> int:
@@ -125,10 +183,14 @@ class _Served:
     __slots__ = (
         "at_once",
         "handle",
+        "in_parallel",
+        "key",
         "max_version",
+        "may_answer_large",
         "min_version",
         "request",
         "response",
+        "small_bytes",
         "traffic",
         "versions",
     )
@@ -139,6 +201,11 @@ class _Served:
         self.request: type = api.request()
         self.response: type = api.response()
         self.handle = handle
+        self.key = api.key
+        carries_records = api.key in (ApiKey.PRODUCE, ApiKey.FETCH)
+        self.small_bytes = _SMALL_OF_RECORDS if carries_records else _SMALL_BYTES
+        self.in_parallel = api.key in _ANSWERED_IN_PARALLEL
+        self.may_answer_large = api.key not in _SMALL_ANSWERS
         self.traffic = traffic = RequestTraffic(api.max_version + 1)
         self.versions = traffic.versions
         self.at_once = traffic.at_once
@@ -175,12 +242,18 @@ class Dispatcher:
         """By listener."""
         self._limits = ConnectionLimits(broker.configs)
         self._parked = ParkedAnswers()
-        self._held: list[tuple[Connection, Slot, memoryview]] | None = []
+        self._early: list[tuple[Connection, Slot, memoryview]] | None = []
+        """What came before `begin`."""
+        self._held = HeldConnections(self._receive)
+        integer = broker.config.integer
+        self._memory = RequestMemory(integer(TOTAL_SETTING))
+        self._most_decoded = integer(REQUEST_SETTING)
+        self._most_answered = integer(ANSWER_SETTING)
 
     def begin(self) -> None:
         """Serve from now on; what came since the listeners were bound is served first."""
-        held, self._held = self._held or [], None
-        for connection, slot, frame in held:
+        early, self._early = self._early or [], None
+        for connection, slot, frame in early:
             self.received(connection, slot, frame)
 
     # -- FrameHandler
@@ -198,6 +271,7 @@ class Dispatcher:
 
     def closed(self, connection: Connection) -> None:
         """Forget a connection, and what waits there: fetches, answers to what is done."""
+        self._held.drop(connection)
         for waiting in self.connections.pop(connection, ()):
             waiting.cancel()
         self._limits.leave(connection.peer_host)
@@ -208,9 +282,14 @@ class Dispatcher:
 
     def received(self, connection: Connection, slot: Slot, frame: memoryview) -> None:
         """Serve one request, or close the connection when it cannot be understood."""
-        if self._held is not None:
-            self._held.append((connection, slot, frame))
-            return
+        if self._early is not None:
+            self._early.append((connection, slot, frame))
+        elif not self._held or not self._held.keep(connection, slot, frame):
+            self._receive(connection, slot, frame)
+
+    # -- inside
+
+    def _receive(self, connection: Connection, slot: Slot, frame: memoryview) -> None:
         now = self._tick_ms()
         connection.last_active_ms = now
         try:
@@ -221,33 +300,111 @@ class Dispatcher:
                 self._not_served(connection, slot, header)
                 return
             served.versions[version] += 1
-            # Kafka ignores what follows the body: librdkafka leaves three bytes behind a Metadata of all topics
+            context = RequestContext(connection, header, now)
             request: Any
-            request, _ = decode_front(served.request, version, frame, header.body_position)
-        except CorruptFrame as error:
+            if len(frame) > served.small_bytes:
+                request = self._decode_large(served, context, slot, frame)
+                if request is None:
+                    return
+            else:
+                # Kafka ignores what follows the body: librdkafka leaves three bytes behind a Metadata of all topics
+                request, _ = decode_front(served.request, version, frame, header.body_position)
+        except (CorruptFrame, RequestTooLarge) as error:
             self._refuse(connection, str(error))
             return
-        context = RequestContext(connection, header, now)
+        self._handle(served, context, slot, request)
+
+    def _handle(self, served: _Served, context: RequestContext, slot: Slot, request: Any) -> None:
         try:
             result = served.handle(self._broker, context, request)
-        except Exception:  # noqa: BLE001 - a fault in one handler must not end the broker
-            self._broken(connection, header)
+        except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
+            self._broken(context, error)
             return
         self._deliver(served, context, slot, result)
 
-    # -- inside
+    def _decode_large(
+        self, served: _Served, context: RequestContext, slot: Slot, frame: memoryview
+    ) -> Any:
+        """Return the request when one slice of time was enough; else None, and go on in turns of the loop to come."""
+        context.large = large = LargeRequest(
+            served.key.name,
+            served.request,
+            context.header,
+            frame,
+            decoded_limit(len(frame), self._most_decoded),
+            Pace(self._tick_ms),
+        )
+        if large.decode_slice():
+            return large.take_message()
+        self._hold(context)
+        self._start(context, self._decode_on(served, context, large, slot))
+        return None
+
+    async def _decode_on(
+        self, served: _Served, context: RequestContext, large: LargeRequest, slot: Slot
+    ) -> None:
+        await self._memory.take(large.most_weight)
+        large.memory = large.most_weight
+        try:
+            while not large.decode_slice():
+                await large.pace.rest()
+                if not context.connection.is_open:
+                    self._finish(context)
+                    return
+        except (CorruptFrame, RequestTooLarge) as error:
+            self._finish(context)
+            self._refuse(context.connection, str(error))
+            return
+        # Less than was thought, and as much again for what the handler makes of it.
+        too_much = max(0, large.memory - 2 * large.weight)
+        large.memory -= too_much
+        self._memory.give(too_much)
+        self._handle(served, context, slot, large.take_message())
+
+    def _hold(self, context: RequestContext) -> None:
+        """Have the connection's further requests wait for a large one."""
+        assert context.large is not None
+        if not context.large.holds_connection:
+            context.large.holds_connection = True
+            self._held.hold(context.connection)
+
+    def _finish(self, context: RequestContext) -> None:
+        """Give back what a large request has taken: it was answered or given up."""
+        large, context.large = context.large, None
+        if large is None:
+            return
+        self._memory.give(large.memory)
+        if large.holds_connection:
+            self._held.let_go(context.connection)
+
+    def _start(self, context: RequestContext, work: Coroutine[Any, Any, None]) -> None:
+        """Go on with a large request in a task."""
+        task = asyncio.ensure_future(work)
+        self._tasks[task] = None
+
+        def done(finished: asyncio.Future[None]) -> None:
+            self._tasks.pop(finished, None)
+            if finished.cancelled():
+                context.connection.abort()
+                self._finish(context)
+            elif (error := finished.exception()) is not None:
+                self._failed(context, error)
+
+        task.add_done_callback(done)
 
     def _deliver(self, served: _Served, context: RequestContext, slot: Slot, result: Any) -> None:
         """Send what a handler returned, now or when it is there."""
         if type(result) is bytearray:
-            context.connection.answer(slot, (result,))
+            self._send(context, slot, (result,))
         elif type(result) is served.response:
             self._answer(served, context, slot, result)
         elif result is None:
-            context.connection.answer(slot, ())
+            self._send(context, slot, ())
         else:
             if self._takes_times and context.local_ms < 0:
                 context.local_ms = self._tick_ms() - context.received_ms
+            if served.in_parallel:
+                self._finish(context)
             if type(result) is Parked:
                 self._park(served, context, slot, result)
             else:
@@ -323,21 +480,27 @@ class Dispatcher:
         log.warning("connection closed peer=%s reason=%s", connection.peer_host, reason)
         connection.abort()
 
-    def _broken(self, connection: Connection, header: RequestHeader) -> None:
+    def _broken(self, context: RequestContext, error: Exception) -> None:
         """A handler failed in a way it did not foresee: the client learns by the loss of its connection."""
-        log.exception("request failed api=%d version=%d", header.api_key, header.api_version)
-        connection.abort()
+        header = context.header
+        if isinstance(error, RequestTooLarge):
+            self._refuse(context.connection, str(error))
+        else:
+            what = "request failed api=%d version=%d"
+            log.error(what, header.api_key, header.api_version, exc_info=error)
+            context.connection.abort()
+        self._finish(context)
 
-    def _failed(self, context: RequestContext, error: BaseException) -> None:
+    def _failed(self, context: RequestContext, error: Any) -> None:
         """The second stage of a handler failed: because the world did (a full disk, no registry), or because we did."""
         header = context.header
         if isinstance(error, OSError):
             what = "request given up api=%d version=%d reason=%s"
             log.warning(what, header.api_key, header.api_version, error)
+            context.connection.abort()
+            self._finish(context)
         else:
-            what = "request failed api=%d version=%d"
-            log.error(what, header.api_key, header.api_version, exc_info=error)
-        context.connection.abort()
+            self._broken(context, error)
 
     def _await(
         self, served: _Served, context: RequestContext, slot: Slot, result: Awaitable[Any]
@@ -354,6 +517,8 @@ class Dispatcher:
             connection.release(slot)
         else:
             slot.outlives_connection = True
+        if context.large is not None:
+            self._hold(context)
 
         def done(finished: asyncio.Future[Any]) -> None:
             self._tasks.pop(finished, None)
@@ -363,13 +528,14 @@ class Dispatcher:
             connection.release(slot)
             if finished.cancelled():
                 context.connection.abort()
+                self._finish(context)
             elif (error := finished.exception()) is not None:
                 self._failed(context, error)
             elif finished.result() is None:
-                context.connection.answer(slot, ())
+                self._send(context, slot, ())
                 self._count_late(served, context)
             elif type(finished.result()) is bytearray:
-                context.connection.answer(slot, (finished.result(),))
+                self._send(context, slot, (finished.result(),))
                 self._count_late(served, context)
             else:
                 self._answer(served, context, slot, finished.result())
@@ -382,12 +548,45 @@ class Dispatcher:
         find_errors = error_finder(served.response)
         if find_errors is not None:
             find_errors(response, served.traffic.note_error)
+        if served.may_answer_large or context.large is not None:
+            self._answer_in_slices(served, context, slot, response)
+            return
         try:
             parts = encode_response(response, header.api_version, header.correlation_id)
-        except Exception:  # noqa: BLE001 - as above
-            self._broken(context.connection, header)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._broken(context, error)
             return
         context.connection.answer(slot, parts)
+
+    def _answer_in_slices(
+        self, served: _Served, context: RequestContext, slot: Slot, response: Any
+    ) -> None:
+        """Answer now, or in turns of the loop to come when there is much to encode."""
+        header, pace, most = context.header, Pace(self._tick_ms), self._most_answered
+        steps = encode_response_in_slices(response, header.api_version, header.correlation_id)
+
+        async def encode_on() -> None:
+            while (parts := encode_slice(steps, pace, served.key.name, most)) is None:
+                await pace.rest()
+                if not context.connection.is_open:
+                    self._finish(context)
+                    return
+            self._send(context, slot, parts)
+
+        try:
+            parts = encode_slice(steps, pace, served.key.name, most)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._broken(context, error)
+            return
+        if parts is None:
+            self._start(context, encode_on())
+        else:
+            self._send(context, slot, parts)
+
+    def _send(self, context: RequestContext, slot: Slot, parts: Sequence[Part]) -> None:
+        context.connection.answer(slot, parts)
+        if context.large is not None:
+            self._finish(context)
 
     async def stop(self) -> None:
         """Cancel what still waits and close all connections."""

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.broker.config import Endpoint
 from kavka.broker.configs import stored_overrides
 from kavka.broker.metadata import LiveBroker, PartitionNews, TopicNews
+from kavka.broker.pace import Pace
 from kavka.core.controller.topics import bad_name
 from kavka.core.partition import PartitionState
 from kavka.errors import ErrorCode
@@ -65,8 +66,11 @@ _SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _FIRST_LEADER_AND_ISR_BY_ID = 5
 _AT_ONCE = 64
 _UNKNOWN = PartitionNews(BrokerId(-1), -1, (), (), -1)
-_MOST_PARTITIONS: Final = 1_000_000
-"""Of one topic: what is known of a topic has a place for every partition below the largest that was named."""
+_MOST_UNTOLD: Final = 10_000
+_UNTOLD_PER_STATE: Final = 10
+"""How many partitions an order may leave out below those that it names, for each that it names."""
+
+_Changes = dict[str, tuple[TopicId, list[UpdateMetadataRequestPartition]]]
 
 
 class _Order(NamedTuple):
@@ -118,13 +122,18 @@ class Orders:
             )
             if error is not ErrorCode.NONE:
                 return LeaderAndIsrResponse(error_code=error)
-            orders = list(_orders(request))
+            pace = Pace(self._broker.clock.tick_ms)
+            orders = []
+            for order in _orders(request):
+                orders.append(order)
+                if pace.is_over():
+                    await pace.rest()
             await self._learn_settings((o.where.topic, o.state.topic_id) for o in orders)
             own = self._broker.broker_id
             # Leaders first: who follows needs them.
             orders.sort(key=lambda order: order.state.leader != own)
             outcomes = await self._obey_all(orders)
-            return _leader_and_isr_response(orders, outcomes, version)
+            return await _leader_and_isr_response(orders, outcomes, version, pace)
 
     async def _obey_all(self, orders: list[_Order]) -> list[ErrorCode]:
         """Obey some at a time: new logs are made together."""
@@ -220,8 +229,9 @@ class Orders:
             )
             if error is not ErrorCode.NONE:
                 return UpdateMetadataResponse(error_code=error)
-            changes = _changes(request)
-            if not all(map(_is_sensible, changes.values())):
+            pace = Pace(self._broker.clock.tick_ms)
+            changes = await _changes(request, pace)
+            if not self._is_sensible(changes):
                 log.warning("metadata refused controller=%d reason=index", request.controller_id)
                 return UpdateMetadataResponse(error_code=ErrorCode.INVALID_REQUEST)
             await self._learn_settings(
@@ -235,17 +245,20 @@ class Orders:
             metadata.brokers = {
                 BrokerId(live.id): self._live_broker(live, version) for live in request.live_brokers
             }
-            gone = [
-                topic
-                for topic, (topic_id, states) in changes.items()
-                if self._put_topic(topic, topic_id, states)
-            ]
+            gone = []
+            for topic, (topic_id, states) in changes.items():
+                if self._put_topic(topic, topic_id, states):
+                    gone.append(topic)
+                if pace.is_over(len(states)):
+                    await pace.rest()
             if gone:
                 for coordinators in self._broker.coordinators.values():
                     coordinators.topics_deleted(tuple(gone))
             metadata.changed()
             for topic, (topic_id, states) in changes.items():
                 await self._leave(topic, topic_id, states)
+                if pace.is_over(len(states)):
+                    await pace.rest()
             self._broker.replicas.metadata_changed(
                 (
                     TopicPartition(topic, state.partition_index)
@@ -257,6 +270,22 @@ class Orders:
             for coordinators in self._broker.coordinators.values():
                 coordinators.metadata_changed()
             return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+    def _is_sensible(self, changes: _Changes) -> bool:
+        """Tell whether the partitions named are about all that there are.
+
+        What is known of a topic has a place for every partition below the largest; a few may not be told of yet.
+        """
+        unknown, told = 0, 0
+        for topic, (_topic_id, states) in changes.items():
+            indexes = [state.partition_index for state in states]
+            if min(indexes, default=0) < 0:
+                return False
+            known = self._broker.metadata.topics.get(topic)
+            places = 0 if known is None else len(known.partitions)
+            unknown += max(0, max(indexes, default=-1) + 1 - places)
+            told += len(states)
+        return unknown <= _MOST_UNTOLD + _UNTOLD_PER_STATE * told
 
     async def _leave(
         self, topic: str, topic_id: TopicId, states: list[UpdateMetadataRequestPartition]
@@ -358,8 +387,8 @@ def _order(topic: str, topic_id: TopicId, state: LeaderAndIsrRequestPartition) -
     )
 
 
-def _leader_and_isr_response(
-    orders: list[_Order], outcomes: list[ErrorCode], version: int
+async def _leader_and_isr_response(
+    orders: list[_Order], outcomes: list[ErrorCode], version: int, pace: Pace
 ) -> LeaderAndIsrResponse:
     by_topic: dict[TopicId, list[LeaderAndIsrResponsePartition]] = {}
     for order, code in zip(orders, outcomes, strict=True):
@@ -369,6 +398,8 @@ def _leader_and_isr_response(
             error_code=code,
         )
         by_topic.setdefault(order.state.topic_id, []).append(answer)
+        if pace.is_over():
+            await pace.rest()
     if version < _FIRST_LEADER_AND_ISR_BY_ID:
         flat = [answer for answers in by_topic.values() for answer in answers]
         return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=flat)
@@ -399,18 +430,16 @@ def stopped_replicas(
             yield TopicPartition(grouped.name, index), -1, request.delete_partitions
 
 
-def _changes(
-    request: UpdateMetadataRequest,
-) -> dict[str, tuple[TopicId, list[UpdateMetadataRequestPartition]]]:
+async def _changes(request: UpdateMetadataRequest, pace: Pace) -> _Changes:
     """Return the states by topic, in any version's form."""
-    changes: dict[str, tuple[TopicId, list[UpdateMetadataRequestPartition]]] = {}
+    changes: _Changes = {}
     for state in request.ungrouped_partition_states:
         changes.setdefault(state.topic_name, (NO_TOPIC_ID, []))[1].append(state)
+        if pace.is_over():
+            await pace.rest()
     for topic in request.topic_states:
         topic_id = TopicId(bytes(topic.topic_id))
         changes.setdefault(topic.topic_name, (topic_id, []))[1].extend(topic.partition_states)
+        if pace.is_over():
+            await pace.rest()
     return changes
-
-
-def _is_sensible(change: tuple[TopicId, list[UpdateMetadataRequestPartition]]) -> bool:
-    return all(0 <= state.partition_index < _MOST_PARTITIONS for state in change[1])

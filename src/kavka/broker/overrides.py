@@ -146,7 +146,8 @@ def _edit_list(present: str | None, effective: Value, operation: Operation, text
         items = [item for item in present.split(",") if item]
     else:
         items = list(effective) if isinstance(effective, list) else []
-    given = [item.strip() for item in text.split(",") if item.strip()]
+    given = dict.fromkeys(item.strip() for item in text.split(",") if item.strip())
     if operation is Operation.APPEND:
-        return ",".join(items + [item for item in given if item not in items])
+        present_items = set(items)
+        return ",".join(items + [item for item in given if item not in present_items])
     return ",".join(item for item in items if item not in given)

@@ -493,6 +493,28 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "Answers of one connection that may wait in memory before its requests are no longer read.",
         minimum=65536,
     ),
+    Setting(
+        "kavka.request.decoded.max.bytes",
+        _T.INT,
+        134_217_728,
+        "Memory that one request may take when it is decoded, and never more than 8 MiB and 20 times its frame. "
+        "A request that takes more closes its connection.",
+        minimum=1_048_576,
+    ),
+    Setting(
+        "kavka.requests.decoded.max.bytes",
+        _T.INT,
+        268_435_456,
+        "Memory that all large requests in work may take together when they are decoded. More of them wait.",
+        minimum=1_048_576,
+    ),
+    Setting(
+        "kavka.response.max.bytes",
+        _T.INT,
+        268_435_456,
+        "The largest answer, without records. A request whose answer is larger closes its connection.",
+        minimum=1_048_576,
+    ),
 ]
 
 BROKER_SETTINGS = Catalogue(

@@ -5,12 +5,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import error as StructError
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from kavka.doors import Buffer, Part
-from kavka.wire.compile_decode import Decoder, compile_decoder, has_records
-from kavka.wire.compile_encode import Encoder, compile_encoder
+from kavka.wire.compile_decode import (
+    Decoder,
+    SlicedDecoder,
+    compile_decoder,
+    compile_sliced_decoder,
+    has_records,
+)
+from kavka.wire.compile_encode import (
+    Encoder,
+    SlicedEncoder,
+    compile_encoder,
+    compile_sliced_encoder,
+)
 from kavka.wire.schema import schema_of
 
 M = TypeVar("M")
@@ -30,6 +42,10 @@ class CorruptFrame(Exception):
 
 _decoders: dict[tuple[type, int], tuple[Decoder, bool]] = {}
 _encoders: dict[tuple[type, int], Encoder] = {}
+_sliced_decoders: dict[tuple[type, int], tuple[SlicedDecoder, bool]] = {}
+_sliced_encoders: dict[tuple[type, int], SlicedEncoder] = {}
+_COPIED_BYTES: Final = 1 << 20
+"""Up to this size a frame that is decoded in slices is copied into bytes: above, the copy would be a long turn."""
 
 
 def decoder_of(cls: type, version: int) -> tuple[Decoder, bool]:
@@ -78,6 +94,44 @@ def decode_front(cls: type[M], version: int, buffer: Buffer, position: int = 0) 
         raise CorruptFrame(cls.__name__, version, _position_of(error), str(error)) from error
 
 
+class SlicedDecoding:
+    """Decodes as `decode_front`, a slice at a time."""
+
+    __slots__ = ("_cls", "_steps", "_version", "end", "message", "weight")
+
+    def __init__(self, cls: type, version: int, buffer: Buffer, position: int = 0) -> None:
+        """Begin at `position`. Raise ValueError for a version that the class does not have."""
+        found = _sliced_decoders.get((cls, version))
+        if found is None:
+            _check_version(cls, version)
+            found = compile_sliced_decoder(cls, version), has_records(cls)
+            _sliced_decoders[cls, version] = found
+        decoder, may_have_records = found
+        is_kept = may_have_records or type(buffer) is bytes or len(buffer) > _COPIED_BYTES
+        data = buffer if is_kept else bytes(buffer)
+        self._cls = cls
+        self._version = version
+        self._steps = decoder(data, memoryview(data), position, len(data))
+        self.weight = 0
+        """Bytes of memory that the objects take which were made so far, about."""
+        self.message: Any = None
+        """There when all is decoded."""
+        self.end = position
+        """Where the message ends, when all is decoded."""
+
+    def step(self) -> bool:
+        """Make some of the objects; tell whether all are there. Raise CorruptFrame."""
+        try:
+            self.weight += next(self._steps)
+        except StopIteration as stop:
+            self.message, self.end = stop.value
+            return True
+        except (IndexError, StructError, ValueError) as error:
+            name, position = self._cls.__name__, _position_of(error)
+            raise CorruptFrame(name, self._version, position, str(error)) from error
+        return False
+
+
 def _position_of(error: Exception) -> int:
     """Return how far the decoder had come: its `pos` is still in the frame of the traceback."""
     traceback = error.__traceback__
@@ -105,5 +159,20 @@ def encode_into(message: Any, version: int, out: bytearray, parts: list[Part]) -
     cls = type(message)
     try:
         return encoder_of(cls, version)(message, out, parts)
+    except StructError as error:
+        raise ValueError(f"{cls.__name__} v{version}: {error}") from error
+
+
+def encode_in_slices(
+    message: Any, version: int, out: bytearray, parts: list[Part]
+) -> Generator[int, None, bytearray]:
+    """Encode as `encode_into`, step by step; yield how many bytes `out` has after each."""
+    cls = type(message)
+    encoder = _sliced_encoders.get((cls, version))
+    if encoder is None:
+        _check_version(cls, version)
+        encoder = _sliced_encoders[cls, version] = compile_sliced_encoder(cls, version)
+    try:
+        return (yield from encoder(message, out, parts))
     except StructError as error:
         raise ValueError(f"{cls.__name__} v{version}: {error}") from error

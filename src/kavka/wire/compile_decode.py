@@ -1,6 +1,10 @@
 """Writes the decoder of a message in one version: a flat function without calls in the common case.
 
-    decode(data, view, pos, size) -> (message, pos)
+    decode(data, view, pos, size) -> (message, pos)          a function
+    decode_in_slices(data, view, pos, size)                  a generator that returns the same
+
+The generator yields after about each `SLICE_WEIGHT` bytes of objects that it has made, and what they weigh. It is for
+large frames: whoever drives it may let the loop serve others in between, and give up what takes too much memory.
 
 `data` is indexed and sliced (bytes where possible), `view` is a memoryview of the same bytes for records, `size` is
 where the frame ends. What makes it fast: neighbours of fixed width are read by one `Struct`, one-byte varints are
@@ -12,13 +16,14 @@ that an element takes, so that memory is bounded by the frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import Struct
-from typing import Any
+from typing import Any, Final
 
 from kavka.wire.primitives import (
     MANY_UNPACK,
     NUMBERS,
+    TAGS_MAX,
     read_text_length,
     read_varint,
     skip_tags,
@@ -28,6 +33,12 @@ from kavka.wire.schema import FRESH, Field, Kind, ListOf, fields_of, schema_of
 from kavka.wire.source import Source, compile_function
 
 Decoder = Callable[[Any, memoryview, int, int], tuple[Any, int]]
+SlicedDecoder = Callable[[Any, memoryview, int, int], Generator[int, None, tuple[Any, int]]]
+
+SLICE_WEIGHT: Final = 64 * 1024
+"""Bytes of objects after which a sliced decoder yields: about 0.2 ms of work."""
+_MANY: Final = 2048
+"""Numbers of an array that a sliced decoder reads at one stroke."""
 
 
 def compile_decoder(cls: type, version: int) -> Decoder:
@@ -35,6 +46,20 @@ def compile_decoder(cls: type, version: int) -> Decoder:
     writer = _DecodeWriter(version, version in schema_of(cls).flexible)
     title = f"decoder of {cls.__name__} v{version}"
     with writer.source.block("def decode(data, view, pos, size):"):
+        made = writer.struct(cls)
+        writer.source.line(f"return {made}, pos")
+    return compile_function("decode", writer.source.text(), title, writer.source.names)
+
+
+def compile_sliced_decoder(cls: type, version: int) -> SlicedDecoder:
+    """Return the decoder of `cls` in `version` as a generator that yields what it has made, in bytes."""
+    writer = _DecodeWriter(version, version in schema_of(cls).flexible, is_sliced=True)
+    title = f"sliced decoder of {cls.__name__} v{version}"
+    with writer.source.block("def decode(data, view, pos, size):"):
+        writer.source.line("spent = 0")
+        writer.source.line(
+            f"if size < 0: yield {SLICE_WEIGHT}"
+        )  # a generator, be there arrays or not
         made = writer.struct(cls)
         writer.source.line(f"return {made}, pos")
     return compile_function("decode", writer.source.text(), title, writer.source.names)
@@ -56,7 +81,7 @@ def _is_bulk(wire_type: Kind | ListOf | type) -> bool:
 class _DecodeWriter:
     """Writes statements that read at `pos` and advance it."""
 
-    def __init__(self, version: int, is_flexible: bool) -> None:
+    def __init__(self, version: int, is_flexible: bool, *, is_sliced: bool = False) -> None:
         self.source = Source()
         self.source.names.update(
             new=object.__new__,
@@ -66,6 +91,7 @@ class _DecodeWriter:
         )
         self._version = version
         self._is_flexible = is_flexible
+        self._is_sliced = is_sliced
 
     def struct(self, cls: type) -> str:
         """Read an object of `cls`; return the variable that holds it."""
@@ -148,6 +174,9 @@ class _DecodeWriter:
             with self.source.block("if stop > size:"):
                 self.source.line(f"raise ValueError('{name} runs past the end')")
             self.source.line(f"{target} = {_SLICES[kind.name]}; pos = stop")
+            if self._is_sliced and kind.name != "records":
+                with self.source.block("if n > 1:"):  # shorter ones are shared
+                    self.source.line(f"spent += {target}.__sizeof__()")
 
     def _length(self, is_text: bool, name: str, nullable_target: str | None) -> None:
         """Read a length into `n` and open with `if n < 0:` what null means."""
@@ -175,9 +204,26 @@ class _DecodeWriter:
                 self.source.line(f"raise ValueError(f'{{n}} {name} do not fit into the frame')")
             if isinstance(item, Kind) and item.format and item.format in NUMBERS:
                 many = self.source.refer(f"many_{item.format}", MANY_UNPACK[item.format])
-                self.source.line(f"{target} = [*{many}[n](data, pos)]; pos += n * {width}")
+                if self._is_sliced:
+                    self._many_in_slices(target, many, item, width)
+                else:
+                    self.source.line(f"{target} = [*{many}[n](data, pos)]; pos += n * {width}")
             else:
                 self._items(target, item, name)
+
+    def _many_in_slices(self, target: str, many: str, item: Kind, width: int) -> None:
+        self.source.line(f"{target} = []")
+        with self.source.block("while n > 0:"):
+            self.source.line(f"some = min(n, {_MANY}); n -= some")
+            self.source.line(f"{target} += {many}[some](data, pos); pos += some * {width}")
+            self._spend(f"some * {_POINTER + weight_of(item, self._version)}")
+
+    def _spend(self, weight: str) -> None:
+        """Count what was made, and yield after enough of it."""
+        self.source.line(f"spent += {weight}")
+        with self.source.block(f"if spent >= {SLICE_WEIGHT}:"):
+            self.source.line("yield spent")
+            self.source.line("spent = 0")
 
     def _items(self, target: str, item: Kind | type, name: str) -> None:
         add = self.source.variable("add")
@@ -189,6 +235,8 @@ class _DecodeWriter:
             else:
                 one = self.struct(item)
             self.source.line(f"{add}({one})")
+            if self._is_sliced:
+                self._spend(str(_POINTER + weight_of(item, self._version)))
 
     def _tags(self, cls: type, tagged: list[Field], values: dict[str, str]) -> None:
         """Read the tagged fields at the end of a structure; unknown ones are skipped."""
@@ -199,11 +247,17 @@ class _DecodeWriter:
             if tagged:
                 self._known_tags(tagged, values)
             else:
+                if self._is_sliced:
+                    self.source.line("first = pos")
                 self.source.line("pos = skip_tags(data, pos, n, size)")
+                if self._is_sliced:  # they leave nothing, and take time
+                    self.source.line(f"spent += 8 * min(pos - first, {2 * TAGS_MAX})")
 
     def _known_tags(self, tagged: list[Field], values: dict[str, str]) -> None:
         tag, end = self.source.variable("tag"), self.source.variable("end")
         self._varint("n", "n")
+        with self.source.block(f"if n > {TAGS_MAX}:"):
+            self.source.line("raise ValueError(f'{n} tagged fields in one structure')")
         with self.source.block("for _ in range(n):"):
             for variable in (tag, "n"):
                 self.source.line(f"{variable} = data[pos]; pos += 1")
@@ -229,6 +283,26 @@ _SLICES = {
     "bytes": "bytes(data[pos:stop])",
     "records": "view[pos:stop]",
 }
+
+
+_POINTER: Final = 8
+_LIST_WEIGHT: Final = 56
+_WEIGHTS: Final = {"b": 0, "?": 0, "d": 24, "16s": 56, "string": 0, "bytes": 0, "records": 184}
+"""Of values; small numbers are shared, and what has a length is weighed when it is made."""
+
+
+def weight_of(wire_type: Kind | ListOf | type, version: int) -> int:
+    """Return the bytes of memory that a decoded value takes, without what lies in its lists and without texts."""
+    if isinstance(wire_type, ListOf):
+        return _LIST_WEIGHT
+    if isinstance(wire_type, Kind):
+        return _WEIGHTS.get(wire_type.format or wire_type.name, 32)
+    fields = fields_of(wire_type)
+    total = 32 + _POINTER * len(fields)  # with what the garbage collector has of it
+    for each in fields:
+        if version in each.versions or each.default is FRESH:
+            total += weight_of(each.type, version)
+    return total
 
 
 def least_size(wire_type: Kind | ListOf | type, version: int, is_flexible: bool) -> int:

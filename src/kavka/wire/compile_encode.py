@@ -1,6 +1,10 @@
 """Writes the encoder of a message in one version: a flat function that appends to a bytearray.
 
-    encode(message, out, parts) -> out
+    encode(message, out, parts) -> out               a function
+    encode_in_slices(message, out, parts)            a generator that returns the same
+
+The generator yields the length of `out` after every `SLICE_ITEMS` items of arrays or so: it is for messages that may be
+large, and whoever drives it may let the loop serve others in between.
 
 `out` is what was written since the last of `parts`; records and ranges of files go into `parts` uncopied, with what
 was written before them. Neighbours of fixed width are packed by one `Struct`.
@@ -11,8 +15,8 @@ caller (`validate_only`, say) would be lost without a word.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, Final
 
 from kavka.doors import Part
 from kavka.wire.primitives import (
@@ -29,6 +33,11 @@ from kavka.wire.schema import FRESH, Field, Kind, ListOf, fields_of, schema_of
 from kavka.wire.source import Source, compile_function
 
 Encoder = Callable[[Any, bytearray, list[Part]], bytearray]
+SlicedEncoder = Callable[[Any, bytearray, list[Part]], Generator[int, None, bytearray]]
+
+SLICE_ITEMS: Final = 256
+_MANY: Final = 2048
+"""Numbers of an array that a sliced encoder writes at one stroke."""
 
 
 def compile_encoder(cls: type, version: int) -> Encoder:
@@ -43,10 +52,26 @@ def compile_encoder(cls: type, version: int) -> Encoder:
     )
 
 
+def compile_sliced_encoder(cls: type, version: int) -> SlicedEncoder:
+    """Return the encoder of `cls` in `version` as a generator that yields how much it has written to `out`."""
+    title = f"{cls.__name__} v{version}"
+    writer = _EncodeWriter(title, version, version in schema_of(cls).flexible, is_sliced=True)
+    with writer.source.block("def encode(message, out, parts):"):
+        writer.source.line("done = 0")
+        writer.source.line("if done: yield 0")  # a generator, be there arrays or not
+        writer.struct("message", cls)
+        writer.source.line("return out")
+    return compile_function(
+        "encode", writer.source.text(), f"sliced encoder of {title}", writer.source.names
+    )
+
+
 class _EncodeWriter:
     """Writes statements that append to the variable `out`."""
 
-    def __init__(self, title: str, version: int, is_flexible: bool) -> None:
+    def __init__(
+        self, title: str, version: int, is_flexible: bool, *, is_sliced: bool = False
+    ) -> None:
         self.source = Source()
         self.source.names.update(
             length_of=length_of,
@@ -58,6 +83,7 @@ class _EncodeWriter:
         self._title = title
         self._version = version
         self._is_flexible = is_flexible
+        self._is_sliced = is_sliced
 
     def struct(self, value: str, cls: type) -> None:
         """Append the object of `cls` that the expression `value` names."""
@@ -169,7 +195,10 @@ class _EncodeWriter:
         self._length(f"len({value})", wire_type)
         if isinstance(item, Kind) and item.format and item.format in NUMBERS:
             many = self.source.refer(f"many_{item.format}", MANY_PACK[item.format])
-            self.source.line(f"out += {many}[len({value})](*{value})")
+            if self._is_sliced:
+                self._many_in_slices(value, many)
+            else:
+                self.source.line(f"out += {many}[len({value})](*{value})")
             return
         one = self.source.variable("item")
         with self.source.block(f"for {one} in {value}:"):
@@ -177,6 +206,22 @@ class _EncodeWriter:
                 self._fixed([(one, item)])
             else:
                 self._present(one, item)
+            if self._is_sliced:
+                self._count("1")
+
+    def _many_in_slices(self, value: str, many: str) -> None:
+        some = self.source.variable("some")
+        with self.source.block(f"for at in range(0, len({value}), {_MANY}):"):
+            self.source.line(f"{some} = {value}[at : at + {_MANY}]")
+            self.source.line(f"out += {many}[len({some})](*{some})")
+            self._count(f"len({some}) >> 3")
+
+    def _count(self, items: str) -> None:
+        """Count items that were written, and yield after enough of them."""
+        self.source.line(f"done += {items}")
+        with self.source.block(f"if done >= {SLICE_ITEMS}:"):
+            self.source.line("done = 0")
+            self.source.line("yield len(out)")
 
     def _tags(self, value: str, tagged: list[Field]) -> None:
         """Append the tagged fields that do not have their default, by ascending tag."""

@@ -11,13 +11,14 @@ Functions that decode take the frame without its size; functions that encode giv
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple, TypeVar
 
 from kavka.doors import Buffer, Part
 from kavka.wire.apis import APIS, ApiKey
-from kavka.wire.codec import CorruptFrame, decode, encode_into
+from kavka.wire.codec import CorruptFrame, decode, encode_in_slices, encode_into
 from kavka.wire.primitives import length_of, skip_tags
 from kavka.wire.schema import schema_of
 
@@ -92,10 +93,24 @@ def encode_request(
 
 def encode_response(message: object, version: int, correlation_id: int) -> list[Part]:
     """Return a response as a frame with size and header in its first buffer. Raise as `codec.encode_into`."""
+    return _frame(message, version, _response_head(message, version, correlation_id))
+
+
+def encode_response_in_slices(
+    message: object, version: int, correlation_id: int
+) -> Generator[int, None, list[Part]]:
+    """Encode as `encode_response`, step by step; yield how many bytes were written after each."""
+    out = _response_head(message, version, correlation_id)
+    parts: list[Part] = []
+    last = yield from encode_in_slices(message, version, out, parts)
+    return _framed(out, parts, last)
+
+
+def _response_head(message: object, version: int, correlation_id: int) -> bytearray:
     out = bytearray(_RESPONSE_WITH_SIZE.pack(0, correlation_id))
     if _has_response_tags(type(message), version):
         out.append(0)
-    return _frame(message, version, out)
+    return out
 
 
 def _has_response_tags(cls: type, version: int) -> bool:
@@ -105,7 +120,11 @@ def _has_response_tags(cls: type, version: int) -> bool:
 
 def _frame(message: object, version: int, out: bytearray) -> list[Part]:
     parts: list[Part] = []
-    last = encode_into(message, version, out, parts)
+    return _framed(out, parts, encode_into(message, version, out, parts))
+
+
+def _framed(out: bytearray, parts: list[Part], last: bytearray) -> list[Part]:
+    """Return a frame whose size, in front of `out`, is filled in."""
     if last:
         parts.append(last)
     size = len(out) if len(parts) == 1 else sum(map(length_of, parts))

@@ -17,6 +17,8 @@ from kavka.errors import ErrorCode, KafkaError
 INT32_MAX = 0x7FFF_FFFF
 STRING_MAX = 0x7FFF
 """Bytes of UTF-8 in a string, also in versions whose compact length could say more."""
+TAGS_MAX = 1024
+"""Tagged fields in one structure; those that a version knows are a handful, and each costs time."""
 COPIED_BYTES = 4096
 """Records shorter than this are copied beside their neighbours, because another part to send costs more."""
 
@@ -68,6 +70,8 @@ def skip_tags(data: Buffer, position: int, count: int, size: int) -> int:
     """Return the position after `count` tagged fields (the count's first byte was read), none of which is known."""
     if count > 127:
         count, position = read_varint(data, position, count)
+    if count > TAGS_MAX:
+        raise ValueError(f"{count} tagged fields in one structure")
     for _ in range(count):
         tag = data[position]
         position += 1

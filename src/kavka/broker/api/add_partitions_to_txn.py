@@ -11,6 +11,7 @@ import asyncio
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.metadata import INTERNAL_TOPICS
+from kavka.broker.pace import Pace
 from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -26,6 +27,8 @@ from kavka.wire.messages.add_partitions_to_txn import (
 _FIRST_WITH_PRODUCER_FENCED = 2
 _FIRST_BATCHED = 4
 _FIRST_WITH_TRANSACTION_ABORTABLE = 5
+_AT_ONCE = 64
+"""Transactions that are asked about together."""
 
 _Codes = dict[TopicPartition, ErrorCode]
 
@@ -42,37 +45,43 @@ async def handle(
             verify_only=False,
             topics=request.v3_and_below_topics,
         )
-        codes = await _ask(broker, context.version, transaction)
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(codes))
-    answers = await asyncio.gather(
-        *(_ask(broker, context.version, transaction) for transaction in request.transactions)
-    )
-    return AddPartitionsToTxnResponse(
-        error_code=ErrorCode.NONE,
-        results_by_transaction=[
+        codes = await _ask(broker, context, transaction)
+        return AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=await _topics(codes, context.pace)
+        )
+    rows = []
+    for at in range(0, len(request.transactions), _AT_ONCE):
+        some = request.transactions[at : at + _AT_ONCE]
+        answers = await asyncio.gather(*(_ask(broker, context, each) for each in some))
+        rows += [
             AddPartitionsToTxnResponseTransaction(
-                transactional_id=transaction.transactional_id, topic_results=_topics(codes)
+                transactional_id=transaction.transactional_id,
+                topic_results=await _topics(codes, context.pace),
             )
-            for transaction, codes in zip(request.transactions, answers, strict=True)
-        ],
-    )
+            for transaction, codes in zip(some, answers, strict=True)
+        ]
+    return AddPartitionsToTxnResponse(error_code=ErrorCode.NONE, results_by_transaction=rows)
 
 
 async def _ask(
-    broker: Broker, version: int, transaction: AddPartitionsToTxnRequestTransaction
+    broker: Broker, context: RequestContext, transaction: AddPartitionsToTxnRequestTransaction
 ) -> _Codes:
     """Return what became of each partition; where one is not known, none is added."""
-    partitions = tuple(
-        dict.fromkeys(
-            TopicPartition(topic.name, partition)
-            for topic in transaction.topics
-            for partition in topic.partitions
-        )
-    )
-    refused = _refused(broker, version, partitions)
+    version = context.version
+    refused: _Codes = {}
+    asked: dict[TopicPartition, None] = {}
+    for topic in transaction.topics:
+        for index in topic.partitions:
+            where = TopicPartition(topic.name, index)
+            asked[where] = None
+            code = _refusal(broker, version, where)
+            if code is not ErrorCode.NONE:
+                refused[where] = code
+            if context.pace.is_over():
+                await context.pace.rest()
     if refused:
-        unasked = ErrorCode.OPERATION_NOT_ATTEMPTED
-        return {where: refused.get(where, unasked) for where in partitions}
+        return dict.fromkeys(asked, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
+    partitions = tuple(asked)
     if transaction.verify_only:
         codes = await _verify(broker, transaction, partitions)
     else:
@@ -81,15 +90,13 @@ async def _ask(
     return {where: _spoken(code, version) for where, code in codes.items()}
 
 
-def _refused(broker: Broker, version: int, partitions: tuple[TopicPartition, ...]) -> _Codes:
-    """Return the partitions that can take no part: unknown ones, and to clients those that only brokers write."""
-    refused: _Codes = {}
-    for where in partitions:
-        if version < _FIRST_BATCHED and where.topic in INTERNAL_TOPICS:
-            refused[where] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif broker.metadata.partition(where) is None:
-            refused[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return refused
+def _refusal(broker: Broker, version: int, where: TopicPartition) -> ErrorCode:
+    """Return why a partition can take no part: it is unknown, or to a client one that only brokers write."""
+    if version < _FIRST_BATCHED and where.topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if broker.metadata.partition(where) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
 
 
 async def _add(
@@ -142,7 +149,7 @@ def _spoken(code: ErrorCode, version: int) -> ErrorCode:
     return code
 
 
-def _topics(codes: _Codes) -> list[AddPartitionsToTxnResponseTopic]:
+async def _topics(codes: _Codes, pace: Pace) -> list[AddPartitionsToTxnResponseTopic]:
     topics: dict[str, AddPartitionsToTxnResponseTopic] = {}
     for where, code in codes.items():
         topic = topics.get(where.topic)
@@ -153,4 +160,6 @@ def _topics(codes: _Codes) -> list[AddPartitionsToTxnResponseTopic]:
                 partition_index=where.partition, partition_error_code=code
             )
         )
+        if pace.is_over():
+            await pace.rest()
     return list(topics.values())

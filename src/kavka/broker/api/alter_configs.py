@@ -22,10 +22,13 @@ async def handle(
 ) -> AlterConfigsResponse:
     """Replace the overrides of each resource, or say why not."""
     twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)
-    responses = [
-        await _alter(broker, resource, twice, validate_only=request.validate_only)
-        for resource in request.resources
-    ]
+    pace = context.pace
+    responses = []
+    for resource in request.resources:
+        answer = await _alter(broker, resource, twice, validate_only=request.validate_only)
+        responses.append(answer)
+        if pace.is_over(1 + len(resource.configs)):
+            await pace.rest()
     return AlterConfigsResponse(responses=responses)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kavka.broker.broker import Broker
 from kavka.broker.control.reign import NotController
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.pace import Pace
 from kavka.core.controller.events import (
     ReassignmentAsked,
 )
 from kavka.core.controller.replies import (
     PartitionsReply,
+    Verdict,
 )
+from kavka.core.machine import Token
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.alter_partition_reassignments import (
@@ -20,27 +25,30 @@ from kavka.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponseTopic,
 )
 
+_AT_ONCE = 500
+
+Targets = dict[TopicPartition, tuple[int, ...] | None]
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Begin each move or say why not; how far it is ListPartitionReassignments tells."""
-    targets = {
-        TopicPartition(topic.name, row.partition_index): (
-            None if row.replicas is None else tuple(row.replicas)
-        )
-        for topic in request.topics
-        for row in topic.partitions
-    }
+    pace = context.pace
+    targets: Targets = {}
+    for topic in request.topics:
+        for row in topic.partitions:
+            replicas = None if row.replicas is None else tuple(row.replicas)
+            targets[TopicPartition(topic.name, row.partition_index)] = replicas
+            if pace.is_over():
+                await pace.rest()
     try:
-        reply: PartitionsReply = await broker.controller.ask(
-            lambda token: ReassignmentAsked(token, targets)
-        )
+        verdicts = await _reassign(broker, targets, pace)
     except NotController:
         code = ErrorCode.NOT_CONTROLLER
         return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.message)
     topics: dict[str, AlterPartitionReassignmentsResponseTopic] = {}
-    for where, verdict in reply.verdicts.items():
+    for where, verdict in verdicts.items():
         answer = topics.setdefault(
             where.topic, AlterPartitionReassignmentsResponseTopic(name=where.topic)
         )
@@ -51,6 +59,25 @@ async def handle(
                 error_message=verdict.message,
             )
         )
+        if pace.is_over():
+            await pace.rest()
     return AlterPartitionReassignmentsResponse(
         error_code=ErrorCode.NONE, responses=list(topics.values())
     )
+
+
+async def _reassign(broker: Broker, targets: Targets, pace: Pace) -> dict[TopicPartition, Verdict]:
+    """Have some partitions at a time moved. Raise NotController."""
+    verdicts: dict[TopicPartition, Verdict] = {}
+    wanted = list(targets.items())
+    for at in range(0, max(1, len(wanted)), _AT_ONCE):
+        event = partial(_event, dict(wanted[at : at + _AT_ONCE]))
+        reply: PartitionsReply = await broker.controller.ask(event)
+        verdicts |= reply.verdicts
+        if pace.is_over(_AT_ONCE):
+            await pace.rest()
+    return verdicts
+
+
+def _event(some: Targets, token: Token) -> ReassignmentAsked:
+    return ReassignmentAsked(token, some)

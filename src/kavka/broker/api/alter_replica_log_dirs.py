@@ -15,22 +15,33 @@ from kavka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponseTopic,
 )
 
+_MOST_PREFERRED = 10_000
+"""Partitions to come whose directory is remembered: any number of them may be named. The oldest are forgotten."""
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    """Begin each move; it goes on when this is answered."""
-    topics: dict[str, AlterReplicaLogDirsResponseTopic] = {}
+    """Begin each move; it goes on when this is answered. Of what is named repeatedly the last counts."""
+    pace = context.pace
+    paths: dict[TopicPartition, str] = {}
     for asked in request.dirs:
-        for topic in asked.topics:
-            answer = topics.setdefault(
-                topic.name, AlterReplicaLogDirsResponseTopic(topic_name=topic.name)
-            )
-            for index in topic.partitions:
-                code = await _move(broker, TopicPartition(topic.name, index), asked.path)
-                answer.partitions.append(
-                    AlterReplicaLogDirsResponsePartition(partition_index=index, error_code=code)
-                )
+        for named in asked.topics:
+            for index in named.partitions:
+                paths[TopicPartition(named.name, index)] = asked.path
+                if pace.is_over():
+                    await pace.rest()
+    topics: dict[str, AlterReplicaLogDirsResponseTopic] = {}
+    for where, path in paths.items():
+        topic = topics.get(where.topic)
+        if topic is None:
+            topic = topics[where.topic] = AlterReplicaLogDirsResponseTopic(topic_name=where.topic)
+        code = await _move(broker, where, path)
+        topic.partitions.append(
+            AlterReplicaLogDirsResponsePartition(partition_index=where.partition, error_code=code)
+        )
+        if pace.is_over():
+            await pace.rest()
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
@@ -50,6 +61,9 @@ async def _move(broker: Broker, where: TopicPartition, path: str) -> ErrorCode:
     if replica is ErrorCode.KAFKA_STORAGE_ERROR:
         return replica
     # The broker has no such replica yet: it will be made there.
+    store.preferred.pop(where, None)
+    if len(store.preferred) >= _MOST_PREFERRED:
+        del store.preferred[next(iter(store.preferred))]
     store.preferred[where] = directory
     is_known = replica is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.REPLICA_NOT_AVAILABLE if is_known else replica

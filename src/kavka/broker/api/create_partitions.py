@@ -20,6 +20,7 @@ async def handle(
 ) -> CreatePartitionsResponse:
     """Grow each topic to the count that is asked for, or say why not; a topic has one answer."""
     named = Counter(topic.name for topic in request.topics)
+    pace = context.pace
     results = []
     for topic in {topic.name: topic for topic in request.topics}.values():
         refusal: TopicRefusal | None
@@ -39,4 +40,6 @@ async def handle(
         results.append(
             CreatePartitionsResponseTopic(name=topic.name, error_code=code, error_message=message)
         )
+        if pace.is_over():
+            await pace.rest()
     return CreatePartitionsResponse(results=results)

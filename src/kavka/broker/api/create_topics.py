@@ -10,8 +10,9 @@ from kavka.broker.configs import ConfigEntry
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.known_topics import NOT_TOPICS
 from kavka.broker.overrides import check_new_topic_overrides
+from kavka.broker.pace import Pace
 from kavka.broker.topics import CreatedTopic
-from kavka.core.controller.topics import NewTopic, TopicRefusal
+from kavka.core.controller.topics import MOST_PARTITIONS, USE_DEFAULT, NewTopic, TopicRefusal
 from kavka.errors import ErrorCode
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
@@ -29,20 +30,28 @@ async def handle(
 ) -> CreateTopicsResponse:
     """Create topics in the order of the request; a name that stands twice is refused each time."""
     named = Counter(topic.name for topic in request.topics)
+    excess = _excess(broker, request)
+    pace = Pace(broker.clock.tick_ms)
     answers: list[CreateTopicsResponseTopic] = []
     for at in range(0, len(request.topics), _AT_ONCE):
         # The controller hears of some together: the orders that lead them, and what is shown, are then the same.
         some = request.topics[at : at + _AT_ONCE]
         answers += await asyncio.gather(
-            *(_answer(broker, request, topic, named[topic.name]) for topic in some)
+            *(_answer(broker, request, topic, excess, named[topic.name]) for topic in some)
         )
+        if pace.is_over(len(some)):
+            await pace.rest()
     return CreateTopicsResponse(topics=answers)
 
 
 async def _answer(
-    broker: Broker, request: CreateTopicsRequest, topic: CreateTopicsRequestTopic, count: int
+    broker: Broker,
+    request: CreateTopicsRequest,
+    topic: CreateTopicsRequestTopic,
+    excess: TopicRefusal | None,
+    count: int,
 ) -> CreateTopicsResponseTopic:
-    outcome: CreatedTopic | TopicRefusal | None = _misuse(topic.name, count)
+    outcome: CreatedTopic | TopicRefusal | None = excess or _misuse(topic.name, count)
     if outcome is None:
         outcome = await broker.topics.create(
             _wanted(topic), validate_only=request.validate_only, timeout_ms=request.timeout_ms
@@ -51,6 +60,19 @@ async def _answer(
         return _refused(topic.name, outcome)
     rows = _rows(broker, topic, validate_only=request.validate_only)
     return _created(topic.name, outcome, rows)
+
+
+def _excess(broker: Broker, request: CreateTopicsRequest) -> TopicRefusal | None:
+    """Return why nothing is created of a request for too many partitions, as Kafka's KRaft controller says it."""
+    default = broker.configs.broker_integer("num.partitions")
+    total = 0
+    for topic in request.topics:
+        asked = default if topic.num_partitions == USE_DEFAULT else topic.num_partitions
+        total += len(topic.assignments) or max(1, asked)
+    if total <= MOST_PARTITIONS:
+        return None
+    message = f"Excessively large number of partitions per request: {total}."
+    return TopicRefusal(ErrorCode.POLICY_VIOLATION, message)
 
 
 def _misuse(name: str, count: int) -> TopicRefusal | None:

@@ -18,6 +18,7 @@ async def handle(
     broker: Broker, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
     """Ask each group's shard."""
+    pace = context.pace
     results = []
     for group_id in dict.fromkeys(request.groups_names):
 
@@ -27,4 +28,6 @@ async def handle(
         reply = await broker.groups.ask(group_id, make)
         code = reply if isinstance(reply, ErrorCode) else reply.error_code
         results.append(DeleteGroupsResponseGroup(group_id=group_id, error_code=code))
+        if pace.is_over(4):
+            await pace.rest()
     return DeleteGroupsResponse(results=results)

@@ -58,11 +58,16 @@ class _LowWatermarkWait:
         if not self.done.done():
             self.done.set_result(None)
 
-    async def wait(self, timeout_ms: int) -> None:
-        """Put into the answer what came of it."""
-        if not self.is_complete():
+    def begin(self, timeout_ms: int) -> None:
+        """Wait from now on."""
+        if self.is_complete():
+            self.finish()
+        else:
             self._broker.produce_purgatory.wait([self._replica.where], timeout_ms, self)
-            await self.done
+
+    async def end(self) -> None:
+        """Put into the answer what came of it."""
+        await self.done
         code = self._judge()
         if code is not ErrorCode.NONE:
             self.answer.error_code = ErrorCode.REQUEST_TIMED_OUT if code is None else code
@@ -72,22 +77,38 @@ class _LowWatermarkWait:
 async def handle(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    """Move the log start offset of each partition; it is durable before the answer leaves, and all replicas have it."""
-    topics = []
-    waits = []
+    """Move the log start offset of each partition; of those named repeatedly the last counts.
+
+    It is durable before the answer leaves, and all replicas have it.
+    """
+    pace = context.pace
+    offsets: dict[TopicPartition, int] = {}
     for topic in request.topics:
-        partitions = []
         for asked in topic.partitions:
-            where = TopicPartition(topic.name, asked.partition_index)
-            answer = _delete(broker, where, asked.offset)
-            partitions.append(answer)
-            replica = broker.replicas.find(where)
-            if not answer.error_code and isinstance(replica, Replica):
-                waits.append(_LowWatermarkWait(broker, replica, answer))
-        topics.append(DeleteRecordsResponseTopic(name=topic.name, partitions=partitions))
+            offsets[TopicPartition(topic.name, asked.partition_index)] = asked.offset
+            if pace.is_over():
+                await pace.rest()
+    topics: dict[str, DeleteRecordsResponseTopic] = {}
+    waits = []
+    for where, offset in offsets.items():
+        answer = _delete(broker, where, offset)
+        of_topic = topics.get(where.topic)
+        if of_topic is None:
+            of_topic = topics[where.topic] = DeleteRecordsResponseTopic(name=where.topic)
+        of_topic.partitions.append(answer)
+        replica = broker.replicas.find(where)
+        if not answer.error_code and isinstance(replica, Replica):
+            waits.append(_LowWatermarkWait(broker, replica, answer))
+        if pace.is_over():
+            await pace.rest()
     await broker.replicas.write_checkpoints()
-    await asyncio.gather(*(wait.wait(request.timeout_ms) for wait in waits))
-    return DeleteRecordsResponse(topics=topics)
+    for wait in waits:
+        wait.begin(request.timeout_ms)
+    for wait in waits:
+        await wait.end()
+        if pace.is_over():
+            await pace.rest()
+    return DeleteRecordsResponse(topics=list(topics.values()))
 
 
 def _delete(broker: Broker, where: TopicPartition, offset: int) -> DeleteRecordsResponsePartition:

@@ -26,9 +26,20 @@ async def handle(
     broker: Broker, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
     """Delete each topic; one that is named twice, or by name and id at once, is left as it is."""
-    asked = request.topics or [DeleteTopicsRequestTopic(name=name) for name in request.topic_names]
-    named = Counter(_name(broker, topic) for topic in asked)
-    wanted = list({(topic.name, topic.topic_id): topic for topic in asked}.values())
+    pace = context.pace
+    named: Counter[str | bytes] = Counter()
+    distinct: dict[tuple[str | None, bytes], DeleteTopicsRequestTopic] = {}
+    for name in () if request.topics else request.topic_names:
+        named[name] += 1
+        distinct[name, NO_TOPIC_ID] = DeleteTopicsRequestTopic(name=name)
+        if pace.is_over():
+            await pace.rest()
+    for topic in request.topics:
+        named[_name(broker, topic)] += 1
+        distinct[topic.name, topic.topic_id] = topic
+        if pace.is_over():
+            await pace.rest()
+    wanted = list(distinct.values())
     answers: list[DeleteTopicsResponseTopic] = []
     for at in range(0, len(wanted), _AT_ONCE):
         # Some together: their replicas are stopped by the same orders.
@@ -40,6 +51,8 @@ async def handle(
                 for topic, count in zip(some, counts, strict=True)
             )
         )
+        if pace.is_over(len(some)):
+            await pace.rest()
     return DeleteTopicsResponse(responses=answers)
 
 

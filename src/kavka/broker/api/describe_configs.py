@@ -6,13 +6,15 @@ Of topics what is stored is told, as Apache Kafka does: another broker may have 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from kavka.broker.broker import Broker
 from kavka.broker.configs import ConfigEntry, Source
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.loggers import describe_loggers
 from kavka.broker.overrides import ConfigRefused
+from kavka.broker.pace import Pace
+from kavka.broker.repetitions import Repetitions
 from kavka.broker.resources import (
     ResourceType,
     check_broker_resource,
@@ -33,27 +35,29 @@ from kavka.wire.stored import znodes
 
 log = logging.getLogger(__name__)
 
+_STEPS_OF_NONE = 16
+"""Of a resource whose rows are made, though none is asked for."""
+
 Stored = Mapping[str, Mapping[str, str]]
 """What topics override, by name, where more is known than this broker obeys."""
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
-    """Describe each resource, or say why not."""
-    topics = [r.resource_name for r in request.resources if r.resource_type == ResourceType.TOPIC]
-    if broker.keeps_registry or not topics:  # nobody else changes anything
-        return _answer(broker, request, context.version, {})
-    return _read_and_answer(broker, request, context.version, topics)
-
-
-async def _read_and_answer(
-    broker: Broker, request: DescribeConfigsRequest, version: int, topics: Iterable[str]
 ) -> DescribeConfigsResponse:
+    """Describe each resource, or say why not. A few bytes may ask for much, so small requests are paced, too."""
+    pace = Pace(broker.clock.tick_ms)
+    topics = {r.resource_name for r in request.resources if r.resource_type == ResourceType.TOPIC}
+    if broker.keeps_registry or not topics:  # nobody else changes anything
+        return await _answer(broker, request, context.version, {}, pace)
+    known = sorted(topics & broker.metadata.topics.keys())
+    return await _answer(broker, request, context.version, await _stored(broker, known), pace)
+
+
+async def _stored(broker: Broker, topics: Iterable[str]) -> Stored:
+    """Read what topics override from the registry."""
     stored: dict[str, Mapping[str, str]] = {}
-    for name in dict.fromkeys(topics):
-        if name not in broker.metadata.topics:
-            continue
+    for name in topics:
         try:
             data, _stat = await broker.registry.get(znodes.config_path("topics", name))
             stored[name] = znodes.decode_config(data)
@@ -61,22 +65,38 @@ async def _read_and_answer(
             stored[name] = {}
         except (ConnectionError, ValueError, TypeError, AttributeError) as error:
             log.warning("stored settings not read topic=%s reason=%r", name, error)
-    return _answer(broker, request, version, stored)
+    return stored
 
 
-def _answer(
-    broker: Broker, request: DescribeConfigsRequest, version: int, stored: Stored
+async def _answer(
+    broker: Broker, request: DescribeConfigsRequest, version: int, stored: Stored, pace: Pace
 ) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[
-            _describe(broker, resource, request, version, stored) for resource in request.resources
-        ]
-    )
+    """Describe each resource once, and answer it as often as it is named."""
+    described: dict[tuple[int, str, frozenset[str] | None], DescribeConfigsResponseResource] = {}
+    repetitions = Repetitions("DESCRIBE_CONFIGS")
+    results = []
+    for resource in request.resources:
+        names = resource.configuration_keys
+        keys = frozenset(names) if names else None
+        which = resource.resource_type, resource.resource_name, keys
+        answer = described.get(which)
+        if answer is None:
+            answer = _describe(broker, resource, keys, request, version, stored)
+            described[which] = answer
+            steps = _STEPS_OF_NONE + 4 * len(answer.configs)
+        else:
+            repetitions.add(answer)
+            steps = 1
+        results.append(answer)
+        if pace.is_over(steps):
+            await pace.rest()
+    return DescribeConfigsResponse(results=results)
 
 
 def _describe(
     broker: Broker,
     resource: DescribeConfigsRequestResource,
+    keys: frozenset[str] | None,
     request: DescribeConfigsRequest,
     version: int,
     stored: Stored,
@@ -89,9 +109,8 @@ def _describe(
     except ConfigRefused as refused:
         answer.error_code, answer.error_message = refused.code, str(refused)
         return answer
-    keys = resource.configuration_keys
     for row in rows:
-        if not keys or row.setting.name in keys:
+        if keys is None or row.setting.name in keys:
             answer.configs.append(_config(row, request, version))
     return answer
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from kavka.broker.access import group_operations
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.pace import Pace
+from kavka.broker.repetitions import Repetitions
 from kavka.core.group.events import DescribedGroup
 from kavka.wire.messages.describe_groups import (
     DescribeGroupsRequest,
@@ -14,15 +16,25 @@ from kavka.wire.messages.describe_groups import (
 )
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     """Show each group; one that does not exist is Dead."""
-    groups = [_show(broker.groups.describe(group_id)) for group_id in request.groups]
-    if request.include_authorized_operations:
-        for group in groups:
-            if not group.error_code:
+    pace = Pace(broker.clock.tick_ms)
+    repetitions = Repetitions("DESCRIBE_GROUPS")
+    shown: dict[str, DescribeGroupsResponseGroup] = {}
+    groups = []
+    for group_id in request.groups:
+        group = shown.get(group_id)
+        if group is None:
+            group = shown[group_id] = _show(broker.groups.describe(group_id))
+            if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = group_operations()
+        else:
+            repetitions.add(group)
+        groups.append(group)
+        if pace.is_over(1 + len(group.members)):
+            await pace.rest()
     return DescribeGroupsResponse(groups=groups)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.pace import Pace
 from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.log_store import DirectoryReport
 from kavka.wire.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
+    DescribeLogDirsRequestTopic,
     DescribeLogDirsResponse,
     DescribeLogDirsResponseLogDir,
     DescribeLogDirsResponsePartition,
@@ -21,17 +23,34 @@ async def handle(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     """Describe every directory; null topics mean all."""
+    pace = Pace(broker.clock.tick_ms)
     wanted = None
     if request.topics is not None:
-        wanted = {TopicPartition(t.topic, p) for t in request.topics for p in t.partitions}
+        wanted = await _known(broker, request.topics, pace)
     reports = await broker.replicas.describe_directories()
     return DescribeLogDirsResponse(
-        results=[_directory(broker, report, wanted) for report in reports]
+        results=[await _directory(broker, report, wanted, pace) for report in reports]
     )
 
 
-def _directory(
-    broker: Broker, report: DirectoryReport, wanted: set[TopicPartition] | None
+async def _known(
+    broker: Broker, topics: list[DescribeLogDirsRequestTopic], pace: Pace
+) -> set[TopicPartition]:
+    """Return the partitions that are asked for and have a log here."""
+    store = broker.replicas.store
+    known = set()
+    for topic in topics:
+        for index in topic.partitions:
+            where = TopicPartition(topic.topic, index)
+            if store.get(where) is not None or store.future(where) is not None:
+                known.add(where)
+            if pace.is_over():
+                await pace.rest()
+    return known
+
+
+async def _directory(
+    broker: Broker, report: DirectoryReport, wanted: set[TopicPartition] | None, pace: Pace
 ) -> DescribeLogDirsResponseLogDir:
     answer = DescribeLogDirsResponseLogDir(
         log_dir=report.path, total_bytes=report.total_bytes, usable_bytes=report.usable_bytes
@@ -53,6 +72,8 @@ def _directory(
                     is_future_key=is_future,
                 )
             )
+            if pace.is_over():
+                await pace.rest()
     answer.topics = list(topics.values())
     return answer
 

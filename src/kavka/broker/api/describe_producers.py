@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.pace import Pace
+from kavka.broker.repetitions import Repetitions
 from kavka.core.producer_state import ProducerEntry
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -16,22 +18,28 @@ from kavka.wire.messages.describe_producers import (
 )
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
-    """Answer each partition that is hosted here, once."""
-    asked: dict[str, dict[int, None]] = {}
+    """Answer each partition that is hosted here, as often as it is named."""
+    pace = Pace(broker.clock.tick_ms)
+    repetitions = Repetitions("DESCRIBE_PRODUCERS")
+    rows: dict[TopicPartition, DescribeProducersResponsePartition] = {}
+    topics = []
     for topic in request.topics:
-        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-    return DescribeProducersResponse(
-        topics=[
-            DescribeProducersResponseTopic(
-                name=name,
-                partitions=[_partition(broker, TopicPartition(name, index)) for index in indexes],
-            )
-            for name, indexes in asked.items()
-        ]
-    )
+        answer = DescribeProducersResponseTopic(name=topic.name)
+        topics.append(answer)
+        for index in topic.partition_indexes:
+            where = TopicPartition(topic.name, index)
+            row = rows.get(where)
+            if row is None:
+                row = rows[where] = _partition(broker, where)
+            else:
+                repetitions.add(row)
+            answer.partitions.append(row)
+            if pace.is_over(1 + len(row.active_producers)):
+                await pace.rest()
+    return DescribeProducersResponse(topics=topics)
 
 
 def _partition(broker: Broker, where: TopicPartition) -> DescribeProducersResponsePartition:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.pace import Pace
+from kavka.broker.repetitions import Repetitions
 from kavka.core.transaction.events import DescribedTransaction
 from kavka.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -13,12 +15,26 @@ from kavka.wire.messages.describe_transactions import (
 )
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    """Describe each, once; who coordinates it not is told so for that one."""
-    names = dict.fromkeys(request.transactional_ids)
-    states = [_show(broker.transactions.describe(name)) for name in names]
+    """Describe each; who coordinates it not is told so for that one."""
+    pace = Pace(broker.clock.tick_ms)
+    repetitions = Repetitions("DESCRIBE_TRANSACTIONS")
+    shown: dict[str, DescribeTransactionsResponseTransactionState] = {}
+    states = []
+    for name in request.transactional_ids:
+        state = shown.get(name)
+        if state is None:
+            described = broker.transactions.describe(name)
+            state = shown[name] = _show(described)
+            steps = 1 + len(described.partitions)
+        else:
+            repetitions.add(state)
+            steps = 1
+        states.append(state)
+        if pace.is_over(steps):
+            await pace.rest()
     return DescribeTransactionsResponse(transaction_states=states)
 
 

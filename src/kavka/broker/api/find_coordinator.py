@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.pace import Pace
 from kavka.errors import ErrorCode
 from kavka.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -16,29 +15,30 @@ from kavka.wire.messages.find_coordinator import (
 _GROUP = 0
 _TRANSACTION = 1
 _FIRST_BATCHED = 4
-_SLICE_MS = 2
 
 
 async def handle(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """Answer one key, or many from version 4 on, each once."""
+    """Answer one key, or many from version 4 on."""
     if context.version < _FIRST_BATCHED:
-        found = await _find(broker, context, request.key_type, request.key)
+        one = await _find(broker, context, request.key_type, request.key)
         return FindCoordinatorResponse(
-            error_code=found.error_code,
-            error_message=found.error_message,
-            node_id=found.node_id,
-            host=found.host,
-            port=found.port,
+            error_code=one.error_code,
+            error_message=one.error_message,
+            node_id=one.node_id,
+            host=one.host,
+            port=one.port,
         )
+    pace = Pace(broker.clock.tick_ms)
+    found: dict[str, FindCoordinatorResponseCoordinator] = {}
     found_all = []
-    slice_end = broker.clock.tick_ms() + _SLICE_MS
-    for key in dict.fromkeys(request.coordinator_keys):
-        found_all.append(await _find(broker, context, request.key_type, key))
-        if broker.clock.tick_ms() >= slice_end:
-            await asyncio.sleep(0)
-            slice_end = broker.clock.tick_ms() + _SLICE_MS
+    for key in request.coordinator_keys:
+        if key not in found:
+            found[key] = await _find(broker, context, request.key_type, key)
+        found_all.append(found[key])
+        if pace.is_over():
+            await pace.rest()
     return FindCoordinatorResponse(coordinators=found_all)
 
 

@@ -6,6 +6,7 @@ import uuid
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.request_memory import check_count
 from kavka.core.group.events import Join, JoinReply
 from kavka.errors import ErrorCode
 from kavka.wire.messages.join_group import (
@@ -14,11 +15,15 @@ from kavka.wire.messages.join_group import (
     JoinGroupResponseMember,
 )
 
+_MOST_PROTOCOLS = 1000
+"""Each is compared with those of all members; a client has a handful."""
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse:
     """Ask the group's shard; it answers when the generation is complete."""
+    check_count("JOIN_GROUP", "protocols", len(request.protocols), _MOST_PROTOCOLS)
     stem = request.group_instance_id or context.client_id
     suffix = uuid.UUID(bytes=broker.chance.random_bytes(16), version=4)
     rebalance_ms = (

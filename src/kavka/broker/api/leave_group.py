@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.core.group.events import Leave, LeaveReply, LeavingMember
+from kavka.core.machine import Token
 from kavka.errors import ErrorCode
 from kavka.wire.messages.leave_group import (
     LeaveGroupRequest,
@@ -13,6 +16,7 @@ from kavka.wire.messages.leave_group import (
 )
 
 _FIRST_BATCHED = 3
+_AT_ONCE = 500
 
 
 async def handle(
@@ -23,11 +27,7 @@ async def handle(
         leaving: tuple[LeavingMember, ...] = (LeavingMember(request.member_id),)
     else:
         leaving = tuple(LeavingMember(m.member_id, m.group_instance_id) for m in request.members)
-    reply = await broker.groups.ask(
-        request.group_id, lambda token: Leave(token, request.group_id, leaving)
-    )
-    if isinstance(reply, ErrorCode):
-        reply = LeaveReply(reply)
+    reply = await _leave(broker, context, request.group_id, leaving)
     if context.version < _FIRST_BATCHED:
         code = reply.error_code
         if code is ErrorCode.NONE and reply.members:
@@ -44,3 +44,25 @@ async def handle(
             for member, code in reply.members
         ],
     )
+
+
+async def _leave(
+    broker: Broker, context: RequestContext, group_id: str, leaving: tuple[LeavingMember, ...]
+) -> LeaveReply:
+    """Let members leave, some at a time; what keeps all of them is said at once."""
+    rows: list[tuple[LeavingMember, ErrorCode]] = []
+    for at in range(0, max(1, len(leaving)), _AT_ONCE):
+        some = leaving[at : at + _AT_ONCE]
+        reply = await broker.groups.ask(group_id, partial(_event, group_id, some))
+        if isinstance(reply, ErrorCode):
+            return LeaveReply(reply)
+        if reply.error_code is not ErrorCode.NONE:
+            return LeaveReply(reply.error_code)
+        rows += reply.members
+        if context.pace.is_over(_AT_ONCE):
+            await context.pace.rest()
+    return LeaveReply(ErrorCode.NONE, tuple(rows))
+
+
+def _event(group_id: str, leaving: tuple[LeavingMember, ...], token: Token) -> Leave:
+    return Leave(token, group_id, leaving)

@@ -7,10 +7,12 @@ it did; it says OFFSET_NOT_AVAILABLE instead (KIP-207).
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections.abc import Set
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.pace import Pace
+from kavka.broker.repetitions import Repetitions
 from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -45,26 +47,43 @@ _NOTHING = TimedOffset(-1, -1, -1)
 async def handle(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
-    """Answer each partition that this broker leads; INVALID_REQUEST for one that is named twice."""
-    named = Counter(
-        (topic.name, p.partition_index) for topic in request.topics for p in topic.partitions
-    )
+    """Answer each partition that this broker leads; INVALID_REQUEST for one that is named twice, but in version 0."""
+    pace = context.pace
+    repeated = await _repeated(request, pace)
+    repetitions = Repetitions("LIST_OFFSETS")
     topics = []
     for topic in request.topics:
         partitions = []
         for asked in topic.partitions:
             answer = ListOffsetsResponsePartition(partition_index=asked.partition_index)
             error = ErrorCode.NONE
+            is_repeated = (topic.name, asked.partition_index) in repeated
             if context.version > 0:
-                is_repeated = named[topic.name, asked.partition_index] > 1
                 error = _misuse(asked.timestamp, context.version, is_repeated=is_repeated)
             if error is ErrorCode.NONE:
                 where = TopicPartition(topic.name, asked.partition_index)
                 error = await _fill(answer, broker, context, request, where, asked)
             answer.error_code = error
             partitions.append(answer)
+            if is_repeated:
+                repetitions.add(answer)
+            if pace.is_over():
+                await pace.rest()
         topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
+
+
+async def _repeated(request: ListOffsetsRequest, pace: Pace) -> Set[tuple[str, int]]:
+    """Return the partitions that are named more than once."""
+    named: set[tuple[str, int]] = set()
+    repeated: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        for asked in topic.partitions:
+            where = topic.name, asked.partition_index
+            (repeated if where in named else named).add(where)
+            if pace.is_over():
+                await pace.rest()
+    return repeated
 
 
 def _misuse(timestamp: int, version: int, *, is_repeated: bool) -> ErrorCode:

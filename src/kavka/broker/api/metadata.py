@@ -33,6 +33,8 @@ _MOST_IGNORANCE_MS = 2000
 _NOT_ASKED = -(2**31)
 """For operations, as in the message."""
 _COMPLETE = object()
+_MOST_CREATED = 1000
+"""Topics that one large request creates on the way; who asks for more asks again."""
 
 
 Answer = MetadataResponse | bytearray
@@ -106,6 +108,8 @@ async def _answer_without_doubts(
 def _answer_now(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> Answer | Awaitable[Answer]:
+    if context.large is not None and request.topics is not None:
+        return _answer_large(broker, context, request)
     known = _all_known(broker, request, context.version)
     if known is not None:
         return _answer_known(broker, context, request, known)
@@ -187,6 +191,36 @@ def _with_topics(
         errors.note_error(ErrorCode.LEADER_NOT_AVAILABLE, leaderless)
     assert isinstance(frame, (bytes, bytearray))
     return with_topics(frame, context.version, [topic.data or b"" for topic in topics])
+
+
+async def _answer_large(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse:
+    """Answer a request for many topics in slices of time; of those that are missing some are created."""
+    pace = context.pace
+    distinct: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
+    for topic in request.topics or ():
+        distinct[topic.name, topic.topic_id] = topic
+        if pace.is_over():
+            await pace.rest()
+    refused: dict[str | None, ErrorCode] = {}
+    if request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable"):
+        for topic in distinct.values():
+            for name in _to_create(broker, (topic,)):
+                refused[name] = await broker.create_topic_automatically(name)
+            if pace.is_over():
+                await pace.rest()
+            if len(refused) == _MOST_CREATED:
+                break
+    topics = []
+    for topic in distinct.values():
+        answer = _asked(broker, topic, request, context.version)
+        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
+            answer.error_code = refused[topic.name]
+        topics.append(answer)
+        if pace.is_over(1 + len(answer.partitions)):
+            await pace.rest()
+    return _answer(broker, context, request, topics)
 
 
 def _distinct(request: MetadataRequest) -> Iterable[MetadataRequestTopic]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
+
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.core.group.events import CommitOffsets, OffsetToCommit
@@ -14,46 +16,72 @@ from kavka.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
+_AT_ONCE = 500
+
+Codes = dict[tuple[str, int], ErrorCode]
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse:
-    """Commit what is asked for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION."""
-    codes: dict[tuple[str, int], ErrorCode] = {}
-    wanted: list[OffsetToCommit] = []
+    """Commit what is asked for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION.
+
+    A partition that is named repeatedly is answered once, and the last counts. A request with many offsets is stored
+    in several batches.
+    """
+    pace = context.pace
+    wanted: dict[tuple[str, int], OffsetToCommit] = {}
     for topic in request.topics:
         for asked in topic.partitions:
             where = TopicPartition(topic.name, asked.partition_index)
+            if pace.is_over():
+                await pace.rest()
             if broker.metadata.partition(where) is None:
-                codes[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
-            wanted.append(
-                OffsetToCommit(
-                    topic.name,
-                    asked.partition_index,
-                    asked.committed_offset,
-                    asked.committed_leader_epoch,
-                    asked.committed_metadata or "",
-                    asked.commit_timestamp,
-                )
+            wanted[where] = OffsetToCommit(
+                topic.name,
+                asked.partition_index,
+                asked.committed_offset,
+                asked.committed_leader_epoch,
+                asked.committed_metadata or "",
+                asked.commit_timestamp,
             )
-    if wanted:
-        codes.update(await _commit(broker, request, tuple(wanted)))
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
+    codes: Codes = {}
+    for some in batches(list(wanted.values())):
+        codes |= await _commit(broker, request, some)
+        if pace.is_over(len(some)):
+            await pace.rest()
+    answers: dict[str, OffsetCommitResponseTopic] = {}
+    for topic in request.topics:
+        answer = answers.get(topic.name)
+        if answer is None:
+            answer = answers[topic.name] = OffsetCommitResponseTopic(name=topic.name)
+        for asked in topic.partitions:
+            code = take_code(codes, wanted, (topic.name, asked.partition_index))
+            if code is not None:
+                answer.partitions.append(
                     OffsetCommitResponsePartition(
-                        partition_index=asked.partition_index,
-                        error_code=codes[topic.name, asked.partition_index],
+                        partition_index=asked.partition_index, error_code=code
                     )
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+                )
+            if pace.is_over():
+                await pace.rest()
+    return OffsetCommitResponse(topics=list(answers.values()))
+
+
+def batches(offsets: list[OffsetToCommit]) -> Iterator[tuple[OffsetToCommit, ...]]:
+    """Yield offsets some at a time: so many are stored in one turn of the loop."""
+    for at in range(0, len(offsets), _AT_ONCE):
+        yield tuple(offsets[at : at + _AT_ONCE])
+
+
+def take_code(
+    codes: Codes, wanted: Container[tuple[str, int]], where: tuple[str, int]
+) -> ErrorCode | None:
+    """Return what to answer about a partition, None when it was answered: what exists is answered once, as in Kafka."""
+    if where in wanted:
+        return codes.pop(where, None)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def _commit(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from kavka.broker.api.offset_commit import Codes, take_code
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.core.group.events import DeleteOffsets
+from kavka.core.machine import Token
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.offset_delete import (
@@ -14,32 +18,61 @@ from kavka.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
+_AT_ONCE = 500
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse:
     """Ask the group's shard about partitions that exist."""
-    asked = [
-        TopicPartition(topic.name, part.partition_index)
-        for topic in request.topics
-        for part in topic.partitions
-    ]
-    known = tuple(where for where in asked if broker.metadata.partition(where) is not None)
-    reply = await broker.groups.ask(
-        request.group_id, lambda token: DeleteOffsets(token, request.group_id, known)
-    )
-    if isinstance(reply, ErrorCode):
-        return OffsetDeleteResponse(error_code=reply)
-    if reply.error_code is not ErrorCode.NONE:
-        return OffsetDeleteResponse(error_code=reply.error_code)
-    codes = {TopicPartition(topic, part): code for topic, part, code in reply.partitions}
-    topics: dict[str, OffsetDeleteResponseTopic] = {}
-    for where in asked:
-        topic = topics.setdefault(where.topic, OffsetDeleteResponseTopic(name=where.topic))
-        topic.partitions.append(
-            OffsetDeleteResponsePartition(
-                partition_index=where.partition,
-                error_code=codes.get(where, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-            )
-        )
-    return OffsetDeleteResponse(topics=list(topics.values()))
+    pace = context.pace
+    known: dict[TopicPartition, None] = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            where = TopicPartition(topic.name, asked.partition_index)
+            if broker.metadata.partition(where) is not None:
+                known[where] = None
+            if pace.is_over():
+                await pace.rest()
+    codes = await _delete(broker, context, request.group_id, tuple(known))
+    if isinstance(codes, ErrorCode):
+        return OffsetDeleteResponse(error_code=codes)
+    answers: dict[str, OffsetDeleteResponseTopic] = {}
+    for topic in request.topics:
+        answer = answers.get(topic.name)
+        if answer is None:
+            answer = answers[topic.name] = OffsetDeleteResponseTopic(name=topic.name)
+        for asked in topic.partitions:
+            code = take_code(codes, known, (topic.name, asked.partition_index))
+            if code is not None:
+                answer.partitions.append(
+                    OffsetDeleteResponsePartition(
+                        partition_index=asked.partition_index, error_code=code
+                    )
+                )
+            if pace.is_over():
+                await pace.rest()
+    return OffsetDeleteResponse(topics=list(answers.values()))
+
+
+async def _delete(
+    broker: Broker, context: RequestContext, group_id: str, known: tuple[TopicPartition, ...]
+) -> Codes | ErrorCode:
+    """Delete offsets, some at a time; return what became of each, or what keeps all of them."""
+    codes: Codes = {}
+    for at in range(0, max(1, len(known)), _AT_ONCE):
+        event = partial(_event, group_id, known[at : at + _AT_ONCE])
+        reply = await broker.groups.ask(group_id, event)
+        if isinstance(reply, ErrorCode):
+            return reply
+        if reply.error_code is not ErrorCode.NONE:
+            code: ErrorCode = reply.error_code
+            return code
+        codes |= {(topic, partition): code for topic, partition, code in reply.partitions}
+        if context.pace.is_over(_AT_ONCE):
+            await context.pace.rest()
+    return codes
+
+
+def _event(group_id: str, some: tuple[TopicPartition, ...], token: Token) -> DeleteOffsets:
+    return DeleteOffsets(token, group_id, some)

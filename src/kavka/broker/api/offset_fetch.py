@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.pace import Pace
+from kavka.broker.repetitions import Repetitions
 from kavka.core.group.events import FetchOffsets, FetchOffsetsReply
 from kavka.core.group.records import CommittedOffset
+from kavka.core.machine import Token
 from kavka.errors import ErrorCode
 from kavka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponseGroupPartition,
@@ -24,7 +29,8 @@ from kavka.wire.messages.offset_fetch import (
 _FIRST_BATCHED = 8
 _FIRST_WITH_GROUP_ERROR = 2
 _NOTHING = CommittedOffset(-1)
-T = TypeVar("T")
+_AT_ONCE = 1000
+_GROUPS_AT_ONCE = 64
 
 Partitions = tuple[tuple[str, int], ...]
 
@@ -40,45 +46,80 @@ async def handle(
     broker: Broker, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse:
     """Answer each group."""
-    stable = request.require_stable
+    pace = context.pace
     if context.version >= _FIRST_BATCHED:
-        asked = [(group.group_id, _wanted(group.topics)) for group in request.groups]
-        replies = await asyncio.gather(*(_fetch(broker, *one, stable) for one in asked))
-        return OffsetFetchResponse(
-            groups=[
-                _group(group_id, reply) for (group_id, _), reply in zip(asked, replies, strict=True)
-            ]
-        )
-    wanted = _wanted(request.topics)
-    reply = await _fetch(broker, request.group_id, wanted, stable)
-    if reply.error_code and context.version < _FIRST_WITH_GROUP_ERROR:
-        reply = _spread(reply.error_code, wanted or ())
-    return OffsetFetchResponse(
-        error_code=reply.error_code,
-        topics=_topics(reply, OffsetFetchResponseTopic, OffsetFetchResponsePartition),
-    )
+        return OffsetFetchResponse(groups=await _groups(broker, request, pace))
+    rows = _Rows(OffsetFetchResponseTopic, OffsetFetchResponsePartition)
+    wanted = await _wanted(request.topics, pace)
+    code = await _fetch(broker, request.group_id, wanted, request.require_stable, rows, pace)
+    if code is not ErrorCode.NONE and context.version < _FIRST_WITH_GROUP_ERROR:
+        # Old versions look for the error of a group in its partitions.
+        for where in wanted or ():
+            rows.add(*where, _NOTHING, code)
+            if pace.is_over():
+                await pace.rest()
+        code = ErrorCode.NONE
+    return OffsetFetchResponse(error_code=code, topics=rows.topics())
 
 
-def _group(group_id: str, reply: FetchOffsetsReply) -> OffsetFetchResponseGroup:
-    topics = _topics(reply, OffsetFetchResponseGroupTopic, OffsetFetchResponseGroupPartition)
-    return OffsetFetchResponseGroup(group_id=group_id, error_code=reply.error_code, topics=topics)
+async def _groups(
+    broker: Broker, request: OffsetFetchRequest, pace: Pace
+) -> list[OffsetFetchResponseGroup]:
+    """Answer each group; who asks repeatedly for all that one has, or for nothing of it, has it looked up once."""
+    repetitions = Repetitions("OFFSET_FETCH")
+    whole: dict[tuple[str | int, bool | None], OffsetFetchResponseGroup] = {}
+    answers: list[OffsetFetchResponseGroup] = []
+    for at in range(0, len(request.groups), _GROUPS_AT_ONCE):
+        some = request.groups[at : at + _GROUPS_AT_ONCE]
+        new = {_which(n, g): g for n, g in enumerate(some) if _which(n, g) not in whole}
+        # Side by side, for each may wait for replicas.
+        work = (_group(broker, g, request.require_stable, pace) for g in new.values())
+        found = dict(zip(new, await asyncio.gather(*work), strict=True))
+        whole |= {which: answer for which, answer in found.items() if which[1] is not None}
+        for n, group in enumerate(some):
+            which = _which(n, group)
+            answer = found.pop(which, None)
+            if answer is None:
+                answer = whole[which]
+                repetitions.add(answer)
+            answers.append(answer)
+        if pace.is_over():
+            await pace.rest()
+    return answers
 
 
-def _wanted(topics: Sequence[_Topic] | None) -> Partitions | None:
-    """Return the partitions that are asked for; None for all that the group has."""
-    if topics is None:
-        return None
-    return tuple((topic.name, index) for topic in topics for index in topic.partition_indexes)
+def _which(n: int, group: OffsetFetchRequestGroup) -> tuple[str | int, bool | None]:
+    """Return what is the same for groups that are answered in the same way: all that one has, or nothing of it."""
+    return (n, None) if group.topics else (group.group_id, group.topics is None)
 
 
-def _topics(
-    reply: FetchOffsetsReply, topic_class: Callable[..., T], partition_class: Callable[..., Any]
-) -> list[T]:
-    """Return what a group has committed, topic by topic, in the shape of these classes."""
-    rows: dict[str, list[Any]] = {}
-    for name, partition, committed, code in reply.partitions:
-        rows.setdefault(name, []).append(
-            partition_class(
+async def _group(
+    broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool, pace: Pace
+) -> OffsetFetchResponseGroup:
+    rows = _Rows(OffsetFetchResponseGroupTopic, OffsetFetchResponseGroupPartition)
+    wanted = await _wanted(group.topics, pace)
+    code = await _fetch(broker, group.group_id, wanted, require_stable, rows, pace)
+    return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code, topics=rows.topics())
+
+
+class _Rows:
+    """What groups have committed, topic by topic, in the shape of two classes."""
+
+    __slots__ = ("_partition_class", "_rows", "_topic_class")
+
+    def __init__(
+        self, topic_class: Callable[..., Any], partition_class: Callable[..., Any]
+    ) -> None:
+        self._topic_class = topic_class
+        self._partition_class = partition_class
+        self._rows: dict[str, list[Any]] = {}
+
+    def add(self, topic: str, partition: int, committed: CommittedOffset, code: ErrorCode) -> None:
+        rows = self._rows.get(topic)
+        if rows is None:
+            rows = self._rows[topic] = []
+        rows.append(
+            self._partition_class(
                 partition_index=partition,
                 committed_offset=committed.offset,
                 committed_leader_epoch=committed.leader_epoch,
@@ -86,22 +127,52 @@ def _topics(
                 error_code=code,
             )
         )
-    return [topic_class(name=name, partitions=partitions) for name, partitions in rows.items()]
+
+    def clear(self) -> None:
+        self._rows.clear()
+
+    def topics(self) -> list[Any]:
+        return [self._topic_class(name=name, partitions=rows) for name, rows in self._rows.items()]
+
+
+async def _wanted(topics: Sequence[_Topic] | None, pace: Pace) -> Partitions | None:
+    """Return the partitions that are asked for, each once; None for all that the group has."""
+    if topics is None:
+        return None
+    wanted: dict[tuple[str, int], None] = {}
+    for topic in topics:
+        for index in topic.partition_indexes:
+            wanted[topic.name, index] = None
+            if pace.is_over():
+                await pace.rest()
+    return tuple(wanted)
 
 
 async def _fetch(
-    broker: Broker, group_id: str, wanted: Partitions | None, require_stable: bool
-) -> FetchOffsetsReply:
-    reply = await broker.groups.ask(
-        group_id, lambda token: FetchOffsets(token, group_id, wanted, require_stable)
-    )
-    if isinstance(reply, ErrorCode):
-        return FetchOffsetsReply(reply)
-    assert isinstance(reply, FetchOffsetsReply)
-    return reply
+    broker: Broker,
+    group_id: str,
+    wanted: Partitions | None,
+    require_stable: bool,
+    rows: _Rows,
+    pace: Pace,
+) -> ErrorCode:
+    """Put the offsets of a group into rows, some at a time; return the error of the group."""
+    for at in range(0, max(1, len(wanted or ())), _AT_ONCE):
+        some = None if wanted is None else wanted[at : at + _AT_ONCE]
+        reply = await broker.groups.ask(group_id, partial(_event, group_id, some, require_stable))
+        code = reply if isinstance(reply, ErrorCode) else reply.error_code
+        if code is not ErrorCode.NONE:
+            rows.clear()
+            return code
+        assert isinstance(reply, FetchOffsetsReply)
+        for row in reply.partitions:
+            rows.add(*row)
+            if pace.is_over():
+                await pace.rest()
+    return ErrorCode.NONE
 
 
-def _spread(code: ErrorCode, wanted: Iterable[tuple[str, int]]) -> FetchOffsetsReply:
-    """Put the error of a group into its partitions, where old versions look for it."""
-    rows = tuple((topic, partition, _NOTHING, code) for topic, partition in wanted)
-    return FetchOffsetsReply(ErrorCode.NONE, rows)
+def _event(
+    group_id: str, some: Partitions | None, require_stable: bool, token: Token
+) -> FetchOffsets:
+    return FetchOffsets(token, group_id, some, require_stable)

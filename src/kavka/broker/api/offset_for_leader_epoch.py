@@ -15,13 +15,18 @@ from kavka.wire.messages.offset_for_leader_epoch import (
 )
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Answer each partition that this broker leads."""
+    pace = context.pace
     topics = []
     for topic in request.topics:
-        partitions = [_answer(broker, topic.topic, asked) for asked in topic.partitions]
+        partitions = []
+        for asked in topic.partitions:
+            partitions.append(_answer(broker, topic.topic, asked))
+            if pace.is_over():
+                await pace.rest()
         topics.append(OffsetForLeaderEpochResponseTopic(topic=topic.topic, partitions=partitions))
     return OffsetForLeaderEpochResponse(topics=topics)
 

@@ -19,15 +19,20 @@ async def handle(
     """Carry out the order if it comes from the controller."""
     error = await broker.order_admission.judge(request)
     if error is not ErrorCode.NONE:
-        return _refused(request, context.version, error)
+        return await _refused(request, context, error)
     return await broker.orders.stop_replica(request, context.version)
 
 
-def _refused(request: StopReplicaRequest, version: int, error: ErrorCode) -> StopReplicaResponse:
-    rows = [
-        StopReplicaResponsePartition(
-            topic_name=where.topic, partition_index=where.partition, error_code=error
+async def _refused(
+    request: StopReplicaRequest, context: RequestContext, error: ErrorCode
+) -> StopReplicaResponse:
+    rows = []
+    for where, _epoch, _delete in stopped_replicas(request, context.version):
+        rows.append(
+            StopReplicaResponsePartition(
+                topic_name=where.topic, partition_index=where.partition, error_code=error
+            )
         )
-        for where, _epoch, _delete in stopped_replicas(request, version)
-    ]
+        if context.pace.is_over():
+            await context.pace.rest()
     return StopReplicaResponse(error_code=error, partition_errors=rows)

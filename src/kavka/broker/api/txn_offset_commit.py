@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kavka.broker.api.offset_commit import Codes, batches, take_code
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.metadata import OFFSETS_TOPIC
@@ -27,47 +28,52 @@ _UNVERIFIED = (
 )
 """What keeps the transaction's coordinator from agreeing: the group's is the right one, so ask it again."""
 
-_Codes = dict[tuple[str, int], ErrorCode]
-
 
 async def handle(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
-    """Commit what is asked for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION."""
-    codes: _Codes = {}
-    wanted: list[OffsetToCommit] = []
+    """Commit what is asked for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION.
+
+    Repetitions and many offsets are treated as in OffsetCommit. Each batch is verified by itself: the transaction may
+    end between two of them.
+    """
+    pace = context.pace
+    wanted: dict[tuple[str, int], OffsetToCommit] = {}
     for topic in request.topics:
         for asked in topic.partitions:
             where = TopicPartition(topic.name, asked.partition_index)
+            if pace.is_over():
+                await pace.rest()
             if broker.metadata.partition(where) is None:
-                codes[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
-            wanted.append(
-                OffsetToCommit(
-                    topic.name,
-                    asked.partition_index,
-                    asked.committed_offset,
-                    asked.committed_leader_epoch,
-                    asked.committed_metadata or "",
-                )
+            wanted[where] = OffsetToCommit(
+                topic.name,
+                asked.partition_index,
+                asked.committed_offset,
+                asked.committed_leader_epoch,
+                asked.committed_metadata or "",
             )
-    if wanted:
-        codes.update(await _commit(broker, context.version, request, tuple(wanted)))
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
+    codes: Codes = {}
+    for some in batches(list(wanted.values())):
+        codes |= await _commit(broker, context.version, request, some)
+        if pace.is_over(len(some)):
+            await pace.rest()
+    answers: dict[str, TxnOffsetCommitResponseTopic] = {}
+    for topic in request.topics:
+        answer = answers.get(topic.name)
+        if answer is None:
+            answer = answers[topic.name] = TxnOffsetCommitResponseTopic(name=topic.name)
+        for asked in topic.partitions:
+            code = take_code(codes, wanted, (topic.name, asked.partition_index))
+            if code is not None:
+                answer.partitions.append(
                     TxnOffsetCommitResponsePartition(
-                        partition_index=asked.partition_index,
-                        error_code=codes[topic.name, asked.partition_index],
+                        partition_index=asked.partition_index, error_code=code
                     )
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+                )
+            if pace.is_over():
+                await pace.rest()
+    return TxnOffsetCommitResponse(topics=list(answers.values()))
 
 
 async def _commit(
@@ -75,7 +81,7 @@ async def _commit(
     version: int,
     request: TxnOffsetCommitRequest,
     wanted: tuple[OffsetToCommit, ...],
-) -> _Codes:
+) -> Codes:
     code = await _verify(broker, version, request)
     if code is ErrorCode.NONE:
         # In the turn in which it was verified: no marker can come in between.

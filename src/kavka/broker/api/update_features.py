@@ -6,6 +6,7 @@ from kavka.broker.broker import Broker
 from kavka.broker.control.reign import NotController
 from kavka.broker.control.writing import Deposed
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.request_memory import check_count
 from kavka.core.features import FeatureUpdate
 from kavka.errors import ErrorCode
 from kavka.registry.interface import RegistryRefused
@@ -16,19 +17,22 @@ from kavka.wire.messages.update_features import (
 )
 
 _DOWNWARDS = (2, 3)
+_MOST_FEATURES = 1000
 
 
 async def handle(
     broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
     """Have the controller decide about each feature, and write what is allowed."""
+    named = {one.feature: one for one in request.feature_updates}
+    check_count("UPDATE_FEATURES", "features", len(named), _MOST_FEATURES)
     updates = [
         FeatureUpdate(
             one.feature,
             max(one.max_version_level, 0),
             one.allow_downgrade if context.version == 0 else one.upgrade_type in _DOWNWARDS,
         )
-        for one in request.feature_updates
+        for one in named.values()
     ]
     try:
         verdicts = await broker.controller.update_features(

@@ -12,6 +12,7 @@ from kavka.broker.control.watching import Watching
 from kavka.broker.coordination.marker_appends import write_markers
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.metadata import TRANSACTIONS_TOPIC
+from kavka.broker.pace import Pace
 from kavka.ids import TopicPartition
 from kavka.registry.interface import RegistryRefused, sync
 from kavka.wire.messages.write_txn_markers import (
@@ -32,7 +33,8 @@ async def handle(
     if claimed > newest and not broker.keeps_registry:
         # A coordinator may begin before this broker hears that it leads.
         newest = max(newest, await _stored_epoch(broker))
-    return await write_markers(broker, _without_duplicates(request), newest)
+    distinct = await _without_duplicates(request, context.pace)
+    return await write_markers(broker, distinct, newest, context.pace)
 
 
 def _known_epoch(broker: Broker) -> int:
@@ -56,7 +58,9 @@ async def _stored_epoch(broker: Broker) -> int:
     return max((state[0].leader_epoch for state in states.values() if state), default=0)
 
 
-def _without_duplicates(request: WriteTxnMarkersRequest) -> WriteTxnMarkersRequest:
+async def _without_duplicates(
+    request: WriteTxnMarkersRequest, pace: Pace
+) -> WriteTxnMarkersRequest:
     """Return the request with what it names twice once: a second marker would end nothing."""
     asked: dict[tuple[int, int, bool, int, int], dict[str, dict[int, None]]] = {}
     for marker in request.markers:
@@ -65,6 +69,10 @@ def _without_duplicates(request: WriteTxnMarkersRequest) -> WriteTxnMarkersReque
         topics = asked.setdefault((*of, *by), {})
         for topic in marker.topics:
             topics.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+            if pace.is_over(1 + len(topic.partition_indexes) // 8):
+                await pace.rest()
+        if pace.is_over():
+            await pace.rest()
     return WriteTxnMarkersRequest(
         markers=[
             WriteTxnMarkersRequestMarker(

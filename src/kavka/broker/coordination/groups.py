@@ -6,7 +6,7 @@ COORDINATOR_LOAD_IN_PROGRESS.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from kavka.broker.config import BrokerConfig
@@ -15,13 +15,17 @@ from kavka.broker.coordination.group_shell import GroupShell
 from kavka.broker.metadata import OFFSETS_TOPIC, MetadataCache
 from kavka.broker.replica import Replica
 from kavka.core.controller.topics import NewTopic
+from kavka.core.group.describe import CLASSIC
 from kavka.core.group.events import DeleteTopicsOffsets, DescribedGroup, Event, ListedGroup
+from kavka.core.group.group import GroupState
 from kavka.core.group.settings import GroupSettings
 from kavka.core.machine import Token
 from kavka.doors import Clock, Disk
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.records.compression import Compression
+
+_STATES = tuple(state.value.lower() for state in GroupState)
 
 
 class GroupCoordinators(Coordinators[GroupShell]):
@@ -104,8 +108,10 @@ class GroupCoordinators(Coordinators[GroupShell]):
         """Return the groups of all loaded shards; the error says that some are still loading."""
         found: list[ListedGroup] = []
         error = ErrorCode.NONE
+        wanted_states = _filter(states, _STATES)
+        wanted_types = _filter(types, (CLASSIC,))
         for shard in self.shards():
-            groups = shard.machine.list(tuple(states), tuple(types))
+            groups = shard.machine.list(wanted_states, wanted_types)
             if isinstance(groups, ErrorCode):
                 error = groups
             else:
@@ -124,3 +130,9 @@ class GroupCoordinators(Coordinators[GroupShell]):
         """Forget what groups have committed for them."""
         for shard in self.shards():
             shard.tell(DeleteTopicsOffsets(topics))
+
+
+def _filter(names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Return what a filter comes down to: the names that mean something, or one that lets nothing through."""
+    given = set(map(str.lower, names))
+    return [name for name in known if name in given] or list(given)[:1]

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from kavka.broker.acknowledgement import Append, replicated, written
+from kavka.broker.pace import UNPACED, Pace
 from kavka.broker.replica import AppendOutcome
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -32,9 +33,12 @@ _Row = WriteTxnMarkersResponsePartition
 
 
 async def write_markers(
-    broker: Broker, request: WriteTxnMarkersRequest, newest_epoch: int | None = None
+    broker: Broker,
+    request: WriteTxnMarkersRequest,
+    newest_epoch: int | None = None,
+    pace: Pace = UNPACED,
 ) -> WriteTxnMarkersResponse:
-    """Append every marker to its partitions, all in this turn of the loop, and wait for the replicas.
+    """Append every marker to its partitions, without `pace` all in this turn of the loop, and wait for the replicas.
 
     `newest_epoch` is the newest that a coordinator has, for markers from the network; None does not check.
     """
@@ -53,6 +57,8 @@ async def write_markers(
                 else:
                     waiting.append((row, append))
                 rows.append(row)
+                if pace.is_over():
+                    await pace.rest()
             topics.append(WriteTxnMarkersResponseTopic(name=topic.name, partitions=rows))
         markers.append(WriteTxnMarkersResponseMarker(producer_id=marker.producer_id, topics=topics))
     await _acknowledge(broker, waiting)

@@ -10,7 +10,9 @@ from kavka.errors import ErrorCode
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _LONGEST_NAME = 249
-_MOST_PARTITIONS = 10_000
+MOST_PARTITIONS = 10_000
+"""That one request may create."""
+_SHOWN_NAME = 300
 USE_DEFAULT = -1
 
 
@@ -47,7 +49,8 @@ def bad_name(name: str) -> str | None:
     if name in (".", ".."):
         return f"'{name}' is not allowed"
     if len(name) > _LONGEST_NAME:
-        return f"the length of '{name}' is longer than the max allowed length {_LONGEST_NAME}"
+        shown = name if len(name) <= _SHOWN_NAME else f"{name[:_SHOWN_NAME]}..."
+        return f"the length of '{shown}' is longer than the max allowed length {_LONGEST_NAME}"
     if not _LEGAL.fullmatch(name):
         allowed = "ASCII alphanumerics, '.', '_' and '-'"
         return f"'{name}' contains one or more characters other than {allowed}"
@@ -137,7 +140,7 @@ def check_growth(
 
 def _check_count(partitions: int) -> TopicRefusal | None:
     """Refuse what would take the broker's memory in one request, as Kafka's KRaft controller does."""
-    if partitions > _MOST_PARTITIONS:
+    if partitions > MOST_PARTITIONS:
         message = f"Excessively large number of partitions per request: {partitions}."
         return TopicRefusal(ErrorCode.POLICY_VIOLATION, message)
     return None
@@ -169,10 +172,11 @@ def _check_assignment(
         )
     for partition, replicas in assignment.items():
         if len(set(replicas)) != len(replicas):
+            shown = list(replicas[:_SHOWN_NAME])
             return TopicRefusal(
-                code, f"Duplicate brokers not allowed in replica assignment: {list(replicas)}"
+                code, f"Duplicate brokers not allowed in replica assignment: {shown}"
             )
-        unknown = sorted(set(replicas) - set(brokers))
+        unknown = sorted(set(replicas).difference(brokers))[:_SHOWN_NAME]
         if unknown:
             message = (
                 f"Unknown broker(s) {unknown} in the replica assignment of partition {partition}."
