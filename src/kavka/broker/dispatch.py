@@ -10,11 +10,12 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.broker.parked import Parked, ParkedAnswers
 from kavka.broker.traffic import RequestTraffic, error_finder
 from kavka.net.connection import Connection, Slot
+from kavka.net.event_loop import turns_of
 from kavka.wire.apis import APIS, Api, ApiKey
 from kavka.wire.codec import CorruptFrame, decode_front
 from kavka.wire.frame import RequestHeader, decode_request_header, encode_response
@@ -95,6 +96,11 @@ class RequestContext:
         """How long the first stage took; -1 until there is a second."""
 
     @property
+    def began_ms(self) -> int:
+        """When the work on it began: the name under which `net.event_loop` knows it."""
+        return self.received_ms
+
+    @property
     def version(self) -> int:
         """The version of the API that the client speaks."""
         return self.header.api_version
@@ -108,6 +114,13 @@ class RequestContext:
     def listener_name(self) -> str:
         """The listener through which the client came."""
         return self.connection.listener_name
+
+
+class Answering(NamedTuple):
+    """The last step of a second stage: the response is encoded and sent."""
+
+    context: RequestContext
+    began_ms: int
 
 
 class _Served:
@@ -155,11 +168,12 @@ class Dispatcher:
         """Load no handler yet: each is imported when it is first asked for."""
         self._broker = broker
         self._tick_ms = broker.clock.tick_ms
+        self._note_work = turns_of(asyncio.get_running_loop()).works.append
         self._takes_times = broker.config.values["kavka.metrics.port"] is not None
         """Whether somebody may ask how long requests take; else the clock is read once for each."""
         self._served: dict[int, _Served] = {}
         # Dicts, not sets: the order in which they are cancelled can be seen.
-        self._tasks: dict[asyncio.Future[Any], None] = {}
+        self._tasks: dict[asyncio.Future[Any], RequestContext] = {}
         self.connections: dict[Connection, dict[asyncio.Future[Any] | Parked, None]] = {}
         """All that are open, each with what waits there and need not be done when it is gone."""
         self.connection_counts: dict[str, ConnectionCounts] = {}
@@ -218,13 +232,14 @@ class Dispatcher:
                 self._not_served(connection, slot, header)
                 return
             served.versions[version] += 1
+            context = RequestContext(connection, header, now)
+            self._note_work(context)
             # Kafka ignores what follows the body: librdkafka leaves three bytes behind a Metadata of all topics
             request: Any
             request, _ = decode_front(served.request, version, frame, header.body_position)
         except CorruptFrame as error:
             self._refuse(connection, str(error))
             return
-        context = RequestContext(connection, header, now)
         try:
             result = served.handle(self._broker, context, request)
         except Exception:  # noqa: BLE001 - a fault in one handler must not end the broker
@@ -276,6 +291,10 @@ class Dispatcher:
     def traffic(self) -> dict[ApiKey, RequestTraffic]:
         """Return the counters of each API that was asked for so far."""
         return {ApiKey(key): served.traffic for key, served in self._served.items()}
+
+    def in_second_stage(self) -> list[RequestContext]:
+        """Return the requests whose handlers are coroutines that have not returned."""
+        return list(self._tasks.values())
 
     def requests_received(self) -> int:
         """Return how many requests were understood since the start."""
@@ -339,13 +358,14 @@ class Dispatcher:
         self, served: _Served, context: RequestContext, slot: Slot, result: Awaitable[Any]
     ) -> None:
         future = asyncio.ensure_future(result)
-        self._tasks[future] = None
+        self._tasks[future] = context
         waiting = self.connections.get(context.connection, {})
         if context.header.api_key == ApiKey.FETCH:
             waiting[future] = None
 
         def done(finished: asyncio.Future[Any]) -> None:
             self._tasks.pop(finished, None)
+            self._note_work(Answering(context, self._tick_ms()))
             waiting.pop(finished, None)
             if finished.cancelled():
                 context.connection.abort()
