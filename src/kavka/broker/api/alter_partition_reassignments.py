@@ -11,7 +11,7 @@ from kavka.core.controller.events import (
 from kavka.core.controller.replies import (
     PartitionsReply,
 )
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, error_message
 from kavka.ids import TopicPartition
 from kavka.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -48,7 +48,7 @@ async def handle(
             AlterPartitionReassignmentsResponsePartition(
                 partition_index=where.partition,
                 error_code=verdict.code,
-                error_message=verdict.message,
+                error_message=verdict.message and error_message(verdict.message),
             )
         )
     return AlterPartitionReassignmentsResponse(

@@ -16,7 +16,7 @@ from kavka.core.controller.replies import (
     PartitionsReply,
     Verdict,
 )
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, error_message
 from kavka.ids import TopicPartition
 from kavka.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -65,7 +65,7 @@ def _rows(verdicts: Mapping[TopicPartition, Verdict]) -> list[ElectLeadersRespon
             ElectLeadersResponsePartition(
                 partition_id=where.partition,
                 error_code=verdict.code,
-                error_message=verdict.message,
+                error_message=verdict.message and error_message(verdict.message),
             )
         )
     return list(topics.values())

@@ -14,12 +14,15 @@ from kavka.wire.messages.join_group import (
     JoinGroupResponseMember,
 )
 
+_LONGEST_STEM = 8_000
+"""Characters of a member id that come from the client: with four bytes each the id fits into a string."""
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse:
     """Ask the group's shard; it answers when the generation is complete."""
-    stem = request.group_instance_id or context.client_id
+    stem = (request.group_instance_id or context.client_id)[:_LONGEST_STEM]
     suffix = uuid.UUID(bytes=broker.chance.random_bytes(16), version=4)
     rebalance_ms = (
         request.session_timeout_ms if context.version == 0 else request.rebalance_timeout_ms
