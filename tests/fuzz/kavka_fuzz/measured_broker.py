@@ -43,7 +43,9 @@ if __name__ == "__main__":
     from kavka.broker.warming import left_out
     from kavka.cli.main import main
 
-    for name in left_out():  # what a broker imports when it is first asked for is not what is measured
+    for (
+        name
+    ) in left_out():  # what a broker imports when it is first asked for is not what is measured
         import_module(name)
     sys.argv[1:] = sys.argv[2:]
     sys.exit(main())

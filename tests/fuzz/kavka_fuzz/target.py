@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import select
 import shutil
@@ -21,6 +22,7 @@ from kavka_fuzz import contents
 from kavka_fuzz.measured_broker import LAYOUT
 from kavka_fuzz.vocabulary import Known
 
+_PYTHON_PATH = [path for path in [os.environ.get("PYTHONPATH", "")] if path]
 _READY = re.compile(r"kavka broker \d+ ready: PLAINTEXT://127\.0\.0\.1:(\d+) in [\d.]+ s")
 _SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -157,8 +159,10 @@ class Target:
         }
         overrides = [w for n, v in settings.items() for w in ("--override", f"{n}={v}")]
         command = [sys.executable, "-m", "kavka_fuzz.measured_broker", str(counter), "server-start"]
-        path = {"PYTHONPATH": str(Path(__file__).parent.parent)}
-        self.process = Running([*command, *overrides], self.home / "server.out", path)
+        path = os.pathsep.join([str(Path(__file__).parent.parent), *_PYTHON_PATH])
+        self.process = Running(
+            [*command, *overrides], self.home / "server.out", {"PYTHONPATH": path}
+        )
         ready = _READY.search(self.process.wait_for("ready: ", 60))
         assert ready is not None
         self.port = int(ready[1])
