@@ -2,14 +2,15 @@
 #   ACCESS_LOG=FILE make demo     the demo on a real access log
 #   KILLS=100 make chaos          how often the broker is killed
 #   MINUTES=5 SEED=1 make chaos-cluster   for how long, and which faults
+#   MINUTES=5 SEED=1 make fuzz    for how long, and which requests
 #   QUICK=1 ROUNDS=3 ONLY=consume make bench   a shorter benchmark (and bench-cluster, bench-transactions, bench-failover)
 #   KIND=apache make bench-failover   with Apache Kafka's brokers
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings passed clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings passed clean
 PY := .venv/bin/python
-SLOW := compat or spark or simulation or chaos or long
+SLOW := compat or spark or simulation or chaos or fuzz or long
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 14
@@ -54,6 +55,10 @@ chaos-spark: ## kill an exactly-once query of Spark, its workers and its broker,
 chaos-cluster: ## chaos on clusters of processes under load, for MINUTES (60)
 	@scripts/setup.sh test
 	PYTHONPATH=tests/chaos:tests/compat $(PY) -m kavka_chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
+
+fuzz: ## search for the requests that cost a broker most, for MINUTES (10), beside Apache Kafka; REPLAY=FILE sends one again
+	@scripts/setup.sh test
+	PYTHONPATH=tests/fuzz:tests/compat $(PY) -m kavka_fuzz $(if $(REPLAY),--replay $(REPLAY),--minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)))
 
 librdkafka-tests: ## librdkafka's own tests of transactions against three brokers; TESTS=all for all of them
 	@scripts/setup.sh test

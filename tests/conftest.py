@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent / "compat"))
 
 pytest_plugins = ["kavka_compat.fixtures", "kavka.testing.fixture"]
 
-_SLOW = ("compat", "spark", "simulation", "chaos")
+_SLOW = ("compat", "spark", "simulation", "chaos", "fuzz")
 _OTHERS_PROGRAMS = ("compat", "spark")
 """Marks of tests in which programs run that are not ours, on machines that are shared: these have a second try,
 which the summary names (RERUN). Chaos and simulation have one try: what they find is a fact."""

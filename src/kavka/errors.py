@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+_LONGEST_MESSAGE = 1000
 _RETRIABLE: frozenset[int] = frozenset(
     {
         2,
@@ -243,6 +244,13 @@ class ErrorCode(IntEnum):
         """Return the member of `code`; a code of a newer release is UNKNOWN_SERVER_ERROR."""
         found = cls._value2member_map_.get(code)
         return found if isinstance(found, cls) else cls.UNKNOWN_SERVER_ERROR
+
+
+def error_message(text: str) -> str:
+    """Return a text as it may stand in an answer: what a client sent can make one longer than a string may be."""
+    if len(text) <= _LONGEST_MESSAGE:
+        return text
+    return f"{text[:_LONGEST_MESSAGE]}... ({len(text)} characters)"
 
 
 class KafkaError(Exception):

@@ -12,6 +12,7 @@ import pytest
 
 from kavka.broker.broker import Broker
 from kavka.broker.host import RealHost
+from kavka.net.event_loop import MeasuredEventLoop
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
 from kavka.wire.codec import decode, encode
@@ -180,6 +181,7 @@ def run(tmp_path: Path) -> Callable[..., None]:
     """Return a function that runs a story against a broker over the test's directory."""
 
     def run_story(story: Story, **settings: str) -> None:
-        asyncio.run(serve(tmp_path / "data", story, **settings))
+        with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
+            runner.run(serve(tmp_path / "data", story, **settings))
 
     return run_story

@@ -34,6 +34,7 @@ from kavka.broker.purgatory import Purgatory
 from kavka.broker.registration import Registration
 from kavka.broker.registries import connection_timeout_ms, open_registry
 from kavka.broker.replicas import Replicas
+from kavka.broker.stalls import StallWarnings
 from kavka.broker.topics import Topics
 from kavka.core import features
 from kavka.core.controller.topics import NewTopic, TopicRefusal
@@ -42,6 +43,7 @@ from kavka.core.znodes import Operation, ZnodeError
 from kavka.doors import Host, Listener
 from kavka.errors import ErrorCode
 from kavka.net.connection import Connection, Limits
+from kavka.net.event_loop import turns_of
 from kavka.net.request_budget import RequestBudget
 from kavka.registry.interface import Registry, RegistryRefused, ensure_paths
 from kavka.wire.records import kernel
@@ -112,6 +114,8 @@ class Broker:
         self.duties = Duties(
             self.config, self.replicas, self.dispatcher.connections.keys(), host.clock
         )
+        self.turns = turns_of(asyncio.get_running_loop())
+        self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, host.clock)
         self.cleaner: Cleaner | None = None
         """Who compacts logs, once somebody does."""
         self._cleaner_timer: asyncio.TimerHandle | None = None
@@ -162,6 +166,9 @@ class Broker:
             await self.replicas.write_meta(self.broker_id, identity.cluster_id)
         await self.controller.start(bounced=not self.replicas.was_clean)
         await self.features.read()  # this broker may have begun the cluster
+        self.turns.watch(
+            self.config.integer("kavka.event.loop.stall.warn.ms"), self._stall_warnings.stalled
+        )
         self.dispatcher.begin()
         self.duties.start()
         if self.config.flag("log.cleaner.enable"):
@@ -406,6 +413,7 @@ class Broker:
 
     async def _stop_parts(self) -> None:
         """Stop all that works on the storage, and does so by events and timers."""
+        self.turns.unwatch(self._stall_warnings.stalled)
         if self.exposition is not None:
             await self.exposition.stop()
         await self.duties.stop()

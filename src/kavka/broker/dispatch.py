@@ -13,7 +13,7 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.connection_limits import ConnectionLimits
 from kavka.broker.large_requests import HeldConnections, LargeRequest, encode_slice
@@ -30,6 +30,7 @@ from kavka.broker.request_memory import (
 from kavka.broker.traffic import RequestTraffic, error_finder
 from kavka.doors import Part
 from kavka.net.connection import Connection, Slot
+from kavka.net.event_loop import turns_of
 from kavka.wire.apis import APIS, Api, ApiKey
 from kavka.wire.codec import CorruptFrame, decode_front
 from kavka.wire.frame import (
@@ -162,6 +163,11 @@ class RequestContext:
         return UNPACED if self.large is None else self.large.pace
 
     @property
+    def began_ms(self) -> int:
+        """When the work on it began: the name under which `net.event_loop` knows it."""
+        return self.received_ms
+
+    @property
     def version(self) -> int:
         """The version of the API that the client speaks."""
         return self.header.api_version
@@ -175,6 +181,13 @@ class RequestContext:
     def listener_name(self) -> str:
         """The listener through which the client came."""
         return self.connection.listener_name
+
+
+class Answering(NamedTuple):
+    """The last step of a second stage: the response is encoded and sent."""
+
+    context: RequestContext
+    began_ms: int
 
 
 class _Served:
@@ -231,11 +244,12 @@ class Dispatcher:
         """Load no handler yet: each is imported when it is first asked for."""
         self._broker = broker
         self._tick_ms = broker.clock.tick_ms
+        self._note_work = turns_of(asyncio.get_running_loop()).works.append
         self._takes_times = broker.config.values["kavka.metrics.port"] is not None
         """Whether somebody may ask how long requests take; else the clock is read once for each."""
         self._served: dict[int, _Served] = {}
         # Dicts, not sets: the order in which they are cancelled can be seen.
-        self._tasks: dict[asyncio.Future[Any], None] = {}
+        self._tasks: dict[asyncio.Future[Any], RequestContext] = {}
         self.connections: dict[Connection, dict[asyncio.Future[Any] | Parked, None]] = {}
         """All that are open, each with what waits there and need not be done when it is gone."""
         self.connection_counts: dict[str, ConnectionCounts] = {}
@@ -301,6 +315,7 @@ class Dispatcher:
                 return
             served.versions[version] += 1
             context = RequestContext(connection, header, now)
+            self._note_work(context)
             request: Any
             if len(frame) > served.small_bytes:
                 request = self._decode_large(served, context, slot, frame)
@@ -380,7 +395,7 @@ class Dispatcher:
     def _start(self, context: RequestContext, work: Coroutine[Any, Any, None]) -> None:
         """Go on with a large request in a task."""
         task = asyncio.ensure_future(work)
-        self._tasks[task] = None
+        self._tasks[task] = context
 
         def done(finished: asyncio.Future[None]) -> None:
             self._tasks.pop(finished, None)
@@ -436,6 +451,10 @@ class Dispatcher:
     def traffic(self) -> dict[ApiKey, RequestTraffic]:
         """Return the counters of each API that was asked for so far."""
         return {ApiKey(key): served.traffic for key, served in self._served.items()}
+
+    def in_second_stage(self) -> list[RequestContext]:
+        """Return the requests whose handlers are coroutines that have not returned."""
+        return list(self._tasks.values())
 
     def requests_received(self) -> int:
         """Return how many requests were understood since the start."""
@@ -506,7 +525,7 @@ class Dispatcher:
         self, served: _Served, context: RequestContext, slot: Slot, result: Awaitable[Any]
     ) -> None:
         future = asyncio.ensure_future(result)
-        self._tasks[future] = None
+        self._tasks[future] = context
         connection, budget = context.connection, self._broker.request_budget
         waiting = self.connections.get(connection, {})
         waits_for_disk = context.header.api_key == ApiKey.FETCH
@@ -522,6 +541,7 @@ class Dispatcher:
 
         def done(finished: asyncio.Future[Any]) -> None:
             self._tasks.pop(finished, None)
+            self._note_work(Answering(context, self._tick_ms()))
             waiting.pop(finished, None)
             if waits_for_disk:
                 budget.queue(-1)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from typing import NamedTuple
 
 from kavka.broker.config import BrokerConfig
 from kavka.broker.replicas import Replicas
 from kavka.doors import Clock
 from kavka.net.connection import Connection
+from kavka.net.event_loop import turns_of
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +22,13 @@ _REMOVAL_MS = 1000
 _INDEXES_MS = 1000
 _IDLE_CHECK_MS = 10_000
 _LONGEST_SLEEP_MS = 24 * 3600 * 1000
+
+
+class DutyRound(NamedTuple):
+    """One round of a duty, up to where it first waits."""
+
+    name: str
+    began_ms: int
 
 
 class Duties:
@@ -65,9 +74,12 @@ class Duties:
     def _begin(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         interval_s = min(interval_ms, _LONGEST_SLEEP_MS) / 1000
 
+        note_work = turns_of(asyncio.get_running_loop()).works.append
+
         async def loop() -> None:
             while True:
                 await asyncio.sleep(interval_s)
+                note_work(DutyRound(work.__name__, self._clock.tick_ms()))
                 try:
                     await work()
                 except OSError as error:  # the directory is offline now, and has said so

@@ -23,6 +23,7 @@ from kavka.cli.serving import (
     unless_told,
     until_told_to_stop,
 )
+from kavka.net.event_loop import MeasuredEventLoop
 from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger("kavka")
@@ -55,7 +56,8 @@ def main(arguments: list[str]) -> int:
     raise_descriptor_limit()
     log_to_stderr(settings.get("kavka.log.level", "INFO"), os.environ.get("KAVKA_LOG_FILE"))
     if workers is None:
-        return asyncio.run(_serve(settings, started))
+        with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
+            return runner.run(_serve(settings, started))
     return _supervise(settings, workers, others, started)
 
 

@@ -443,6 +443,13 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         choices=("DEBUG", "INFO", "WARNING", "ERROR"),
     ),
     Setting(
+        "kavka.event.loop.stall.warn.ms",
+        _T.INT,
+        200,
+        "A turn of the event loop that takes this long is a stall: it is counted, and logged with the API at fault.",
+        minimum=1,
+    ),
+    Setting(
         "kavka.metrics.port",
         _T.INT,
         None,

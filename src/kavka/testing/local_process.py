@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from kavka.net.event_loop import MeasuredEventLoop
 from kavka.testing.cut_network import CutNetwork, Links
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ class LocalProcess:
     def __init__(self, links: Links, number: int) -> None:
         """Start, as process `number` of a network."""
         self.network = CutNetwork(links, number)
-        self.loop = asyncio.new_event_loop()
+        self.loop = MeasuredEventLoop()
         self._may_run = threading.Event()
         self._may_run.set()
         self._thread = threading.Thread(target=self._main, name=f"process-{number}", daemon=True)

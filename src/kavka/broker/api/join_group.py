@@ -17,6 +17,8 @@ from kavka.wire.messages.join_group import (
 
 _MOST_PROTOCOLS = 1000
 """Each is compared with those of all members; a client has a handful."""
+_LONGEST_STEM = 8_000
+"""Characters of a member id that come from the client: with four bytes each the id fits into a string."""
 
 
 async def handle(
@@ -24,7 +26,7 @@ async def handle(
 ) -> JoinGroupResponse:
     """Ask the group's shard; it answers when the generation is complete."""
     check_count("JOIN_GROUP", "protocols", len(request.protocols), _MOST_PROTOCOLS)
-    stem = request.group_instance_id or context.client_id
+    stem = (request.group_instance_id or context.client_id)[:_LONGEST_STEM]
     suffix = uuid.UUID(bytes=broker.chance.random_bytes(16), version=4)
     rebalance_ms = (
         request.session_timeout_ms if context.version == 0 else request.rebalance_timeout_ms

@@ -106,6 +106,7 @@ class Exposition:
         if self._windows % _WINDOWS_OF_TIMINGS == 0:
             for timings in self._timings():
                 timings.turn_over()
+            self._broker.turns.turn_over()
         self._set_timer()
 
     def _timings(self) -> list[Timings]:

@@ -1,0 +1,101 @@
+"""A refusal that repeats what the client sent fits into an answer, however long that was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kavka.errors import ErrorCode, error_message
+from kavka.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsRequestResource
+from kavka.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsRequestPartition,
+    AlterPartitionReassignmentsRequestTopic,
+)
+from kavka.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsRequestAssignment,
+    CreatePartitionsRequestTopic,
+)
+from kavka.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
+)
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
+from kavka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+
+LONGEST = "l" * 32_767
+MANY = [0] * 100_000
+
+
+def test_long_message_is_cut_and_says_how_long_it_was() -> None:
+    assert error_message("short") == "short"
+    assert error_message("x" * 1_000) == "x" * 1_000
+    assert error_message("x" * 50_000) == "x" * 1_000 + "... (50000 characters)"
+
+
+def test_topics_with_the_longest_names_are_refused_in_an_answer(run: Any) -> None:
+    async def story(served: Any) -> None:
+        assert (await served.create(LONGEST)).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        topic = CreatePartitionsRequestTopic(name=LONGEST, count=5)
+        answer = await served.send(CreatePartitionsRequest(topics=[topic], timeout_ms=1_000))
+        assert answer.results[0].error_code != 0
+
+    run(story)
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_configs_of_the_longest_names_are_refused_in_an_answer(run: Any, version: int) -> None:
+    async def story(served: Any) -> None:
+        for kind in (2, 4):
+            asked = DescribeConfigsRequestResource(resource_type=kind, resource_name=LONGEST)
+            answer = await served.send(DescribeConfigsRequest(resources=[asked]), version)
+            assert answer.results[0].error_code != 0
+            changed = AlterConfigsRequestResource(resource_type=kind, resource_name=LONGEST)
+            answer = await served.send(AlterConfigsRequest(resources=[changed]))
+            assert answer.responses[0].error_code != 0
+
+    run(story)
+
+
+def test_assignments_to_a_hundred_thousand_brokers_are_refused_in_an_answer(run: Any) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        assigned = CreatePartitionsRequestAssignment(broker_ids=MANY)
+        topic = CreatePartitionsRequestTopic(name="t", count=2, assignments=[assigned])
+        answer = await served.send(CreatePartitionsRequest(topics=[topic], timeout_ms=1_000))
+        assert answer.results[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        moved = AlterPartitionReassignmentsRequestTopic(
+            name="t",
+            partitions=[
+                AlterPartitionReassignmentsRequestPartition(partition_index=0, replicas=MANY)
+            ],
+        )
+        request = AlterPartitionReassignmentsRequest(topics=[moved], timeout_ms=1_000)
+        answer = await served.send(request)
+        found = answer.responses[0].partitions[0].error_code
+        assert found == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+    run(story)
+
+
+@pytest.mark.parametrize("instance", ["l" * 32_767, "\N{GRINNING FACE}" * 8_191])
+def test_member_id_of_the_longest_instance_id_fits(run: Any, instance: str) -> None:
+    async def story(served: Any) -> None:
+        request = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            group_instance_id=instance,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        while (await served.send(FindCoordinatorRequest(key="g"), 3)).error_code:
+            pass
+        for version in (5, 9):
+            answer = await served.send(request, version)
+            assert answer.error_code == 0
+            assert len(answer.member_id.encode()) <= 32_767
+
+    run(story)

@@ -1,0 +1,139 @@
+"""`python -m kavka_fuzz`: search for the requests that cost most, and a table of them, worst first."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+from kavka_fuzz import apache, hostile
+from kavka_fuzz.recipes import Recipe
+from kavka_fuzz.report import table
+from kavka_fuzz.search import Finding, Search, write_frames
+from kavka_fuzz.target import BrokerFailed, Target
+
+_SHOWN = 25
+_CONFIRMED = 10
+_LARGE_BYTES = 10_000_000
+_SWEPT, _CLIMBED = 0.45, 0.3
+"""Shares of the time; the rest is for hostile connections, large frames and Apache Kafka."""
+_HOSTILE = 0.1
+_ATTACKS = 20
+
+
+def main(words: Sequence[str]) -> int:
+    """Run; 0 when nothing was wrong, 1 when something was."""
+    options = _options(words)
+    directory = Path(options.directory or tempfile.mkdtemp(prefix="kavka-fuzz-"))
+    if options.replay:
+        return _replay(options.replay, directory)
+    seed = options.seed if options.seed is not None else secrets.randbits(32)
+    print(f"seed {seed}, {options.minutes:g} minutes, evidence in {directory}", flush=True)
+    target = Target(directory / "run")
+    try:
+        faults, search = _run(target, seed, options.minutes * 60)
+        findings = _judged(search)
+        large = _large(search)
+    finally:
+        target.end()
+    shown = [*findings[:_SHOWN], *large]
+    if options.apache:
+        apache.compare(shown, directory / "apache")
+    files = write_frames(shown, directory / "frames")
+    print(table(shown, files))
+    wrong = [finding for finding in findings if finding.reasons]
+    for fault in faults:
+        print(f"hostile connection: {fault}")
+    print(
+        f"{search.frames} frames, {len(wrong)} recipes and {len(faults)} attacks with something wrong"
+    )
+    return 1 if wrong or faults else 0
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="kavka_fuzz", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument(
+        "--seed", type=int, help="where the search begins; drawn when it is not given"
+    )
+    parser.add_argument(
+        "--directory", help="for evidence; a new one below /tmp when it is not given"
+    )
+    parser.add_argument(
+        "--apache",
+        action=argparse.BooleanOptionalAction,
+        default=apache.is_there(),
+        help="send the worst frames to Apache Kafka, too; the default when its jars are there",
+    )
+    parser.add_argument(
+        "--replay", type=Path, nargs="+", metavar="FILE", help="send what was written"
+    )
+    return parser.parse_args(words)
+
+
+def _run(target: Target, seed: int, seconds: float) -> tuple[list[str], Search]:
+    """Search, and attack; return what was wrong with the attacks, and the search."""
+    search = Search(target, seed, say=lambda text: print(text, flush=True))
+    search.sweep(seconds * _SWEPT)
+    search.climb(seconds * _CLIMBED)
+    target.restart()
+    return _attack(target, seed, seconds * _HOSTILE), search
+
+
+def _attack(target: Target, seed: int, seconds: float) -> list[str]:
+    random, faults = Random(seed), list[str]()
+    end = time.monotonic() + seconds
+    chosen = list(hostile.floods(random, target.known))
+    while time.monotonic() < end:
+        faults += hostile.attack(target, chosen)
+        chosen = list(islice(hostile.attacks(random, target.known), _ATTACKS))
+    target.check()
+    return faults
+
+
+def _judged(search: Search) -> list[Finding]:
+    """Return the worst; those that were too much are sent again to new brokers until ten have shown it again."""
+    found: list[Finding] = []
+    for finding in search.worst():
+        is_enough = sum(bool(each.reasons) for each in found) >= _CONFIRMED
+        found.append(finding if is_enough else search.confirmed(finding))
+    return sorted(found, key=lambda each: -each.score)
+
+
+def _large(search: Search) -> list[Finding]:
+    """Return what the worst recipes cost with ten times the bytes."""
+    found = []
+    for finding in search.worst()[:10]:
+        search.target.restart()
+        found.append(search.tried(replace(finding.recipe, size=_LARGE_BYTES)))
+    return found
+
+
+def _replay(files: Sequence[Path], directory: Path) -> int:
+    """Send frames one after the other to one broker, and show what each cost."""
+    target = Target(directory / "replay")
+    try:
+        search = Search(target, 0)
+        recipes = [Recipe.load(file.read_text()) for file in files]
+        findings = [search.tried(recipe) for recipe in recipes]
+        for finding in findings:
+            print("\n".join([str(finding.recipe), *finding.cost.tracebacks]))
+        print(table(findings, [str(file) for file in files]))
+        target.check()
+    except BrokerFailed as failed:
+        print(failed)
+        return 1
+    finally:
+        target.end()
+    return 1 if any(finding.reasons for finding in findings) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""Apache Kafka beside ours: the same frames, and for how long another client waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from kavka.net.network import TcpNetwork
+from kavka.net.peer import Peer
+from kavka_compat.apache import SHIPPED_BROKER, ApacheKafka
+from kavka_compat.artifacts import cache_directory
+from kavka_fuzz import contents
+from kavka_fuzz.emitter import frame_of
+from kavka_fuzz.search import Finding
+from kavka_fuzz.target import BrokerFailed, exchange
+from kavka_fuzz.vocabulary import Known
+
+RELEASE = "3.9"
+_PATIENCE_S = 20.0
+_READY = "[KafkaServer id=0] started ("
+_SETTINGS = {"transaction.state.log.num.partitions": "5", "offsets.topic.num.partitions": "5"}
+
+
+def is_there() -> bool:
+    """Tell whether the jars were fetched before."""
+    return any(cache_directory(RELEASE).rglob("*.jar"))
+
+
+def compare(findings: Sequence[Finding], directory: Path) -> None:
+    """Send the frames to an Apache Kafka broker with ZooKeeper, and note what another client of it waited."""
+    kafka = ApacheKafka(RELEASE)
+    with kafka.run_zookeeper(directory) as zookeeper:
+        broker = kafka.start_with_zookeeper(directory, zookeeper, _SETTINGS, SHIPPED_BROKER)
+        try:
+            broker.process.wait_for(_READY, 60)
+            known = Known(directory=str(broker.log_directory))
+            asyncio.run(_prepare(broker.port, known))
+            for finding in findings:
+                finding.apache_ms = _waited(broker.port, frame_of(finding.recipe, known))
+        finally:
+            broker.process.kill()  # after such frames it does not always stop
+
+
+def _waited(port: int, frame: bytes) -> float:
+    """Return for how long another client waited; not a number when it, or the frame, got nowhere."""
+    try:
+        _outcome, other = exchange(port, frame, None, _PATIENCE_S)
+    except (BrokerFailed, OSError):
+        return float("nan")
+    return other.worst_ms
+
+
+async def _prepare(port: int, known: Known) -> None:
+    peer = await Peer.connect(TcpNetwork(), "127.0.0.1", port, client_id="check")
+    try:
+        await contents.prepare(peer, known)
+    finally:
+        peer.close()
