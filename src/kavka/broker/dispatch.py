@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -108,6 +109,8 @@ _WAIT_FOR_MEMBERS = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 _SMALL_BYTES: Final = 2048
 _SMALL_OF_RECORDS: Final = 64 * 1024
 """Of Produce and Fetch: nearly all of a Produce is records, which are not decoded."""
+_MOST_OF_PRODUCE: Final = 4 << 20
+"""What a Produce may take besides its records: 14,000 partitions, which are appended in one turn of the loop."""
 _ANSWERED_IN_PARALLEL: Final = frozenset(
     (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 )
@@ -201,6 +204,7 @@ class _Served:
         "max_version",
         "may_answer_large",
         "min_version",
+        "most_decoded",
         "request",
         "response",
         "small_bytes",
@@ -217,6 +221,7 @@ class _Served:
         self.key = api.key
         carries_records = api.key in (ApiKey.PRODUCE, ApiKey.FETCH)
         self.small_bytes = _SMALL_OF_RECORDS if carries_records else _SMALL_BYTES
+        self.most_decoded = _MOST_OF_PRODUCE if api.key == ApiKey.PRODUCE else sys.maxsize
         self.in_parallel = api.key in _ANSWERED_IN_PARALLEL
         self.may_answer_large = api.key not in _SMALL_ANSWERS
         self.traffic = traffic = RequestTraffic(api.max_version + 1)
@@ -346,7 +351,7 @@ class Dispatcher:
             served.request,
             context.header,
             frame,
-            decoded_limit(len(frame), self._most_decoded),
+            min(decoded_limit(len(frame), self._most_decoded), served.most_decoded),
             Pace(self._tick_ms),
         )
         if large.decode_slice():
@@ -385,11 +390,13 @@ class Dispatcher:
 
     def _finish(self, context: RequestContext) -> None:
         """Give back what a large request has taken: it was answered or given up."""
-        large, context.large = context.large, None
+        large = context.large
         if large is None:
             return
-        self._memory.give(large.memory)
+        memory, large.memory = large.memory, 0
+        self._memory.give(memory)
         if large.holds_connection:
+            large.holds_connection = False
             self._held.let_go(context.connection)
 
     def _start(self, context: RequestContext, work: Coroutine[Any, Any, None]) -> None:
@@ -536,7 +543,7 @@ class Dispatcher:
             connection.release(slot)
         else:
             slot.outlives_connection = True
-        if context.large is not None:
+        if context.large is not None and not served.in_parallel:
             self._hold(context)
 
         def done(finished: asyncio.Future[Any]) -> None:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kavka.broker.pace import Pace
 from kavka.broker.replica import Replica
 from kavka.broker.replication.selector import (
     NO_PREFERENCE,
@@ -190,6 +191,24 @@ class FetchReader:
                 minimum_one = False
                 left = max(0, left - length)
             reads.append(read)
+        return reads
+
+    async def read_at(self, pace: Pace) -> list[PartitionRead]:
+        """Read as `read`, in slices of the loop's time, for a request with many partitions."""
+        reads: list[PartitionRead] = []
+        left, minimum_one = self._max_bytes, self._version >= _FIRST_WITH_WHOLE_BATCH
+        try:
+            for key, asked, where in self._asked:
+                read = self._read(key, asked, where, left, minimum_one=minimum_one)
+                reads.append(read)
+                if read.outcome.records_length:
+                    minimum_one = False
+                    left = max(0, left - read.outcome.records_length)
+                if pace.is_over():
+                    await pace.rest()
+        except BaseException:
+            self.release(reads)
+            raise
         return reads
 
     async def load(self, reads: Iterable[PartitionRead]) -> None:

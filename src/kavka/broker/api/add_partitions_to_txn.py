@@ -71,6 +71,8 @@ async def _ask(
     refused: _Codes = {}
     asked: dict[TopicPartition, None] = {}
     for topic in transaction.topics:
+        if context.pace.is_over():
+            await context.pace.rest()
         for index in topic.partitions:
             where = TopicPartition(topic.name, index)
             asked[where] = None

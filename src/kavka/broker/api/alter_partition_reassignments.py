@@ -37,6 +37,8 @@ async def handle(
     pace = context.pace
     targets: Targets = {}
     for topic in request.topics:
+        if pace.is_over():
+            await pace.rest()
         for row in topic.partitions:
             replicas = None if row.replicas is None else tuple(row.replicas)
             targets[TopicPartition(topic.name, row.partition_index)] = replicas

@@ -26,7 +26,11 @@ async def handle(
     pace = context.pace
     paths: dict[TopicPartition, str] = {}
     for asked in request.dirs:
+        if pace.is_over():
+            await pace.rest()
         for named in asked.topics:
+            if pace.is_over():
+                await pace.rest()
             for index in named.partitions:
                 paths[TopicPartition(named.name, index)] = asked.path
                 if pace.is_over():

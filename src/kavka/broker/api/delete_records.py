@@ -84,6 +84,8 @@ async def handle(
     pace = context.pace
     offsets: dict[TopicPartition, int] = {}
     for topic in request.topics:
+        if pace.is_over():
+            await pace.rest()
         for asked in topic.partitions:
             offsets[TopicPartition(topic.name, asked.partition_index)] = asked.offset
             if pace.is_over():

@@ -40,6 +40,8 @@ async def _known(
     store = broker.replicas.store
     known = set()
     for topic in topics:
+        if pace.is_over():
+            await pace.rest()
         for index in topic.partitions:
             where = TopicPartition(topic.topic, index)
             if store.get(where) is not None or store.future(where) is not None:

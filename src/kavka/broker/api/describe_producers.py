@@ -29,6 +29,8 @@ async def handle(
     for topic in request.topics:
         answer = DescribeProducersResponseTopic(name=topic.name)
         topics.append(answer)
+        if pace.is_over():
+            await pace.rest()
         for index in topic.partition_indexes:
             where = TopicPartition(topic.name, index)
             row = rows.get(where)

@@ -65,6 +65,8 @@ async def _distinct(topics: list[ElectLeadersRequestTopic], pace: Pace) -> list[
     """Return the partitions that are asked for, each once."""
     asked: dict[TopicPartition, None] = {}
     for topic in topics:
+        if pace.is_over():
+            await pace.rest()
         for index in topic.partitions:
             asked[TopicPartition(topic.topic, index)] = None
             if pace.is_over():

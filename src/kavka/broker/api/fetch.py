@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.fetching import FetchReader, PartitionRead
 from kavka.broker.moved_leaders import name_leaders_of_fetch
+from kavka.broker.pace import Pace
 from kavka.broker.parked import Parked
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
     forgotten_partitions,
     named_partitions,
 )
-from kavka.core.fetch_session import FetchContext, FetchOutcome, PartitionKey
+from kavka.core.fetch_session import (
+    FetchAnswer,
+    FetchContext,
+    FetchOutcome,
+    FetchPartition,
+    PartitionKey,
+)
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId
 from kavka.wire.messages.fetch import (
@@ -34,6 +42,8 @@ def handle(
     replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
     if replica_id >= 0:
         return broker.replicas.replication.followers.handle(context, request, replica_id)
+    if context.large is not None:
+        return _handle_many(broker, context, request)
     session = broker.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,
@@ -58,6 +68,48 @@ def handle(
         [],
     )  # all is in the session: it may wait long
     return _WaitingFetch(broker, context, request, session, reader, have).parked
+
+
+async def _handle_many(
+    broker: Broker, context: RequestContext, request: FetchRequest
+) -> FetchResponse:
+    """Do as `handle` for thousands of partitions, in slices of the loop's time."""
+    pace = context.pace
+    named: dict[PartitionKey, FetchPartition] = {}
+    for key, asked in named_partitions(request):
+        named[key] = asked
+        if pace.is_over():
+            await pace.rest()
+    session = broker.fetch_sessions.begin(
+        request.session_id,
+        request.session_epoch,
+        named,
+        list(forgotten_partitions(request)),
+        by_topic_id=context.version >= FIRST_BY_TOPIC_ID,
+        is_follower=False,
+        now_ms=context.received_ms,
+    )
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session)
+    reader = FetchReader(broker, request, context.version, session.partitions())
+    before = reader.appended_bytes()
+    reads = await reader.read_at(pace)
+    if any(read.is_cold for read in reads):
+        await reader.load(reads)
+    elif not _is_enough(request, reader, reads):
+        have = sum(read.outcome.records_length for read in reads)
+        reader.release(reads)
+        waiting = _WaitingFetch(broker, context, request, session, reader, have, before)
+        woken = asyncio.Event()
+        waiting.parked.call_when_woken(woken.set)
+        try:
+            await woken.wait()
+        finally:
+            waiting.parked.cancel()
+        reads = await reader.read_at(pace)
+        if any(read.is_cold for read in reads):
+            await reader.load(reads)
+    return await _response_at(broker, context, request, session, reads, pace)
 
 
 def _is_enough(request: FetchRequest, reader: FetchReader, reads: list[PartitionRead]) -> bool:
@@ -114,15 +166,16 @@ class _WaitingFetch:
         session: FetchContext,
         reader: FetchReader,
         have: int,
+        before: int | None = None,
     ) -> None:
-        """Begin to wait; `have` bytes were there."""
+        """Begin to wait; `have` bytes were there, when `before` had been appended, now if that is not given."""
         self._broker = broker
         self._context = context
         self._request = request
         self._session = session
         self._reader = reader
         self._wanted = reader.min_bytes - have
-        self._before = reader.appended_bytes()
+        self._before = reader.appended_bytes() if before is None else before
         self.parked = Parked(self._answer, self._drop)
         purgatory = broker.fetch_purgatory
         self._waiting = purgatory.wait(reader.where(), request.max_wait_ms, self)
@@ -170,26 +223,73 @@ def _response(
     session: FetchContext,
     reads: list[PartitionRead],
 ) -> FetchResponse:
+    answer = _finish(broker, context, session, reads)
+    included = set(answer.partitions)
+    topics: dict[str | bytes, FetchResponseTopic] = {}
+    for read in reads:
+        _add(topics, request, read, is_included=read.key in included)
+    return _headed(broker, context, answer, topics, reads)
+
+
+async def _response_at(
+    broker: Broker,
+    context: RequestContext,
+    request: FetchRequest,
+    session: FetchContext,
+    reads: list[PartitionRead],
+    pace: Pace,
+) -> FetchResponse:
+    """Do as `_response`, in slices of the loop's time."""
+    answer = _finish(broker, context, session, reads)
+    await pace.rest()
+    included = set(answer.partitions)
+    topics: dict[str | bytes, FetchResponseTopic] = {}
+    for read in reads:
+        _add(topics, request, read, is_included=read.key in included)
+        if pace.is_over():
+            await pace.rest()
+    return _headed(broker, context, answer, topics, reads)
+
+
+def _finish(
+    broker: Broker, context: RequestContext, session: FetchContext, reads: list[PartitionRead]
+) -> FetchAnswer:
     outcomes: dict[PartitionKey, FetchOutcome] = {read.key: read.outcome for read in reads}
     candidate = 0
     if session.makes_session:
         candidate = int.from_bytes(broker.chance.random_bytes(4)) & 0x7FFFFFFF
-    answer = session.finish(outcomes, candidate, context.received_ms)
-    included = set(answer.partitions)
-    topics: dict[str | bytes, FetchResponseTopic] = {}
-    for read in reads:
-        if read.replica is not None:
-            traffic = read.replica.traffic
-            traffic.fetch_requests += 1
-            traffic.bytes_out += read.outcome.records_length
-        if read.key not in included:
-            read.release()
-            continue
-        name = read.key[0]
-        topic = topics.get(name)
-        if topic is None:
-            topic = topics[name] = _topic(name)
-        topic.partitions.append(_partition(request, read))
+    return session.finish(outcomes, candidate, context.received_ms)
+
+
+def _add(
+    topics: dict[str | bytes, FetchResponseTopic],
+    request: FetchRequest,
+    read: PartitionRead,
+    *,
+    is_included: bool,
+) -> None:
+    """Count what was read of a partition, and put it into the answer or give it up."""
+    if read.replica is not None:
+        traffic = read.replica.traffic
+        traffic.fetch_requests += 1
+        traffic.bytes_out += read.outcome.records_length
+    if not is_included:
+        read.release()
+        return
+    name = read.key[0]
+    topic = topics.get(name)
+    if topic is None:
+        topic = topics[name] = _topic(name)
+    topic.partitions.append(_partition(request, read))
+
+
+def _headed(
+    broker: Broker,
+    context: RequestContext,
+    answer: FetchAnswer,
+    topics: dict[str | bytes, FetchResponseTopic],
+    reads: list[PartitionRead],
+) -> FetchResponse:
     response = FetchResponse(
         error_code=answer.error_code,
         session_id=answer.session_id,

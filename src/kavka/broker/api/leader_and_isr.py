@@ -13,6 +13,8 @@ from kavka.wire.messages.leader_and_isr import (
     LeaderAndIsrResponseTopic,
 )
 
+_FIRST_BY_ID = 5
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: LeaderAndIsrRequest
@@ -20,24 +22,28 @@ async def handle(
     """Carry out the order if it comes from the controller."""
     error = await broker.order_admission.judge(request)
     if error is not ErrorCode.NONE:
-        return _refused(request, context.version, error)
+        return await _refused(request, context, error)
     return await broker.orders.leader_and_isr(request, context.version)
 
 
-def _refused(request: LeaderAndIsrRequest, version: int, error: ErrorCode) -> LeaderAndIsrResponse:
-    if version >= 5:
-        topics = [
-            LeaderAndIsrResponseTopic(
-                topic_id=topic.topic_id,
-                partition_errors=[_row("", state, error) for state in topic.partition_states],
-            )
-            for topic in request.topic_states
-        ]
+async def _refused(
+    request: LeaderAndIsrRequest, context: RequestContext, error: ErrorCode
+) -> LeaderAndIsrResponse:
+    pace = context.pace
+    topics, rows = [], []
+    for state in request.ungrouped_partition_states:
+        rows.append(_row(state.topic_name, state, error))
+        if pace.is_over():
+            await pace.rest()
+    for topic in request.topic_states:
+        name = "" if context.version >= _FIRST_BY_ID else topic.topic_name
+        of_topic = [_row(name, state, error) for state in topic.partition_states]
+        topics.append(LeaderAndIsrResponseTopic(topic_id=topic.topic_id, partition_errors=of_topic))
+        rows += of_topic
+        if pace.is_over(1 + len(of_topic)):
+            await pace.rest()
+    if context.version >= _FIRST_BY_ID:
         return LeaderAndIsrResponse(error_code=error, topics=topics)
-    ungrouped = request.ungrouped_partition_states
-    rows = [_row(state.topic_name, state, error) for state in ungrouped]
-    for named in request.topic_states:
-        rows += [_row(named.topic_name, state, error) for state in named.partition_states]
     return LeaderAndIsrResponse(error_code=error, partition_errors=rows)
 
 

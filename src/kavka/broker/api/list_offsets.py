@@ -53,6 +53,8 @@ async def handle(
     repetitions = Repetitions("LIST_OFFSETS")
     topics = []
     for topic in request.topics:
+        if pace.is_over():
+            await pace.rest()
         partitions = []
         for asked in topic.partitions:
             answer = ListOffsetsResponsePartition(partition_index=asked.partition_index)
@@ -78,6 +80,8 @@ async def _repeated(request: ListOffsetsRequest, pace: Pace) -> Set[tuple[str, i
     named: set[tuple[str, int]] = set()
     repeated: set[tuple[str, int]] = set()
     for topic in request.topics:
+        if pace.is_over():
+            await pace.rest()
         for asked in topic.partitions:
             where = topic.name, asked.partition_index
             (repeated if where in named else named).add(where)

@@ -64,6 +64,8 @@ async def _known(
     """Return the partitions that are asked for and exist, each once: no other is on its way."""
     known: dict[TopicPartition, None] = {}
     for topic in topics:
+        if pace.is_over():
+            await pace.rest()
         for index in topic.partition_indexes:
             where = TopicPartition(topic.name, index)
             if broker.metadata.partition(where) is not None:

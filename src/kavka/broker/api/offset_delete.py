@@ -28,6 +28,8 @@ async def handle(
     pace = context.pace
     known: dict[TopicPartition, None] = {}
     for topic in request.topics:
+        if pace.is_over():
+            await pace.rest()
         for asked in topic.partitions:
             where = TopicPartition(topic.name, asked.partition_index)
             if broker.metadata.partition(where) is not None:
@@ -39,6 +41,8 @@ async def handle(
         return OffsetDeleteResponse(error_code=codes)
     answers: dict[str, OffsetDeleteResponseTopic] = {}
     for topic in request.topics:
+        if pace.is_over():
+            await pace.rest()
         answer = answers.get(topic.name)
         if answer is None:
             answer = answers[topic.name] = OffsetDeleteResponseTopic(name=topic.name)

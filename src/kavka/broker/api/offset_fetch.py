@@ -141,6 +141,8 @@ async def _wanted(topics: Sequence[_Topic] | None, pace: Pace) -> Partitions | N
         return None
     wanted: dict[tuple[str, int], None] = {}
     for topic in topics:
+        if pace.is_over():
+            await pace.rest()
         for index in topic.partition_indexes:
             wanted[topic.name, index] = None
             if pace.is_over():

@@ -22,6 +22,8 @@ async def handle(
     pace = context.pace
     topics = []
     for topic in request.topics:
+        if pace.is_over():
+            await pace.rest()
         partitions = []
         for asked in topic.partitions:
             partitions.append(_answer(broker, topic.topic, asked))

@@ -40,6 +40,8 @@ async def handle(
     pace = context.pace
     wanted: dict[tuple[str, int], OffsetToCommit] = {}
     for topic in request.topics:
+        if pace.is_over():
+            await pace.rest()
         for asked in topic.partitions:
             where = TopicPartition(topic.name, asked.partition_index)
             if pace.is_over():
@@ -60,6 +62,8 @@ async def handle(
             await pace.rest()
     answers: dict[str, TxnOffsetCommitResponseTopic] = {}
     for topic in request.topics:
+        if pace.is_over():
+            await pace.rest()
         answer = answers.get(topic.name)
         if answer is None:
             answer = answers[topic.name] = TxnOffsetCommitResponseTopic(name=topic.name)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.pace import Pace
 from kavka.broker.parked import Parked
 from kavka.broker.replica import Replica
 from kavka.broker.replication.fetch_messages import (
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 _LAST_EPOCH: Final = 2**31 - 1
 _MOST_SESSIONS: Final = 64
 _PARTITIONS_SETTING: Final = "kavka.max.incremental.fetch.session.cache.partitions"
+_AT_ONCE: Final = 256
 
 
 class _Read:
@@ -108,6 +110,8 @@ class FollowerFetches:
             session.waiting.supersede()
         session.pulse.last_ms = context.received_ms
         session.pulse.broker_epoch = request.replica_state.replica_epoch
+        if context.large is not None:
+            return self._handle_many(session, request, context.pace)
         for key, asked in named_partitions(request):
             session.name(key, asked)
         self._count(session)
@@ -116,6 +120,37 @@ class FollowerFetches:
             return self._answer(session, reads)
         answer = partial(self._answer_now, session, request)
         return WaitingFetch(session, request.max_wait_ms, answer).parked
+
+    async def _handle_many(
+        self, session: FollowerSession, request: FetchRequest, pace: Pace
+    ) -> FetchResponse:
+        """Answer a fetch that names thousands of partitions: at once, in slices of the loop's time."""
+        for key, asked in named_partitions(request):
+            session.name(key, asked)
+            if pace.is_over():
+                await pace.rest()
+        self._count(session)
+        reads: list[_Read] = []
+        left = request.max_bytes
+        # What is dirty again by what happens here, or meanwhile, is for the next answer.
+        look_at = list(session.dirty)
+        session.dirty.clear()
+        later: dict[Watched, None] = {}
+        for at in range(0, len(look_at), _AT_ONCE):
+            later |= session.dirty
+            session.dirty.clear()
+            for watched in look_at[at : at + _AT_ONCE]:
+                session.soil(watched)
+            has_records = left < request.max_bytes
+            some = self._read_dirty(session, request, left=left, minimum_one=not has_records)
+            left -= sum(read.read.length for read in some if read.read is not None)
+            reads += some
+            if pace.is_over(_AT_ONCE):
+                await pace.rest()
+        for watched in later:
+            session.soil(watched)
+        answer = self._answer(session, reads)
+        return answer if isinstance(answer, FetchResponse) else await answer
 
     def _answer_now(
         self, session: FollowerSession, request: FetchRequest
@@ -254,15 +289,20 @@ class FollowerFetches:
     # -- reading
 
     def _read_dirty(
-        self, session: FollowerSession, request: FetchRequest, *, may_wait: bool = False
+        self,
+        session: FollowerSession,
+        request: FetchRequest,
+        *,
+        may_wait: bool = False,
+        left: int | None = None,
+        minimum_one: bool = True,
     ) -> list[_Read]:
         """Look at what is dirty; return what the follower must hear of. High watermarks may wait, if so."""
         session.has_marks_only = False
         marks: list[Watched] | None = [] if may_wait else None
         now_ms = self._broker.clock.tick_ms()
-        left = request.max_bytes
+        left = request.max_bytes if left is None else max(0, left)
         reads: list[_Read] = []
-        minimum_one = True
         for watched in list(session.dirty):
             if watched not in session.dirty:
                 continue  # forgotten, or its session closed, by what happened here
