@@ -162,3 +162,78 @@ def test_follower_takes_a_consumers_slot_and_never_loses_its_own_to_one() -> Non
     assert follower == 20
     assert isinstance(begin(cache, follower, 1, is_follower=True, now_ms=120_000), FetchContext)
     assert open_session(cache, A, B, candidate=30, now_ms=121_000) == 0
+
+
+UNKNOWN = FetchOutcome(int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), -1, -1, 0)
+
+
+def keys(count: int, topic: str = "t") -> list[PartitionKey]:
+    return [(topic, index) for index in range(count)]
+
+
+def test_sessions_remember_no_more_partitions_than_they_may_together() -> None:
+    cache = FetchSessionCache(10, 100)
+    first = open_session(cache, *keys(60))
+    assert first == 9
+    assert open_session(cache, *keys(41), candidate=20) == 0
+    assert open_session(cache, *keys(40), candidate=20) == 20
+    assert cache.partition_count == 100
+    begin(cache, first, -1)
+    assert cache.partition_count == 40
+
+
+def test_a_session_that_nobody_uses_makes_room_for_partitions() -> None:
+    cache = FetchSessionCache(10, 100)
+    open_session(cache, *keys(60), now_ms=0)
+    assert open_session(cache, *keys(60), candidate=20, now_ms=120_000) == 0
+    assert open_session(cache, *keys(60), candidate=20, now_ms=120_001) == 20
+    assert (len(cache), cache.partition_count, cache.evictions) == (1, 60, 1)
+
+
+def test_a_session_that_grows_beyond_the_room_is_answered_and_ends() -> None:
+    cache = FetchSessionCache(10, 100)
+    session = open_session(cache, *keys(60))
+    context = incremental(cache, session, 1, *keys(50, "u"))
+    assert len(context.partitions()) == 110
+    answer = context.finish(dict.fromkeys(keys(50, "u"), QUIET), 0, 0)
+    assert (answer.error_code, answer.session_id) == (ErrorCode.NONE, 0)
+    assert answer.partitions == keys(50, "u")
+    assert (len(cache), cache.partition_count) == (0, 0)
+    assert begin(cache, session, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_forgetting_gives_room_back() -> None:
+    cache = FetchSessionCache(10, 100)
+    session = open_session(cache, *keys(100))
+    begin(cache, session, 1, forgotten=keys(70))
+    assert cache.partition_count == 30
+    assert open_session(cache, *keys(70), candidate=20) == 20
+
+
+def test_many_unknown_partitions_get_no_session() -> None:
+    cache = FetchSessionCache(10)
+    for count, session_id in ((100, 9), (101, 0)):
+        context = begin(cache, 0, 0, keys(count))
+        assert isinstance(context, FetchContext)
+        answer = context.finish(dict.fromkeys(keys(count), UNKNOWN), 9, 0)
+        assert answer.session_id == session_id
+        assert answer.partitions == keys(count)
+
+
+def test_many_unknown_partitions_among_more_known_ones_are_kept() -> None:
+    cache = FetchSessionCache(10)
+    context = begin(cache, 0, 0, keys(400))
+    assert isinstance(context, FetchContext)
+    outcomes = dict.fromkeys(keys(400), QUIET) | dict.fromkeys(keys(200), UNKNOWN)
+    assert context.finish(outcomes, 9, 0).session_id == 9
+
+
+def test_a_session_to_which_many_unknown_partitions_are_added_ends() -> None:
+    cache = FetchSessionCache(10)
+    session = open_session(cache, A)
+    context = incremental(cache, session, 1, *keys(200, "u"))
+    outcomes = {A: QUIET} | dict.fromkeys(keys(200, "u"), UNKNOWN)
+    answer = context.finish(outcomes, 0, 0)
+    assert (answer.error_code, answer.session_id) == (ErrorCode.NONE, 0)
+    assert answer.partitions == keys(200, "u")
+    assert (len(cache), cache.partition_count) == (0, 0)

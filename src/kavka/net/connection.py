@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from kavka.doors import Part, Transport
 from kavka.net.frames import FrameReader, InvalidFrameSize
@@ -91,8 +91,6 @@ class Connection:
         self.listener_name = listener_name
         self.peer_host = ""
         self.last_active_ms = 0
-        self.state: dict[str, Any] = {}
-        """What handlers remember of this client, such as its software name."""
         self._handler = handler
         self._limits = limits
         self._inflow = Inflow()

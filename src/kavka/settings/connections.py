@@ -83,6 +83,14 @@ CONNECTION_SETTINGS: list[Setting] = [
         minimum=1,
     ),
     Setting(
+        "kavka.group.members.max.bytes",
+        _T.LONG,
+        268_435_456,
+        "What the members of all groups together may take of memory, mostly their subscriptions; "
+        "who joins beyond it is told GROUP_MAX_SIZE_REACHED.",
+        minimum=0,
+    ),
+    Setting(
         "kavka.max.incremental.fetch.session.cache.partitions",
         _T.INT,
         200_000,

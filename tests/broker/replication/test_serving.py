@@ -478,3 +478,22 @@ def test_high_watermark_waits_no_longer_for_who_has_not_been_caught_up_for_too_l
         assert answer.error_code == ErrorCode.NONE
 
     play(story, replica__lag__time__max__ms="500")
+
+
+def test_sessions_of_followers_have_a_bound_of_partitions(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        first = await peer.send(fetch(offset=1))
+        assert first.session_id != 0
+        strange = fetch(replica=7, is_quiet=True)
+        parts = [FetchRequestPartition(partition=n, partition_max_bytes=1) for n in range(200_000)]
+        strange.topics = [FetchRequestTopic(topic_id=b"\x07" * 16, partitions=parts)]
+        answer = await peer.send(strange)
+        assert (answer.error_code, answer.session_id) == (0, 0)
+        assert len(answer.responses[0].partitions) == 200_000
+        await cluster.produce(1, b"new", acks=1)
+        news = await peer.send(fetch(session=first.session_id, epoch=1, is_quiet=True))
+        assert news.session_id == first.session_id
+        assert len(only(news).records) > 0
+
+    play(story)

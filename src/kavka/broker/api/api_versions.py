@@ -30,7 +30,6 @@ def handle(
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        context.connection.state["software"] = (name, version)
     features = broker.features
     return ApiVersionsResponse(
         api_keys=_ranges(sorted(SERVED)),

@@ -60,10 +60,15 @@ class GroupCoordinators(Coordinators[GroupShell]):
             max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
             initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
             max_size=config.integer("group.max.size"),
+            max_members_bytes=config.integer("kavka.group.members.max.bytes"),
+            members_bytes=self._members_bytes,
             offset_metadata_max_bytes=config.integer("offset.metadata.max.bytes"),
             offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
             retention_check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
         )
+
+    def _members_bytes(self) -> int:
+        return sum(shard.machine.members_memory.bytes for shard in self.shards())
 
     def internal_topic(self) -> NewTopic:
         """Return the topic as it is created on first use."""

@@ -66,7 +66,8 @@ def delete(group: Group | None, step: Step) -> tuple[ErrorCode, bool]:
 
 def bury_group(group: Group, step: Step) -> bool:
     """Write the tombstones of all that the group has; tell whether there was nothing to write."""
-    group.pending_members.clear()
+    for member_id in list(group.pending_members):
+        group.forget_pending(member_id)
     group.move_to(GroupState.DEAD, step.now_ms)
     for topic_partition in known_keys(group):
         bury(group, topic_partition, step)

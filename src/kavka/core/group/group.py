@@ -45,6 +45,9 @@ _PREVIOUS: dict[GroupState, tuple[GroupState, ...]] = {
     GroupState.DEAD: (GroupState.EMPTY,),
 }
 
+_MEMBER_BYTES = 1000
+"""What a member takes beside what it says of itself, about."""
+
 
 class Member:
     """One member, as long as the group counts with it."""
@@ -103,12 +106,33 @@ class Member:
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
 
 
+def protocols_bytes(protocols: tuple[tuple[str, bytes], ...]) -> int:
+    """Return what the protocols of a member take in memory, about."""
+    return _MEMBER_BYTES + sum(len(name) + len(metadata) for name, metadata in protocols)
+
+
+def _member_bytes(member: Member) -> int:
+    # The id holds the client's or the instance's name, which is kept once more.
+    return protocols_bytes(member.protocols) + 2 * len(member.member_id)
+
+
+class MembersMemory:
+    """What the members of the groups of one shard take in memory, about: anybody may join any group."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self.bytes = 0
+
+
 class Group:
     """A group. Methods change soft state only; the hard one belongs to the shard's `apply`."""
 
-    def __init__(self, group_id: str) -> None:
-        """Begin empty and never stored."""
+    def __init__(self, group_id: str, memory: MembersMemory | None = None) -> None:
+        """Begin empty and never stored; what members take is counted in `memory`."""
         self.group_id = group_id
+        self._memory = memory or MembersMemory()
         # Hard state
         self.stored: StoredGroup | None = None
         self.offsets: dict[tuple[str, int], CommittedOffset] = {}
@@ -169,6 +193,12 @@ class Group:
 
     # Members
 
+    @property
+    def members_bytes(self) -> int:
+        """What members, and ids that were given out, take in memory: what `memory` has been told."""
+        waited_for = sum(_MEMBER_BYTES + len(member_id) for member_id in self.pending_members)
+        return sum(map(_member_bytes, self.members.values())) + waited_for
+
     def add(self, member: Member) -> None:
         """Take in a member."""
         assert member.member_id not in self.members
@@ -178,7 +208,17 @@ class Group:
         self._count_protocols(member, 1)
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
-        self.pending_members.pop(member.member_id, None)
+        self.forget_pending(member.member_id)
+
+    def await_member(self, member_id: str, deadline_ms: int) -> None:
+        """Note an id that was given out, with which its member must come by then."""
+        self.pending_members[member_id] = deadline_ms
+        self._memory.bytes += _MEMBER_BYTES + len(member_id)
+
+    def forget_pending(self, member_id: str) -> None:
+        """Wait for a member no longer, if it was waited for."""
+        if self.pending_members.pop(member_id, None) is not None:
+            self._memory.bytes -= _MEMBER_BYTES + len(member_id)
 
     def remove(self, member_id: str) -> Member:
         """Let a member go; the next in line leads if it led."""
@@ -195,6 +235,7 @@ class Group:
     def rename(self, old_id: str, new_id: str) -> Member:
         """Give a static member its new id in the old one's place."""
         member = self.members[old_id]
+        self._memory.bytes += 2 * (len(new_id) - len(old_id))
         member.member_id = new_id
         self.members = {m.member_id: m for m in self.members.values()}
         self.pending_sync = {new_id if i == old_id else i: None for i in self.pending_sync}
@@ -217,6 +258,7 @@ class Group:
     # Protocols
 
     def _count_protocols(self, member: Member, by: int) -> None:
+        self._memory.bytes += by * _member_bytes(member)
         for name in dict(member.protocols):
             self._protocol_counts[name] = self._protocol_counts.get(name, 0) + by
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from kavka.core.group import rebalance
 from kavka.core.group.events import Join, JoinReply, SyncReply
-from kavka.core.group.group import Group, GroupState, Member
+from kavka.core.group.group import Group, GroupState, Member, protocols_bytes
 from kavka.core.group.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
@@ -22,6 +22,8 @@ def join(group: Group, event: Join, step: Step) -> None:
         refuse(event, ErrorCode.COORDINATOR_NOT_AVAILABLE, step)
     elif not _has_room(group, event.member_id, step):
         _turn_away(group, event, step)
+    elif not _has_memory(group, event, step):
+        refuse(event, ErrorCode.GROUP_MAX_SIZE_REACHED, step)
     elif not group.speaks(event.protocol_type, event.protocols):
         refuse(event, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, step)
     elif not event.member_id:
@@ -51,10 +53,19 @@ def _has_room(group: Group, member_id: str, step: Step) -> bool:
     return waiting < step.settings.max_size
 
 
+def _has_memory(group: Group, event: Join, step: Step) -> bool:
+    """Tell whether all members of all groups take no more than they may. Who brings no more than before may stay."""
+    member = group.members.get(event.member_id)
+    known = 0 if member is None else protocols_bytes(member.protocols)
+    growth = protocols_bytes(event.protocols) - known
+    settings = step.settings
+    return growth <= 0 or settings.members_bytes() + growth <= settings.max_members_bytes
+
+
 def _turn_away(group: Group, event: Join, step: Step) -> None:
     if event.member_id in group.members:
         group.remove(event.member_id)
-    group.pending_members.pop(event.member_id, None)
+    group.forget_pending(event.member_id)
     step.answer(event.token, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
 
 
@@ -67,7 +78,7 @@ def _join_without_id(group: Group, event: Join, step: Step) -> None:
         else:
             _replace_static(group, old_id, event, step)
     elif event.requires_known_member_id:
-        group.pending_members[new_id] = step.wake(step.now_ms + event.session_timeout_ms)
+        group.await_member(new_id, step.wake(step.now_ms + event.session_timeout_ms))
         step.answer(event.token, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id))
     else:
         _add(group, event, new_id, step)

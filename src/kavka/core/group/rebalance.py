@@ -160,7 +160,7 @@ def remove_member(group: Group, member_id: str, step: Step) -> None:
 
 def remove_pending_member(group: Group, member_id: str, step: Step) -> None:
     """Forget a member id that was given out and never came back."""
-    del group.pending_members[member_id]
+    group.forget_pending(member_id)
     complete_if_all_joined(group, step)
 
 

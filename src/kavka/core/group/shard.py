@@ -46,7 +46,7 @@ from kavka.core.group.events import (
     Sync,
     SyncReply,
 )
-from kavka.core.group.group import Group, GroupState
+from kavka.core.group.group import Group, GroupState, MembersMemory
 from kavka.core.group.join import join, refuse, take_back_replacement
 from kavka.core.group.records import (
     CommittedOffset,
@@ -84,6 +84,8 @@ class GroupShard:
         self.settings = settings  # replaced by the owner when a dynamic setting changes
         self.is_loading = True
         self._groups: dict[str, Group] = {}
+        self.members_memory = MembersMemory()
+        """What the members of all groups take."""
         # (deadline, group id); an entry counts while it is its group's `scheduled_ms`. Deadlines that moved back are
         # found when the entry comes up, so that a heartbeat costs nothing here.
         self._timers: list[tuple[int, str]] = []
@@ -212,6 +214,7 @@ class GroupShard:
                 if member.sync_token is not None:
                     step.answer(member.sync_token, SyncReply(ErrorCode.NOT_COORDINATOR))
         self._groups.clear()
+        self.members_memory = MembersMemory()
         self._timers.clear()
         self._to_check.clear()
         self._to_bury.clear()
@@ -259,6 +262,8 @@ class GroupShard:
 
     def check(self) -> None:
         """Assert the invariants of all groups."""
+        taken = sum(group.members_bytes for group in self._groups.values())
+        assert self.members_memory.bytes == taken
         for group_id, group in self._groups.items():
             assert group.group_id == group_id
             if not self.is_loading:
@@ -379,7 +384,7 @@ class GroupShard:
         return self._groups.get(group_id), ErrorCode.UNKNOWN_MEMBER_ID
 
     def _make(self, group_id: str) -> Group:
-        group = self._groups[group_id] = Group(group_id)
+        group = self._groups[group_id] = Group(group_id, self.members_memory)
         return group
 
     # Records

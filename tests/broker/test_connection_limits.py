@@ -1,0 +1,103 @@
+"""How many connections there may be, of all and of one address; how much memory their requests may take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.broker.config import BrokerConfig
+from kavka.broker.configs import Configs
+from kavka.broker.connection_limits import ConnectionLimits, budget_limits
+from kavka.broker.host import memory_bytes
+from kavka.settings.declaration import InvalidSetting
+from kavka.wire.messages.api_versions import ApiVersionsRequest
+
+Run = Callable[..., None]
+_MIB = 1 << 20
+
+
+def limits(**settings: str) -> ConnectionLimits:
+    texts = {name.replace("_", "."): value for name, value in settings.items()}
+    return ConnectionLimits(Configs(BrokerConfig(texts)))
+
+
+def test_connections_of_one_address_are_bounded_and_those_that_close_give_room() -> None:
+    counted = limits(max_connections_per_ip="2")
+    for _ in range(2):
+        assert counted.enter("10.0.0.1") is None
+    assert counted.enter("10.0.0.1") == "max.connections.per.ip"
+    assert counted.enter("10.0.0.2") is None
+    counted.leave("10.0.0.1")
+    assert counted.enter("10.0.0.1") is None
+
+
+def test_all_connections_are_bounded() -> None:
+    counted = limits(max_connections="2")
+    assert [counted.enter(f"10.0.0.{n}") for n in range(3)] == [None, None, "max.connections"]
+    counted.leave("10.0.0.0")
+    assert counted.enter("10.0.0.3") is None
+
+
+def test_some_addresses_have_a_number_of_their_own() -> None:
+    overrides = "10.0.0.1:1, ::1:3,10.0.0.9:0"
+    counted = limits(max_connections_per_ip="2", max_connections_per_ip_overrides=overrides)
+    named = "max.connections.per.ip.overrides"
+    assert [counted.enter("10.0.0.1") for _ in range(2)] == [None, named]
+    assert [counted.enter("::1") for _ in range(4)] == [None, None, None, named]
+    assert counted.enter("10.0.0.9") == named
+    assert [counted.enter("10.0.0.2") for _ in range(3)] == [None, None, "max.connections.per.ip"]
+
+
+def test_an_ipv4_client_of_an_ipv6_listener_is_the_same_address() -> None:
+    counted = limits(max_connections_per_ip="1", max_connections_per_ip_overrides="10.0.0.7:0")
+    assert counted.enter("::ffff:10.0.0.1") is None
+    assert counted.enter("10.0.0.1") == "max.connections.per.ip"
+    assert counted.enter("::ffff:10.0.0.7") == "max.connections.per.ip.overrides"
+
+
+@pytest.mark.parametrize("text", ["10.0.0.1", "10.0.0.1:", "10.0.0.1:-1", "host:5", "a:b:c"])
+def test_overrides_that_are_not_addresses_with_numbers_are_refused(text: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"max\.connections\.per\.ip\.overrides"):
+        BrokerConfig({"max.connections.per.ip.overrides": text})
+
+
+def test_a_connection_too_many_from_one_address_is_closed(run: Run) -> None:
+    async def alone(served: Any) -> None:
+        first = await served.another()
+        with pytest.raises(ConnectionError):
+            await served.another()
+        assert (await first.send(ApiVersionsRequest(), 0)).error_code == 0
+
+    run(alone, **{"max.connections.per.ip": "2"})
+
+
+def budget(memory: int, **settings: str) -> tuple[int, int]:
+    texts = {name.replace("_", "."): value for name, value in settings.items()}
+    found = budget_limits(BrokerConfig(texts), memory)
+    return found.limit_bytes, found.most_bytes
+
+
+def test_requests_may_take_a_share_of_the_memory() -> None:
+    for memory, share in ((64 << 30, 1 << 30), (16 << 30, 1 << 30), (8 << 30, 512 * _MIB)):
+        limit, most = budget(memory)
+        assert most + limit // 8 <= share
+        assert limit > share * 6 // 10
+    assert budget(1 << 30)[0] == 32 * _MIB
+
+
+def test_the_setting_and_kafkas_bound_both_hold() -> None:
+    assert budget(1 << 40, kavka_queued_max_request_bytes=str(100 * _MIB))[0] == 50 * _MIB
+    assert budget(1 << 40, queued_max_request_bytes=str(200 * _MIB))[0] == 200 * _MIB
+    assert budget(1 << 40, queued_max_request_bytes="-1") == budget(1 << 40)
+    assert budget(1 << 40, queued_max_request_bytes="0") == budget(1 << 40)
+
+
+def test_kafkas_bound_must_hold_one_request() -> None:
+    with pytest.raises(InvalidSetting, match=r"socket\.request\.max\.bytes"):
+        BrokerConfig({"queued.max.request.bytes": "1000"})
+
+
+def test_the_machine_tells_how_much_memory_it_has() -> None:
+    assert memory_bytes() > 64 * _MIB
