@@ -28,7 +28,8 @@ from kavka.wire.records.header import (
     assign,
     read_header,
 )
-from kavka.wire.records.validate import BatchRules, Refusal, number_produced
+from kavka.wire.records.batch_check import BatchCheck, Refusal
+from kavka.wire.records.validate import BatchRules, number_produced
 
 log = logging.getLogger(__name__)
 
@@ -163,6 +164,7 @@ class Replica:
             return AppendOutcome(
                 numbered.code, message=numbered.message, record_errors=numbered.record_errors
             )
+        assert not isinstance(numbered, BatchCheck)
         buffer, header = numbered
         if header.attributes & TRANSACTIONAL_BIT and verification is None:
             # A transaction that nobody coordinates would never end, and hold the last stable offset for ever.
