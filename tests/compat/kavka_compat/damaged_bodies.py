@@ -378,7 +378,9 @@ def _lz4() -> dict[str, list[bytes]]:
             lz4_frame([block], 0x64, content_checksum=checksum)
             for checksum in (struct.pack("<I", whole), bytes(4), b"", bytes(3), b"\xff" * 4)
         ],
-        "the end": [lz4_frame([block], end=end) for end in (b"", bytes(1), bytes(3), b"\0\0\0\x80")],
+        "the end": [
+            lz4_frame([block], end=end) for end in (b"", bytes(1), bytes(3), b"\0\0\0\x80")
+        ],
         "linked blocks": [
             lz4.frame.compress(PLAIN),
             lz4.frame.compress(LONG),

@@ -127,6 +127,7 @@ def test_a_large_piece_is_announced(codec):
             assert len(piece) <= max(announced, 256 * 1024)
     assert announced >= len(data)
 
+
 HELLO = gzip.compress(b"hello", mtime=0)
 WORLD = gzip.compress(b"world", mtime=0)
 BEHIND_A_MEMBER = {

@@ -11,7 +11,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kavka.errors import ErrorCode
 from kavka.wire.records import validate
 from kavka.wire.records.batch import BatchBuilder, Record, decode_records
-from kavka.wire.records.batch_check import Checked, RecordError, Refusal
+from kavka.wire.records.batch_check import Allowance, BatchCheck, Checked, RecordError, Refusal
 from kavka.wire.records.body import seal
 from kavka.wire.records.compression import Compression, compress
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
@@ -26,6 +26,7 @@ from kavka.wire.records.header import (
 from kavka.wire.records.validate import (
     BatchRules,
     begin_check,
+    number_checked,
     number_produced,
     recompress,
 )
@@ -362,9 +363,7 @@ def test_a_topics_compression_type_is_applied():
     assert not isinstance(other, Refusal)
     assert other.header == read_header(other.buffer)
     assert other.header.compression is Compression.ZSTD
-    assert decode_records(other.buffer, other.header) == decode_records(
-        batch, read_header(batch)
-    )
+    assert decode_records(other.buffer, other.header) == decode_records(batch, read_header(batch))
 
 
 def test_a_batch_that_grows_too_large_by_recompression_is_refused():

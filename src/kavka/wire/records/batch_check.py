@@ -66,9 +66,7 @@ class BatchCheck:
 
     __slots__ = ("_allowance", "_cost", "_steps", "buffer", "result")
 
-    def __init__(
-        self, buffer: bytearray | memoryview, steps: Steps, allowance: Allowance
-    ) -> None:
+    def __init__(self, buffer: bytearray | memoryview, steps: Steps, allowance: Allowance) -> None:
         """Check nothing yet; `buffer` is what the client sent."""
         self.buffer = buffer
         self.result: Checked | Refusal | None = None
@@ -76,6 +74,10 @@ class BatchCheck:
         self._steps = steps
         self._allowance = allowance
         self._cost = 0
+
+    def __len__(self) -> int:
+        """Return how many bytes the client sent."""
+        return len(self.buffer)
 
     def advance(self) -> bool:
         """Go on as far as the allowance goes; tell whether the check is done."""

@@ -171,5 +171,3 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
             parts += (_LITTLE.pack(len(plain) | 0x8000_0000), plain)
     parts.append(bytes(4))
     return b"".join(parts)
-
-

@@ -122,7 +122,9 @@ def number_produced(
         if header is not None:
             if header.attributes & COMPRESSION_MASK == 0:
                 return buffer, header
-            check = BatchCheck(buffer, _body_steps(buffer, header, rules, now_ms, allowance), allowance)
+            check = BatchCheck(
+                buffer, _body_steps(buffer, header, rules, now_ms, allowance), allowance
+            )
             if not check.advance():
                 return check
             assert check.result is not None
