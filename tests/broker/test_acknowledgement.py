@@ -88,14 +88,14 @@ class Leader:
         self.replicas = [Replica(number, verdict) for number, verdict in enumerate(verdicts)]
         self.purgatory = Purgatory(SystemClock(), room)
         if disk_fails:
-            self.replicas[1].append = self._fail  # type: ignore[method-assign]
+            self.replicas[1].begin_append = self._fail  # type: ignore[method-assign]
         answer = handle(self.replicas, self.purgatory, timeout_ms=timeout_ms)
         assert isinstance(answer, Parked)
         self.parked = answer
         self.woken: list[None] = []
         self.parked.call_when_woken(lambda: self.woken.append(None))
 
-    def _fail(self, records: Any, acks: int, version: int) -> AppendOutcome:
+    def _fail(self, *_: Any) -> AppendOutcome:
         """Append to the second partition: both are in the directory that fails by it, and whoever waits is told."""
         for replica in self.replicas:
             replica.is_offline = True

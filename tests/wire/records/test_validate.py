@@ -494,7 +494,7 @@ def test_a_large_batch_without_codec_is_checked_elsewhere():
     assert isinstance(check, BatchCheck)
     check.finish()
     assert number_checked(check, 70, 3) == expected
-    assert code(batch) is ErrorCode.MESSAGE_TOO_LARGE
+    assert code(produced(LONG)) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])

@@ -8,10 +8,9 @@ from typing import Final
 from kavka.doors import Buffer
 from kavka.wire.records import corrupt, kernel
 from kavka.wire.records.batch_check import Allowance
-from kavka.wire.records.compression import Compression, decompress_pieces
-from kavka.wire.records.corrupt import BatchTooLarge
+from kavka.wire.records.compression import Compression, decompress_pieces, decompress_small
+from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
 from kavka.wire.records.header import COMPRESSION_MASK, HEADER_SIZE, BatchHeader
-from kavka.wire.records.lz4_frames import decompress_single_block
 
 _WEIGHTS: Final = {Compression.GZIP: 2}
 """How much longer a codec takes for a byte than the others do."""
@@ -60,11 +59,6 @@ def check_body(
     codec = header.compression
     packed = memoryview(buffer)[start:end]
     limit = min(limit, allowance.decompressed_bytes_left)
-    body = decompress_single_block(packed) if codec is Compression.LZ4 else None
-    if body is not None:
-        _count(allowance, len(body), 1, limit)
-        check.feed(body, 0, len(body), True)
-        return
     weight = _WEIGHTS.get(codec, 1)
     carry = bytearray()
     for piece in decompress_pieces(codec, packed, limit):
@@ -82,6 +76,46 @@ def check_body(
         if allowance.bytes_left < 0:
             yield 0
     check.feed(carry, 0, len(carry), True)
+
+
+def is_small_and_sound(
+    buffer: Buffer,
+    header: BatchHeader,
+    needs_key: bool,
+    earliest: int,
+    latest: int,
+    allowance: Allowance,
+) -> bool:
+    """Tell whether a compressed body is small, its records in order, and the header's largest timestamp theirs.
+
+    False says only that the batch must be looked at step by step.
+    """
+    if allowance.bytes_left < 0:
+        return False
+    codec = header.compression
+    try:
+        body = decompress_small(
+            codec, memoryview(buffer)[header.position + HEADER_SIZE : header.end]
+        )
+        if body is None or len(body) > allowance.decompressed_bytes_left:
+            return False
+        _, _, largest, _, violations = kernel.check(
+            body,
+            0,
+            len(body),
+            0,
+            header.record_count,
+            True,
+            needs_key,
+            header.base_timestamp,
+            earliest,
+            latest,
+        )
+    except CorruptBatch:
+        return False
+    allowance.bytes_left -= _WEIGHTS.get(codec, 1) * len(body)
+    allowance.decompressed_bytes_left -= len(body)
+    return not violations and largest == header.max_timestamp
 
 
 def _count(allowance: Allowance, size: int, weight: int, limit: int) -> None:

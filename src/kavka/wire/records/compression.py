@@ -116,6 +116,22 @@ def decompress(codec: Compression, data: Buffer, limit: int) -> Buffer:
     return body
 
 
+def decompress_small(codec: Compression, data: memoryview) -> Buffer | None:
+    """Return the body of a batch such as most are: in one block, frame or member, and of at most 256 KiB.
+
+    None says only that `decompress_pieces` must look at it, which costs as much again in generators. Raise CorruptBody.
+    """
+    match codec:
+        case Compression.LZ4:
+            return lz4_frames.decompress_single_block(data)
+        case Compression.ZSTD:
+            return zstd_frames.decompress_small(data)
+        case Compression.SNAPPY:
+            return snappy_blocks.decompress_small(data)
+        case _:
+            return gzip_members.decompress_small(data)
+
+
 def decompress_pieces(
     codec: Compression, data: Buffer, limit: int, *, is_stored: bool = False
 ) -> Iterator[Buffer | int]:

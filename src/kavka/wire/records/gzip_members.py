@@ -17,7 +17,7 @@ from kavka.wire.records.corrupt import CorruptBody
 
 PIECE: Final = 256 * 1024
 
-_RAW_DEFLATE: Final = -15
+_RAW_DEFLATE, _WITH_HEADER = -15, 31
 _SLICE: Final = 16 * 1024
 _MAGIC: Final = b"\x1f\x8b\x08"
 _HEADER_SIZE: Final = 10
@@ -60,6 +60,18 @@ def pieces(data: Buffer) -> Iterator[Buffer]:
             position = _after_header(view, position)
         except CorruptBody:
             return
+
+
+def decompress_small(data: memoryview) -> Buffer | None:
+    """Return the content of one member, if it is small; None says only that `pieces` must look at it."""
+    if len(data) > PIECE or int.from_bytes(data[-4:], "little") >= PIECE:
+        return None
+    inflater = zlib.decompressobj(_WITH_HEADER)
+    try:
+        content = inflater.decompress(data, PIECE)
+    except zlib.error:
+        return None
+    return content if inflater.eof and not inflater.unused_data else None
 
 
 def _after_trailer(view: memoryview, position: int, crc: int, size: int) -> int:

@@ -45,6 +45,25 @@ def pieces(data: Buffer, limit: int) -> Iterator[Buffer | int]:
         position += length
 
 
+def decompress_small(data: memoryview) -> Buffer | None:
+    """Return the content of one block, if it is small; None says only that `pieces` must look at it."""
+    block = data
+    if bytes(data[:8]) == XERIAL_MAGIC:
+        start = _HEADER.size + _LENGTH.size
+        if len(data) < start or _LENGTH.unpack_from(data, _HEADER.size)[0] != len(data) - start:
+            return None
+        block = data[start:]
+    try:
+        length = cramjam.snappy.decompress_raw_len(block)
+        if length > min(_LARGE, _MOST_FROM_A_BYTE * len(block)):
+            return None
+        output = bytearray(length)
+        written = cramjam.snappy.decompress_raw_into(block, output)
+    except cramjam.DecompressionError:
+        return None
+    return output if written == length else None
+
+
 def _after_header(view: memoryview, position: int) -> int:
     """Return the position after the header of another stream, of whose magic the first four bytes were seen."""
     if len(view) - position < _HEADER.size:

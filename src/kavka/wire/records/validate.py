@@ -28,7 +28,7 @@ from kavka.wire.records.batch_check import (
     Steps,
 )
 from kavka.wire.records.body import DECOMPRESSED_LIMIT, body_of, reseal
-from kavka.wire.records.body_check import RecordCheck, check_body
+from kavka.wire.records.body_check import RecordCheck, check_body, is_small_and_sound
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch, CorruptBody
 from kavka.wire.records.header import (
@@ -122,6 +122,9 @@ def number_produced(
         if header is not None:
             if header.attributes & COMPRESSION_MASK == 0:
                 return buffer, header
+            earliest, latest = _bounds(rules, now_ms)
+            if is_small_and_sound(buffer, header, rules.needs_key, earliest, latest, allowance):
+                return buffer, header
             check = BatchCheck(
                 buffer, _body_steps(buffer, header, rules, now_ms, allowance), allowance
             )
@@ -199,10 +202,7 @@ def _body_steps(
     allowance: Allowance,
 ) -> Steps:
     """Check the records, stamp the batch as the topic's settings say, and recompress it."""
-    earliest, latest = _EARLIEST, NO_LIMIT_MS
-    if rules.timestamp_type is TimestampType.CREATE_TIME:
-        earliest = max(earliest, now_ms - rules.timestamp_before_max_ms)
-        latest = min(latest, now_ms + rules.timestamp_after_max_ms)
+    earliest, latest = _bounds(rules, now_ms)
     check = RecordCheck(
         header.record_count, rules.needs_key, header.base_timestamp, earliest, latest
     )
@@ -227,6 +227,14 @@ def _body_steps(
     if size > _LARGE_RECOMPRESSION:
         yield _RECOMPRESSION_WEIGHT * size
     return _recompressed(buffer, header, rules)
+
+
+def _bounds(rules: BatchRules, now_ms: int) -> tuple[int, int]:
+    """Return between which timestamps of records must be."""
+    if rules.timestamp_type is not TimestampType.CREATE_TIME:
+        return _EARLIEST, NO_LIMIT_MS
+    earliest = max(_EARLIEST, now_ms - rules.timestamp_before_max_ms)
+    return earliest, min(NO_LIMIT_MS, now_ms + rules.timestamp_after_max_ms)
 
 
 def _recompressed(

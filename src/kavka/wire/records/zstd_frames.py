@@ -63,6 +63,15 @@ def pieces(data: Buffer, limit: int) -> Iterator[Buffer | int]:
         raise CorruptBody("zstd: more content than the frames announce", 0)
 
 
+def decompress_small(data: memoryview) -> Buffer | None:
+    """Return the content if it is small, as that of most batches; None says only that `pieces` must look at it."""
+    size = max(_SMALLEST_OUTPUT, 8 * len(data))
+    try:
+        return _decompress(data, size) if size <= _LARGE and data else None
+    except CorruptBody:
+        return None
+
+
 def _decompress(data: memoryview, size: int) -> bytearray | None:
     """Return the content, None when it is more than `size` bytes."""
     output = bytearray(size)
