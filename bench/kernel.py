@@ -17,8 +17,9 @@ import aiokafka.record.default_records as theirs
 
 from kavka.wire.records import _kernel, pure
 from kavka.wire.records.batch import BatchBuilder, Record
+from kavka.wire.records.batch_check import Checked
 from kavka.wire.records.header import HEADER_SIZE, read_header
-from kavka.wire.records.validate import BatchRules, check_produced
+from kavka.wire.records.validate import BatchRules, begin_check
 
 COUNT = 150
 ROUNDS = 15
@@ -95,13 +96,13 @@ def main() -> None:
     foreign = bytes(batch)
     assert [r[2:4] for r in read_theirs(foreign)] == list(zip(KEYS, VALUES, strict=True))
     rules = BatchRules()
-    assert isinstance(check_produced(batch, rules, START_MS), list)
+    assert isinstance(begin_check(batch, rules, START_MS).finish(), Checked)
     calls = our_calls(batch) | {
         "records   aiokafka": lambda: read_theirs(foreign),
         "build     kavka": build_ours,
         "build     aiokafka": build_theirs,
         "header    read": lambda: read_header(batch),
-        "leader    check": lambda: check_produced(batch, rules, START_MS),
+        "leader    check": lambda: begin_check(batch, rules, START_MS).finish(),
     }
     print(f"aiokafka: {theirs.DefaultRecordBatch.__module__}; {len(batch)} bytes, {COUNT} records")
     for name, seconds in median_seconds(calls).items():

@@ -46,7 +46,7 @@ class Replica:
         mark = 0 if verdict is None else 1
         self.partition = SimpleNamespace(high_watermark=mark, acknowledged=self._acknowledged)
 
-    def append(self, records: Any, acks: int, version: int) -> AppendOutcome:
+    def begin_append(self, *_: Any) -> AppendOutcome:
         return AppendOutcome(ErrorCode.NONE, 0, -1, 0, 1, leader_epoch=7)
 
     def _acknowledged(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
@@ -88,14 +88,14 @@ class Leader:
         self.replicas = [Replica(number, verdict) for number, verdict in enumerate(verdicts)]
         self.purgatory = Purgatory(SystemClock(), room)
         if disk_fails:
-            self.replicas[1].append = self._fail  # type: ignore[method-assign]
+            self.replicas[1].begin_append = self._fail  # type: ignore[method-assign]
         answer = handle(self.replicas, self.purgatory, timeout_ms=timeout_ms)
         assert isinstance(answer, Parked)
         self.parked = answer
         self.woken: list[None] = []
         self.parked.call_when_woken(lambda: self.woken.append(None))
 
-    def _fail(self, records: Any, acks: int, version: int) -> AppendOutcome:
+    def _fail(self, *_: Any) -> AppendOutcome:
         """Append to the second partition: both are in the directory that fails by it, and whoever waits is told."""
         for replica in self.replicas:
             replica.is_offline = True
@@ -199,7 +199,7 @@ def test_a_batch_that_was_cut_off_while_another_was_verified_is_not_acknowledged
         verified: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
 
         def append(replica: Replica, name: str, header: Any, batch: tuple[Any, int, int]) -> Any:
-            return verified if replica is replicas[1] else replica.append(*batch)
+            return verified if replica is replicas[1] else replica.begin_append(*batch)
 
         verifier = SimpleNamespace(append=append)
         purgatory = Purgatory(SystemClock(), 10)

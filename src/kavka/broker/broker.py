@@ -50,6 +50,7 @@ from kavka.wire.records import kernel
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
+    from kavka.broker.batch_checks import BatchChecks
     from kavka.broker.cleaner import Cleaner
     from kavka.broker.coordination.coordinators import Coordinators
     from kavka.broker.coordination.groups import GroupCoordinators
@@ -359,6 +360,13 @@ class Broker:
         from kavka.broker.producer_ids import ProducerIds
 
         return ProducerIds(self)
+
+    @cached_property
+    def batch_checks(self) -> BatchChecks:
+        """The checks of produced batches that leave the loop's thread."""
+        from kavka.broker.batch_checks import BatchChecks
+
+        return BatchChecks(self.host.disk)
 
     @cached_property
     def verifier(self) -> Verifier:

@@ -18,6 +18,7 @@ from kavka.ids import TopicPartition
 from kavka.settings.declaration import Value, whole_number
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed
 from kavka.storage.log import Log
+from kavka.wire.records.batch_check import Allowance, BatchCheck, Refusal
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import EndMarker, encode_end_marker
 from kavka.wire.records.corrupt import CorruptBatch
@@ -28,7 +29,7 @@ from kavka.wire.records.header import (
     assign,
     read_header,
 )
-from kavka.wire.records.validate import BatchRules, Refusal, number_produced
+from kavka.wire.records.validate import BatchRules, begin_check, number_checked, number_produced
 
 log = logging.getLogger(__name__)
 
@@ -133,9 +134,13 @@ class Replica:
 
     # -- appending
 
+    def begin_check(self, records: memoryview, version: int, allowance: Allowance) -> BatchCheck:
+        """Return the check of what a client produced, to be given to `append` when it is done."""
+        return begin_check(records, self._rules, self._clock.now_ms(), version, allowance)
+
     def append(
         self,
-        records: memoryview | bytearray,
+        records: memoryview | bytearray | BatchCheck,
         acks: int,
         version: int,
         verification: Verification | None = None,
@@ -145,20 +150,44 @@ class Replica:
         The batch is patched in place, so `records` must be writable and is the log's until it is written.
         Transactional ones need a `verification` that is valid, or UNVERIFIED.
         """
+        outcome = self.begin_append(records, acks, version, verification)
+        assert not isinstance(outcome, BatchCheck), "there is no allowance"
+        return outcome
+
+    def begin_append(
+        self,
+        records: memoryview | bytearray | BatchCheck,
+        acks: int,
+        version: int,
+        verification: Verification | None = None,
+        allowance: Allowance | None = None,
+    ) -> AppendOutcome | BatchCheck:
+        """Append as `append`; or, when the allowance does not suffice, return the check that is to be finished first.
+
+        Then nothing was appended. What may change meanwhile is judged when the check is given to `append`: who leads,
+        the replicas in sync, the producer's sequence.
+        """
         partition = self.partition
         if partition.role is not Role.LEADER or self.is_frozen:
             return self._refuse_for_now(records, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and not partition.has_enough_replicas:
             return self._refuse_for_now(records, ErrorCode.NOT_ENOUGH_REPLICAS)
-        now_ms = self._clock.now_ms()
-        numbered = number_produced(
-            records,
-            self._rules,
-            now_ms,
-            version,
-            self.log.log_end_offset,
-            partition.leader_epoch,
-        )
+        log_end_offset, leader_epoch = self.log.log_end_offset, partition.leader_epoch
+        if isinstance(records, BatchCheck):
+            numbered = number_checked(records, log_end_offset, leader_epoch)
+        else:
+            begun = number_produced(
+                records,
+                self._rules,
+                self._clock.now_ms(),
+                version,
+                log_end_offset,
+                leader_epoch,
+                allowance,
+            )
+            if isinstance(begun, BatchCheck):
+                return begun
+            numbered = begun
         if isinstance(numbered, Refusal):
             return AppendOutcome(
                 numbered.code, message=numbered.message, record_errors=numbered.record_errors
@@ -178,12 +207,15 @@ class Replica:
                 verdict = self._check_verified(header, verification)
             if verdict is not None:
                 return AppendOutcome(verdict)
-        return self._append(buffer, header, now_ms if self._stamps else -1)
+        return self._append(buffer, header, header.max_timestamp if self._stamps else -1)
 
-    def _refuse_for_now(self, records: memoryview | bytearray, reason: ErrorCode) -> AppendOutcome:
+    def _refuse_for_now(
+        self, records: memoryview | bytearray | BatchCheck, reason: ErrorCode
+    ) -> AppendOutcome:
         """Refuse what may be sent again, and remember the producer: its next batches have a gap before them now."""
+        buffer = records.buffer if isinstance(records, BatchCheck) else records
         try:
-            producer_id = read_header(records).producer_id
+            producer_id = read_header(buffer).producer_id
         except CorruptBatch:
             producer_id = -1
         if producer_id >= 0:

@@ -110,6 +110,7 @@ class Connection:
         self._corked = False
         self._turn_bytes = 0  # of answers that leave at the end of the turn
         self._writing_paused = False
+        self._is_blocked = False
 
     # -- doors.Wire
 
@@ -279,6 +280,15 @@ class Connection:
         self._corked = False
         self._flush()
 
+    def block(self) -> None:
+        """Handle no further frame until `unblock`: the handler is not done with its part that goes in order."""
+        self._is_blocked = True
+
+    def unblock(self) -> None:
+        """Handle frames again, in the next turn of the loop."""
+        self._is_blocked = False
+        self._pace()
+
     def abort(self) -> None:
         """Close now, dropping what waits to be sent."""
         if self._transport is not None:
@@ -314,7 +324,8 @@ class Connection:
     @property
     def _is_full(self) -> bool:
         return (
-            self._writing_paused
+            self._is_blocked
+            or self._writing_paused
             or len(self._slots) >= self._limits.in_flight
             or self._bytes_in_work >= self._limits.in_flight_bytes
         )

@@ -11,24 +11,23 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kavka.errors import ErrorCode
 from kavka.wire.records import validate
 from kavka.wire.records.batch import BatchBuilder, Record, decode_records
+from kavka.wire.records.batch_check import Allowance, BatchCheck, Checked, RecordError, Refusal
 from kavka.wire.records.body import seal
 from kavka.wire.records.compression import Compression, compress
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
 from kavka.wire.records.header import (
     HEADER_SIZE,
+    BatchHeader,
     TimestampType,
-    assign,
     batch_crc,
     encode_header,
     read_header,
 )
 from kavka.wire.records.validate import (
     BatchRules,
-    RecordError,
-    Refusal,
-    check_produced,
+    begin_check,
+    number_checked,
     number_produced,
-    prepare_produced,
     recompress,
 )
 
@@ -36,6 +35,15 @@ NOW = 1_700_000_000_000
 CODECS = list(Compression)
 PLAIN = BatchRules()
 ROWS = [(b"k%d" % i, b"v" * i, NOW + i) for i in range(20)]
+
+
+def prepare_produced(batch, rules, now_ms, produce_version=11) -> Checked | Refusal:
+    return begin_check(batch, rules, now_ms, produce_version).finish()
+
+
+def check_produced(batch, rules, now_ms, produce_version=11) -> list[BatchHeader] | Refusal:
+    found = prepare_produced(batch, rules, now_ms, produce_version)
+    return found if isinstance(found, Refusal) else [found.header]
 
 
 def produced(rows=ROWS, codec=Compression.NONE, **options) -> bytearray:
@@ -148,7 +156,7 @@ def test_zstd_needs_produce_seven():
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_an_unknown_codec_is_refused(codec):
-    assert code(patched(produced(), attributes=codec)) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert code(patched(produced(), attributes=codec)) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -248,15 +256,14 @@ def test_offset_deltas_with_a_gap_are_refused():
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_a_body_that_does_not_decompress_is_refused(codec):
     batch = produced(codec=codec)
-    poisoned = batch[:HEADER_SIZE] + os.urandom(len(batch) - HEADER_SIZE)
-    assert code(patched(poisoned)) is ErrorCode.INVALID_RECORD
+    poisoned = batch[:HEADER_SIZE] + b"\xff" + os.urandom(len(batch) - HEADER_SIZE - 1)
+    assert code(patched(poisoned)) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.fixture
 def small_rules(monkeypatch) -> BatchRules:
-    """Rules whose bounds are small: 4 MiB for a body in memory, 16 MiB for one in pieces."""
+    """Rules whose bound is small: 4 MiB for a body."""
     monkeypatch.setattr(validate, "_BODY_LIMIT", 0)
-    monkeypatch.setattr(validate, "_PIECES_LIMIT", 0)
     return BatchRules(max_message_bytes=1 << 18)
 
 
@@ -354,11 +361,9 @@ def test_a_topics_compression_type_is_applied():
         batch, BatchRules(compression=Compression.ZSTD, compression_level=9), NOW
     )
     assert not isinstance(other, Refusal)
-    assert other.headers == [read_header(other.buffer)]
-    assert other.headers[0].compression is Compression.ZSTD
-    assert decode_records(other.buffer, other.headers[0]) == decode_records(
-        batch, read_header(batch)
-    )
+    assert other.header == read_header(other.buffer)
+    assert other.header.compression is Compression.ZSTD
+    assert decode_records(other.buffer, other.header) == decode_records(batch, read_header(batch))
 
 
 def test_a_batch_that_grows_too_large_by_recompression_is_refused():
@@ -384,11 +389,9 @@ def numbered(batch, rules=PLAIN, produce_version=11, base_offset=70, leader_epoc
 
 
 def judged_step_by_step(batch, rules, produce_version, base_offset=70, leader_epoch=3):
-    prepared = prepare_produced(memoryview(batch), rules, NOW, produce_version)
-    if isinstance(prepared, Refusal):
-        return prepared
-    buffer, (header,) = prepared
-    return buffer, assign(buffer, header, base_offset, leader_epoch)
+    check = begin_check(memoryview(batch), rules, NOW, produce_version)
+    check.finish()
+    return number_checked(check, base_offset, leader_epoch)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -459,3 +462,47 @@ def test_broken_records_are_judged_at_once_as_step_by_step(noise, at):
 def test_bytes_that_cannot_be_numbered_in_place_are_an_error_of_the_caller():
     with pytest.raises(TypeError):
         number_produced(memoryview(bytes(produced())), PLAIN, NOW, 11, 70, 3)
+
+
+LONG = [(b"k", b"v" * 50_000, NOW)] * 100
+RECOMPRESSED = BatchRules(compression=Compression.ZSTD, max_message_bytes=1 << 24)
+
+
+@pytest.mark.parametrize(
+    ("codec", "rules"),
+    [*((codec, PLAIN) for codec in CODECS[1:]), (Compression.LZ4, RECOMPRESSED)],
+)
+def test_a_check_that_outgrows_its_allowance_is_finished_elsewhere(codec, rules):
+    batch = produced(LONG, codec)
+    expected = numbered(batch[:], rules)
+    allowance = Allowance(1 << 20)
+    check = number_produced(memoryview(batch), rules, NOW, 11, 7, 1, allowance)
+    assert isinstance(check, BatchCheck)
+    assert check.result is None
+    assert allowance.bytes_left > -(1 << 20)
+    check.finish()
+    buffer, header = number_checked(check, 70, 3)
+    assert header == expected[1]
+    assert buffer == expected[0]
+
+
+def test_a_large_batch_without_codec_is_checked_elsewhere():
+    rules = BatchRules(max_message_bytes=1 << 24)
+    batch = produced(LONG)
+    expected = numbered(batch[:], rules)
+    check = number_produced(memoryview(batch), rules, NOW, 11, 7, 1, Allowance(1 << 20))
+    assert isinstance(check, BatchCheck)
+    check.finish()
+    assert number_checked(check, 70, 3) == expected
+    assert code(produced(LONG)) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_what_a_request_decompresses_to_is_bounded(codec):
+    allowance = Allowance(decompressed_bytes_left=12_000_000)
+    found = [
+        begin_check(produced(LONG, codec), PLAIN, NOW, 11, allowance).finish() for _ in range(3)
+    ]
+    assert [isinstance(one, Refusal) for one in found] == [False, False, True]
+    assert isinstance(found[2], Refusal)
+    assert found[2].code is ErrorCode.MESSAGE_TOO_LARGE

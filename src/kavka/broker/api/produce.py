@@ -4,12 +4,18 @@ acks=0    no answer; an error closes the connection, which is all that the clien
 acks=1    answered when the bytes are in the page cache of this broker
 acks=all  answered when the high watermark has passed them, or after the request's timeout, which begins when they
           are in the page cache (a slow disk is waited for)
+
+Nearly every request is appended in the turn of the loop in which it is read. One that is not appended within its
+allowance goes on in later turns, and checks of batches that are larger than that are finished in the pool. Until all of
+it is appended, its connection handles no further request: batches of a producer are appended in the order of its
+requests. What it may decompress to in all is bounded (decision 030).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
+from typing import Final, TypeVar
 
 from kavka.broker.acknowledgement import Append, Replicating, replicated, written
 from kavka.broker.broker import Broker
@@ -23,19 +29,32 @@ from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.produce import (
     ProduceRequest,
-    ProduceRequestTopic,
     ProduceResponse,
     ProduceResponsePartition,
     ProduceResponseRecordError,
     ProduceResponseTopic,
 )
 from kavka.wire.produce_answer import Written, encode_written
+from kavka.wire.records.batch_check import Allowance, BatchCheck
 from kavka.wire.records.corrupt import CorruptBatch
-from kavka.wire.records.header import BatchHeader, read_header
+from kavka.wire.records.header import COMPRESSION_MASK, BatchHeader, read_header
 
 _NONE = ErrorCode.NONE
 _ACKS = (ACKS_ALL, 0, 1)
 _NO_RECORDS = AppendOutcome(ErrorCode.INVALID_RECORD, message="The partition has no records.")
+
+_FIRST_BYTES: Final = 5 << 19
+"""What of a request is checked in the turn in which it is read: decompressed bytes, or the batch's own."""
+_SLICE_BYTES: Final = 1 << 19
+"""The same, of each later turn."""
+_BATCH_COST: Final = 16 << 10
+"""What a batch costs besides its bytes, in bytes."""
+_ROW_COST: Final = 2 << 10
+"""What a partition costs of which nothing is appended."""
+_SMALL_BATCH: Final = 64 << 10
+_DECOMPRESSED_BYTES: Final = 256 << 20
+_DECOMPRESSED_RATIO: Final = 16
+"""A request may decompress to so many bytes, and to so many times its own."""
 
 _Outcomes = list[tuple[int, Replica | None, AppendOutcome]]
 """What became of the partitions of one topic. Invariant: an outcome without error is of one partition only."""
@@ -43,21 +62,32 @@ _Outcomes = list[tuple[int, Replica | None, AppendOutcome]]
 _Appends = list[tuple[int, Replica | None, AppendOutcome | asyncio.Future[AppendOutcome]]]
 """The same, or what will."""
 
+_Topics = list[tuple[str, _Outcomes]]
+_T = TypeVar("_T")
+_Steps = Generator[BatchCheck | None, None, _T]
+"""Appends a request. It yields a check that is to be finished before it goes on, or None to give others their turn."""
+
 
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | bytearray | Parked | Awaitable[ProduceResponse | None] | None:
     """Append to each partition, in the order of the request."""
-    if request.transactional_id is None:
-        outcomes = [
-            (topic.name, _append_topic(broker, context, request, topic))
-            for topic in request.topic_data
-        ]
-    else:
-        appends = _append_in_transaction(broker, context, request, request.transactional_id)
-        outcomes = _finished(appends)
-        if len(outcomes) < len(appends):
-            return _finish(broker, context, request, appends)
+    allowance = Allowance(_FIRST_BYTES, _DECOMPRESSED_BYTES)
+    if request.transactional_id is not None:
+        return _handle_in_transaction(broker, context, request, allowance)
+    steps = _append_all(broker, context, request, allowance)
+    try:
+        wanted = next(steps)
+    except StopIteration as stop:
+        return _answer_appended(broker, context, request, stop.value)
+    context.connection.block()
+    return _append_later(broker, context, request, steps, wanted, allowance)
+
+
+def _answer_appended(
+    broker: Broker, context: RequestContext, request: ProduceRequest, outcomes: _Topics
+) -> ProduceResponse | bytearray | Parked | Awaitable[ProduceResponse | None] | None:
+    """Answer what was appended in this turn of the loop, now or when the replicas have it."""
     if request.acks == 0:
         return _give_no_answer(context, outcomes)
     waiting = _waiting(request.acks, outcomes)
@@ -68,29 +98,104 @@ def handle(
     return _answer_when_replicated(broker, context, request, outcomes, waiting)
 
 
-def _append_topic(
-    broker: Broker, context: RequestContext, request: ProduceRequest, topic: ProduceRequestTopic
-) -> _Outcomes:
-    name, acks, version = topic.name, request.acks, context.version
-    refusal = _refusal(request, name)
-    if refusal is not None:
-        return [(data.index, None, refusal) for data in topic.partition_data]
-    find = broker.replicas.find
-    outcomes: _Outcomes = []
-    for data in topic.partition_data:
-        index, records = data.index, data.records
-        replica = find(TopicPartition(name, index))
-        if isinstance(replica, ErrorCode):
-            outcomes.append((index, None, AppendOutcome(replica)))
-        elif not records:
-            outcomes.append((index, None, _NO_RECORDS))
-        else:
-            assert isinstance(records, memoryview)
-            outcome = replica.append(records, acks, version)
-            if outcome.error is not _NONE:
-                note_refused_produce(replica.traffic, outcome.error, len(records))
-            outcomes.append((index, replica, outcome))
-    return outcomes
+async def _append_later(
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    steps: _Steps[_Topics],
+    wanted: BatchCheck | None,
+    allowance: Allowance,
+) -> ProduceResponse | None:
+    """Append the rest of a request in later turns of the loop, then answer it."""
+    outcomes = await _finish_steps(broker, context, steps, wanted, allowance)
+    return await _answer_later(broker, context, request, outcomes)
+
+
+async def _finish_steps(
+    broker: Broker,
+    context: RequestContext,
+    steps: _Steps[_T],
+    wanted: BatchCheck | None,
+    allowance: Allowance,
+) -> _T:
+    """Go on with a request whose connection is blocked, and unblock it when all is appended.
+
+    It is finished without its connection, too: a client may send with acks=0 and close.
+    """
+    try:
+        while True:
+            if wanted is None:
+                await asyncio.sleep(0)
+            else:
+                await broker.batch_checks.finish(wanted)
+            allowance.bytes_left = _SLICE_BYTES
+            try:
+                wanted = next(steps)
+            except StopIteration as stop:
+                appended: _T = stop.value
+                return appended
+    finally:
+        context.connection.unblock()
+
+
+async def _answer_later(
+    broker: Broker, context: RequestContext, request: ProduceRequest, outcomes: _Topics
+) -> ProduceResponse | None:
+    """Answer what was not appended in one turn of the loop."""
+    if request.acks == 0:
+        unanswered = _give_no_answer(context, outcomes)
+        if unanswered is not None:
+            await unanswered
+        return None
+    # All are judged again: leaders may have changed since the first of them were appended.
+    return await _answer_when_written(broker, context, request, outcomes, _appended(outcomes))
+
+
+def _append_all(
+    broker: Broker, context: RequestContext, request: ProduceRequest, allowance: Allowance
+) -> _Steps[_Topics]:
+    """Append to each partition of a request without transaction."""
+    acks, version, find = request.acks, context.version, broker.replicas.find
+    topics: _Topics = []
+    for topic in request.topic_data:
+        name = topic.name
+        refusal = _refusal(request, name)
+        outcomes: _Outcomes = []
+        for data in topic.partition_data:
+            index, records = data.index, data.records
+            if allowance.bytes_left < 0:
+                yield None
+            allowance.bytes_left -= _ROW_COST
+            replica = find(TopicPartition(name, index))
+            if refusal is not None:
+                outcomes.append((index, None, refusal))
+            elif isinstance(replica, ErrorCode):
+                outcomes.append((index, None, AppendOutcome(replica)))
+            elif not records:
+                outcomes.append((index, None, _NO_RECORDS))
+            else:
+                assert isinstance(records, memoryview)
+                _take_up(allowance, len(records))
+                outcome = replica.begin_append(records, acks, version, None, allowance)
+                if isinstance(outcome, BatchCheck):
+                    check = outcome
+                    yield check
+                    replica = find(TopicPartition(name, index))
+                    if isinstance(replica, ErrorCode):
+                        outcomes.append((index, None, AppendOutcome(replica)))
+                        continue
+                    outcome = replica.append(check, acks, version)
+                if outcome.error is not _NONE:
+                    note_refused_produce(replica.traffic, outcome.error, len(records))
+                outcomes.append((index, replica, outcome))
+        topics.append((name, outcomes))
+    return topics
+
+
+def _take_up(allowance: Allowance, size: int) -> None:
+    """Count a batch of `size` bytes, and what it may decompress to by its size."""
+    allowance.bytes_left -= size + _BATCH_COST
+    allowance.decompressed_bytes_left += _DECOMPRESSED_RATIO * size
 
 
 def _refusal(request: ProduceRequest, topic: str) -> AppendOutcome | None:
@@ -106,33 +211,87 @@ def _refusal(request: ProduceRequest, topic: str) -> AppendOutcome | None:
     return None
 
 
+def _handle_in_transaction(
+    broker: Broker, context: RequestContext, request: ProduceRequest, allowance: Allowance
+) -> ProduceResponse | bytearray | Parked | Awaitable[ProduceResponse | None] | None:
+    steps = _append_in_transaction(broker, context, request, allowance)
+    try:
+        wanted = next(steps)
+    except StopIteration as stop:
+        appends: list[tuple[str, _Appends]] = stop.value
+        outcomes = _finished(appends)
+        if len(outcomes) < len(appends):
+            return _finish(broker, context, request, appends)
+        return _answer_appended(broker, context, request, outcomes)
+    context.connection.block()
+    return _append_in_transaction_later(broker, context, request, steps, wanted, allowance)
+
+
+async def _append_in_transaction_later(
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    steps: _Steps[list[tuple[str, _Appends]]],
+    wanted: BatchCheck | None,
+    allowance: Allowance,
+) -> ProduceResponse | None:
+    appends = await _finish_steps(broker, context, steps, wanted, allowance)
+    return await _finish(broker, context, request, appends)
+
+
 def _append_in_transaction(
-    broker: Broker, context: RequestContext, request: ProduceRequest, transactional_id: str
-) -> list[tuple[str, _Appends]]:
+    broker: Broker, context: RequestContext, request: ProduceRequest, allowance: Allowance
+) -> _Steps[list[tuple[str, _Appends]]]:
     """Append batches of open transactions at once, the others when their coordinator has agreed (KIP-890)."""
-    headers = [
-        [_header(data.records) for data in topic.partition_data] for topic in request.topic_data
-    ]
+    assert request.transactional_id is not None
+    headers: list[list[BatchHeader | None]] = []
+    for topic in request.topic_data:
+        headers.append([])
+        for data in topic.partition_data:
+            if allowance.bytes_left < 0:
+                yield None
+            allowance.bytes_left -= _ROW_COST
+            headers[-1].append(_header(data.records))
     mixture = _mixture([header for some in headers for header in some if header is not None])
     appends: list[tuple[str, _Appends]] = []
     for topic, some in zip(request.topic_data, headers, strict=True):
         refusal = _refusal(request, topic.name) or mixture
         rows: _Appends = []
         for data, header in zip(topic.partition_data, some, strict=True):
-            replica = broker.replicas.find(TopicPartition(topic.name, data.index))
+            if allowance.bytes_left < 0:
+                yield None
+            allowance.bytes_left -= _ROW_COST
+            where = TopicPartition(topic.name, data.index)
+            replica = broker.replicas.find(where)
+            records: memoryview | BatchCheck | None = None
+            if refusal is None and data.records and not isinstance(replica, ErrorCode):
+                assert isinstance(data.records, memoryview)
+                records = data.records
+                _take_up(allowance, len(records))
+                if _is_checked_first(header):
+                    records = replica.begin_check(records, context.version, allowance)
+                    if not records.advance():
+                        yield records
+                        replica = broker.replicas.find(where)
             if refusal is not None:
                 rows.append((data.index, None, refusal))
             elif isinstance(replica, ErrorCode):
                 rows.append((data.index, None, AppendOutcome(replica)))
-            elif not data.records:
+            elif records is None:
                 rows.append((data.index, None, _NO_RECORDS))
             else:
-                assert isinstance(data.records, memoryview)
-                batch = (data.records, request.acks, context.version)
-                append = broker.verifier.append(replica, transactional_id, header, batch)
+                batch = (records, request.acks, context.version)
+                append = broker.verifier.append(replica, request.transactional_id, header, batch)
                 rows.append((data.index, replica, append))
         appends.append((topic.name, rows))
     return appends
+
+
+def _is_checked_first(header: BatchHeader | None) -> bool:
+    """Tell whether a batch may take more than a moment: then it is checked before its coordinator is asked."""
+    return header is not None and (
+        header.attributes & COMPRESSION_MASK != 0 or header.size > _SMALL_BATCH
+    )
 
 
 def _header(records: object) -> BatchHeader | None:
@@ -152,9 +311,9 @@ def _mixture(headers: list[BatchHeader]) -> AppendOutcome | None:
     return AppendOutcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message=message)
 
 
-def _finished(appends: list[tuple[str, _Appends]]) -> list[tuple[str, _Outcomes]]:
+def _finished(appends: list[tuple[str, _Appends]]) -> _Topics:
     """Return what became of the topics of which nothing waits."""
-    outcomes: list[tuple[str, _Outcomes]] = []
+    outcomes: _Topics = []
     for name, rows in appends:
         finished: _Outcomes = []
         for index, replica, append in rows:
@@ -180,20 +339,12 @@ async def _finish(
         for _, _, append in rows
         if not isinstance(append, AppendOutcome)
     ]
-    await asyncio.wait(unverified)
-    outcomes = _finished(appends)
-    if request.acks == 0:
-        unanswered = _give_no_answer(context, outcomes)
-        if unanswered is not None:
-            await unanswered
-        return None
-    # All are judged anew: leaders may have changed since the first of them were appended.
-    return await _answer_when_written(broker, context, request, outcomes, _appended(outcomes))
+    if unverified:
+        await asyncio.wait(unverified)
+    return await _answer_later(broker, context, request, _finished(appends))
 
 
-def _give_no_answer(
-    context: RequestContext, outcomes: list[tuple[str, _Outcomes]]
-) -> Awaitable[None] | None:
+def _give_no_answer(context: RequestContext, outcomes: _Topics) -> Awaitable[None] | None:
     """End a request of acks=0: now, or when a slow disk has taken it, for it counts as in flight until then."""
     if any(outcome.error is not _NONE for _, some in outcomes for _, _, outcome in some):
         context.connection.abort()
@@ -207,7 +358,7 @@ async def _give_no_answer_when_written(context: RequestContext, queued: list[App
         context.connection.abort()
 
 
-def _appended(outcomes: list[tuple[str, _Outcomes]]) -> list[Append]:
+def _appended(outcomes: _Topics) -> list[Append]:
     """Return the batches without error."""
     return [
         (replica, outcome)
@@ -217,7 +368,7 @@ def _appended(outcomes: list[tuple[str, _Outcomes]]) -> list[Append]:
     ]
 
 
-def _waiting(acks: int, outcomes: list[tuple[str, _Outcomes]]) -> list[Append]:
+def _waiting(acks: int, outcomes: _Topics) -> list[Append]:
     """Return the batches without error that wait for the disk, or for the replicas: in the turn of their append only.
 
     Later a high watermark may have passed them with others' records, of another leader.
@@ -234,7 +385,7 @@ def _answer_when_replicated(
     broker: Broker,
     context: RequestContext,
     request: ProduceRequest,
-    outcomes: list[tuple[str, _Outcomes]],
+    outcomes: _Topics,
     appends: list[Append],
 ) -> Parked:
     """Answer when the replicas in sync have the batches that wait, all written here, or the time is over."""
@@ -260,7 +411,7 @@ async def _answer_when_written(
     broker: Broker,
     context: RequestContext,
     request: ProduceRequest,
-    outcomes: list[tuple[str, _Outcomes]],
+    outcomes: _Topics,
     appends: list[Append],
 ) -> ProduceResponse:
     """Answer when the batches that wait are finished: first the disk, then, for acks=all, the replicas."""
@@ -273,9 +424,7 @@ async def _answer_when_written(
     return _with_leaders(broker, context, _response(outcomes))
 
 
-def _judged(
-    outcomes: list[tuple[str, _Outcomes]], appends: list[Append], codes: list[ErrorCode]
-) -> list[tuple[str, _Outcomes]]:
+def _judged(outcomes: _Topics, appends: list[Append], codes: list[ErrorCode]) -> _Topics:
     """Put the errors of what was not acknowledged in the place of what was appended."""
     refused = {
         id(outcome): AppendOutcome(code, message=code.message)
@@ -291,7 +440,7 @@ def _judged(
 
 
 def _settled(
-    broker: Broker, context: RequestContext, outcomes: list[tuple[str, _Outcomes]]
+    broker: Broker, context: RequestContext, outcomes: _Topics
 ) -> ProduceResponse | bytearray:
     """Answer a request of which nothing waits any more: in short, unless there is an error to tell."""
     topics: list[tuple[str, list[Written]]] = []
@@ -305,7 +454,7 @@ def _settled(
     return encode_written(context.version, context.header.correlation_id, topics)
 
 
-def _response(outcomes: list[tuple[str, _Outcomes]]) -> ProduceResponse:
+def _response(outcomes: _Topics) -> ProduceResponse:
     return ProduceResponse(
         responses=[
             ProduceResponseTopic(

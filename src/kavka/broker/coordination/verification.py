@@ -37,6 +37,7 @@ from kavka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequestTransaction,
     AddPartitionsToTxnResponse,
 )
+from kavka.wire.records.batch_check import BatchCheck
 from kavka.wire.records.header import BatchHeader
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class _Question(NamedTuple):
 class _Waiting(NamedTuple):
     """A batch that is appended, or refused, when the coordinator has answered."""
 
-    records: memoryview
+    records: memoryview | BatchCheck
     acks: int
     version: int
     future: asyncio.Future[AppendOutcome]
@@ -111,11 +112,11 @@ class Verifier:
         replica: Replica,
         transactional_id: str,
         header: BatchHeader | None,
-        waiting: tuple[memoryview, int, int],
+        waiting: tuple[memoryview | BatchCheck, int, int],
     ) -> AppendOutcome | asyncio.Future[AppendOutcome]:
         """Append a batch of a producer with transactional id at once, or later.
 
-        `header` is None when it cannot be read; `waiting` are records, acks and the request's version.
+        `header` is None when it cannot be read; `waiting` are records, or their check, acks and the request's version.
         """
         adds = waiting[2] >= _FIRST_THAT_ADDS
         is_asked = adds or self._is_enabled()
@@ -486,7 +487,7 @@ def _forget_if_final(verification: Verification, question: _Question, code: Erro
 
 
 def _append(
-    replica: Replica, batch: tuple[memoryview, int, int], verification: Verification
+    replica: Replica, batch: tuple[memoryview | BatchCheck, int, int], verification: Verification
 ) -> AppendOutcome:
     outcome = replica.append(*batch, verification)
     if outcome.error is not ErrorCode.NONE:

@@ -16,6 +16,10 @@ class CorruptBatch(Exception):
         self.position = position
 
 
+class CorruptBody(CorruptBatch):
+    """A compressed body that breaks the format of its codec."""
+
+
 class BatchTooLarge(CorruptBatch):
     """A body that decompresses to more than the reader's bound; it may be well formed all the same."""
 

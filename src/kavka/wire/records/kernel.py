@@ -38,6 +38,8 @@ encode_columns = chosen.encode_columns
 keep = chosen.keep
 keys = chosen.keys
 gather = chosen.gather
+first_since = chosen.first_since
+xxhash32 = chosen.xxhash32
 OffsetMap = cleaning.OffsetMap
 rebase = cleaning.rebase
 outline = cleaning.outline
@@ -50,6 +52,7 @@ __all__ = [
     "decode",
     "encode",
     "encode_columns",
+    "first_since",
     "gather",
     "keep",
     "keys",
@@ -57,4 +60,5 @@ __all__ = [
     "rebase",
     "records",
     "sound",
+    "xxhash32",
 ]

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from kavka.doors import Buffer
 from kavka.wire.records import corrupt
 from kavka.wire.records.corrupt import CorruptBatch
+from kavka.wire.records.xxhash32 import xxhash32 as xxhash32
 
 NAME = "python"
 
@@ -274,6 +275,35 @@ def encode_columns(
         base_timestamp,
         reserve,
     )
+
+
+def first_since(
+    body: Buffer,
+    start: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    timestamp: int,
+    from_offset: int,
+) -> tuple[int, int] | None:
+    """Return timestamp and offset of the first record at or after both bounds, None when there is none.
+
+    Records behind it, and the headers of all, are not looked at.
+    """
+    data = bytes(memoryview(body)[start:end])
+    if count < 0 or count * SMALLEST_RECORD > len(data):
+        raise _corrupt(corrupt.MISSING, start)
+    position = 0
+    for _ in range(count):
+        if position == len(data):
+            raise _corrupt(corrupt.MISSING, start + position)
+        record = _parse_at(data, position, start)
+        found, offset = wrap(base_timestamp + record[1]), wrap(base_offset + record[2])
+        if found >= timestamp and offset >= from_offset:
+            return found, offset
+        position = record[0]
+    return None
 
 
 def keep(

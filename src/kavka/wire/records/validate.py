@@ -3,32 +3,37 @@
 In the order of Kafka: the request's rules (one batch, of magic 2, zstd from Produce 7 on), base offset, size, CRC,
 the header's own sense, then each record. A batch of a client must not poison the time index, retention or
 compaction, so the records are walked by the kernel; a compressed body is walked in pieces where its codec allows.
-zstd in one piece may come to `BatchRules.body_limit` bytes; of other codecs a record that is cut by pieces may, and
-the piece in hand (256 KiB, for lz4 up to 4 MiB) comes on top. Joining pieces doubles that for a moment.
 
-A body that has a true CRC and is broken all the same was made so: INVALID_RECORD, which clients do not retry.
+A body that has a true CRC and is broken all the same was made so. What its codec cannot read is answered with
+UNKNOWN_SERVER_ERROR, as Kafka does, and records that break the format with INVALID_RECORD; clients retry neither.
+Kafka does not look at offset deltas of uncompressed records and at lengths of compressed ones; both are refused
+here, since consumers would get wrong offsets, or nothing ([decision 030](docs/decisions)).
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from kavka.doors import Buffer
 from kavka.errors import ErrorCode
 from kavka.values import field, frozen
 from kavka.wire.crc32c import crc32c
 from kavka.wire.records import corrupt, kernel
-from kavka.wire.records.body import DECOMPRESSED_LIMIT, body_of, reseal
-from kavka.wire.records.compression import (
-    Compression,
-    decompress_chunks,
-    decompress_lz4_block,
+from kavka.wire.records.batch_check import (
+    Allowance,
+    BatchCheck,
+    Checked,
+    RecordError,
+    Refusal,
+    Steps,
 )
-from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
+from kavka.wire.records.body import DECOMPRESSED_LIMIT, body_of, reseal
+from kavka.wire.records.body_check import RecordCheck, check_body, is_small_and_sound
+from kavka.wire.records.compression import Compression
+from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch, CorruptBody
 from kavka.wire.records.header import (
     COMPRESSION_MASK,
     CONTROL_BIT,
-    HEADER_SIZE,
     LOG_APPEND_TIME_BIT,
     MAGIC,
     MAGIC_POSITION,
@@ -47,8 +52,11 @@ NO_LIMIT_MS: Final = 2**63 - 1
 _EARLIEST: Final = -(2**63)
 _ZSTD_FROM_PRODUCE: Final = 7
 _BATCHES_FROM_PRODUCE: Final = 3
-_BODY_LIMIT: Final = 64 << 20
-_PIECES_LIMIT: Final = 256 << 20
+_BODY_LIMIT: Final = 32 << 20
+_BODY_RATIO: Final = 16
+_LARGE_BATCH: Final = 2 << 20
+_LARGE_RECOMPRESSION: Final = 16 << 10
+_RECOMPRESSION_WEIGHT: Final = 64
 
 
 @frozen
@@ -73,36 +81,8 @@ class BatchRules:
 
     @property
     def body_limit(self) -> int:
-        """Bytes of an uncompressed body that may be in memory at once."""
-        return max(_BODY_LIMIT, 16 * self.max_message_bytes)
-
-    @property
-    def pieces_limit(self) -> int:
-        """Bytes that a body may come to when it is walked in pieces; this bounds time, not memory."""
-        return max(_PIECES_LIMIT, 64 * self.max_message_bytes)
-
-
-class RecordError(NamedTuple):
-    """What is wrong with the record at `batch_index`."""
-
-    batch_index: int
-    message: str
-
-
-@frozen
-class Refusal:
-    """Why produced bytes are not appended, as Produce 8 and later answer it."""
-
-    code: ErrorCode
-    message: str
-    record_errors: tuple[RecordError, ...] = ()
-
-
-class Produced(NamedTuple):
-    """Bytes ready for offsets: the client's own, or recompressed ones."""
-
-    buffer: bytearray | memoryview
-    headers: list[BatchHeader]
+        """Bytes that the records of one batch may decompress to."""
+        return max(_BODY_LIMIT, _BODY_RATIO * self.max_message_bytes)
 
 
 def number_produced(
@@ -112,13 +92,21 @@ def number_produced(
     produce_version: int,
     base_offset: int,
     leader_epoch: int,
-) -> tuple[bytearray | memoryview, BatchHeader] | Refusal:
+    allowance: Allowance | None = None,
+) -> tuple[bytearray | memoryview, BatchHeader] | Refusal | BatchCheck:
     """Check and number a partition's produced bytes; return them, or recompressed ones, with the header.
 
     What nearly every batch is, one with nothing to find fault with, takes one call of the kernel; all others are judged
-    step by step by `prepare_produced`, which knows what to say. Bytes that are refused may have been numbered.
+    step by step. Bytes that are refused may have been numbered. When the allowance does not suffice, the check is
+    returned as far as it came, to be finished elsewhere and numbered by `number_checked`.
     """
-    if rules.takes_batches_as_they_are and produce_version >= _ZSTD_FROM_PRODUCE:
+    if allowance is None:
+        allowance = Allowance()
+    if (
+        rules.takes_batches_as_they_are
+        and produce_version >= _ZSTD_FROM_PRODUCE
+        and len(buffer) <= _LARGE_BATCH
+    ):
         header = kernel.sound(
             buffer,
             BatchHeader,
@@ -132,36 +120,62 @@ def number_produced(
             leader_epoch,
         )
         if header is not None:
-            if header.attributes & COMPRESSION_MASK:
-                return _check_body(buffer, header, rules, now_ms)
-            return buffer, header
-    prepared = prepare_produced(buffer, rules, now_ms, produce_version)
-    if isinstance(prepared, Refusal):
-        return prepared
-    buffer, (header,) = prepared
-    return buffer, assign(buffer, header, base_offset, leader_epoch)
+            if header.attributes & COMPRESSION_MASK == 0:
+                return buffer, header
+            earliest, latest = _bounds(rules, now_ms)
+            if is_small_and_sound(buffer, header, rules.needs_key, earliest, latest, allowance):
+                return buffer, header
+            check = BatchCheck(
+                buffer, _body_steps(buffer, header, rules, now_ms, allowance), allowance
+            )
+            if not check.advance():
+                return check
+            assert check.result is not None
+            return check.result
+    check = begin_check(buffer, rules, now_ms, produce_version, allowance)
+    if not check.advance():
+        return check
+    return number_checked(check, base_offset, leader_epoch)
 
 
-def _check_body(
-    buffer: bytearray | memoryview, header: BatchHeader, rules: BatchRules, now_ms: int
-) -> tuple[bytearray | memoryview, BatchHeader] | Refusal:
-    """Check the records of a compressed batch whose header is sound and numbered."""
-    checked = _check_records(buffer, header, rules, now_ms)
-    if isinstance(checked, Refusal):
-        return checked
-    if checked != header.max_timestamp:
-        header = stamp_max_timestamp(buffer, header, checked)
-    return buffer, header
-
-
-def check_produced(
-    buffer: bytearray | memoryview, rules: BatchRules, now_ms: int, produce_version: int = 11
-) -> list[BatchHeader] | Refusal:
-    """Return the headers of a partition's produced bytes (there is one), or why they are refused.
+def begin_check(
+    buffer: bytearray | memoryview,
+    rules: BatchRules,
+    now_ms: int,
+    produce_version: int = 11,
+    allowance: Allowance | None = None,
+) -> BatchCheck:
+    """Return the check of a partition's produced bytes, not begun yet.
 
     The buffer must be writable: with LogAppendTime the batch is stamped with `now_ms`, and with CreateTime a max
     timestamp that is not that of the records is put right; both as the leader in Kafka does.
     """
+    if allowance is None:
+        allowance = Allowance()
+    steps = _steps(buffer, rules, now_ms, produce_version, allowance)
+    return BatchCheck(buffer, steps, allowance)
+
+
+def number_checked(
+    check: BatchCheck, base_offset: int, leader_epoch: int
+) -> tuple[bytearray | memoryview, BatchHeader] | Refusal:
+    """Number a batch whose check is done."""
+    result = check.result
+    assert result is not None, "the check is not done"
+    if isinstance(result, Refusal):
+        return result
+    buffer, header = result
+    return buffer, assign(buffer, header, base_offset, leader_epoch)
+
+
+def _steps(
+    buffer: bytearray | memoryview,
+    rules: BatchRules,
+    now_ms: int,
+    produce_version: int,
+    allowance: Allowance,
+) -> Steps:
+    """Check the header, then the body."""
     if len(buffer) <= MAGIC_POSITION:
         return _invalid(f"{len(buffer)} bytes hold no record batch")
     if buffer[MAGIC_POSITION] < MAGIC:
@@ -172,38 +186,71 @@ def check_produced(
         return Refusal(ErrorCode.CORRUPT_MESSAGE, str(error))
     if header.size != len(buffer):
         return _refuse_extent(buffer, header)
+    if _LARGE_BATCH < header.size <= rules.max_message_bytes:
+        yield header.size
     refusal = _check_header(buffer, header, rules, produce_version)
     if refusal is not None:
         return refusal
-    checked = _check_records(buffer, header, rules, now_ms)
-    if isinstance(checked, Refusal):
-        return checked
+    return (yield from _body_steps(buffer, header, rules, now_ms, allowance))
+
+
+def _body_steps(
+    buffer: bytearray | memoryview,
+    header: BatchHeader,
+    rules: BatchRules,
+    now_ms: int,
+    allowance: Allowance,
+) -> Steps:
+    """Check the records, stamp the batch as the topic's settings say, and recompress it."""
+    earliest, latest = _bounds(rules, now_ms)
+    check = RecordCheck(
+        header.record_count, rules.needs_key, header.base_timestamp, earliest, latest
+    )
+    decompressed = allowance.decompressed_bytes_left
+    try:
+        yield from check_body(buffer, header, check, rules.body_limit, allowance)
+    except BatchTooLarge as error:
+        return Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(error))
+    except CorruptBody as error:
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+    except CorruptBatch as error:
+        return _invalid(f"Found invalid record structure: {error}")
+    if check.violations:
+        return _refuse_records(check.violations[: corrupt.MOST_VIOLATIONS], earliest, latest)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
         header = stamp_log_append_time(buffer, header, now_ms)
-    elif checked != header.max_timestamp:
-        header = stamp_max_timestamp(buffer, header, checked)
-    return [header]
+    elif (largest := max(check.largest, -1)) != header.max_timestamp:
+        header = stamp_max_timestamp(buffer, header, largest)
+    if rules.compression is None or header.compression is rules.compression:
+        return Checked(buffer, header)
+    size = max(header.size, decompressed - allowance.decompressed_bytes_left)
+    if size > _LARGE_RECOMPRESSION:
+        yield _RECOMPRESSION_WEIGHT * size
+    return _recompressed(buffer, header, rules)
 
 
-def prepare_produced(
-    buffer: bytearray | memoryview, rules: BatchRules, now_ms: int, produce_version: int = 11
-) -> Produced | Refusal:
-    """Do as `check_produced`, and recompress where the topic's compression.type is not the batch's."""
-    headers = check_produced(buffer, rules, now_ms, produce_version)
-    if isinstance(headers, Refusal):
-        return headers
+def _bounds(rules: BatchRules, now_ms: int) -> tuple[int, int]:
+    """Return between which timestamps of records must be."""
+    if rules.timestamp_type is not TimestampType.CREATE_TIME:
+        return _EARLIEST, NO_LIMIT_MS
+    earliest = max(_EARLIEST, now_ms - rules.timestamp_before_max_ms)
+    return earliest, min(NO_LIMIT_MS, now_ms + rules.timestamp_after_max_ms)
+
+
+def _recompressed(
+    buffer: bytearray | memoryview, header: BatchHeader, rules: BatchRules
+) -> Checked | Refusal:
+    """Return the batch under the codec of the topic's compression.type."""
     codec = rules.compression
-    if codec is None or headers[0].compression is codec:
-        return Produced(buffer, headers)
+    assert codec is not None
+    limit = rules.max_message_bytes if codec is Compression.NONE else rules.body_limit
     try:
-        made = recompress(
-            buffer, headers[0], codec, rules.compression_level, limit=rules.body_limit
-        )
+        made = recompress(buffer, header, codec, rules.compression_level, limit=limit)
     except BatchTooLarge as error:
         return Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(error))
     if len(made) > rules.max_message_bytes:
         return _too_large(len(made), rules)
-    return Produced(made, walk(made))
+    return Checked(made, read_header(made))
 
 
 def recompress(
@@ -280,7 +327,7 @@ def _check_header(
             f"Record is corrupt (stored crc = {header.crc}, computed crc = {crc})",
         )
     if codec > Compression.ZSTD:
-        return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown compression codec {codec}")
     count = header.record_count
     if count <= 0:
         return _invalid(f"Invalid reported count for record batch: {count}")
@@ -309,96 +356,6 @@ def _check_producer(header: BatchHeader) -> Refusal | None:
             f" in record batch with producer id {header.producer_id}"
         )
     return None
-
-
-def _check_records(
-    buffer: Buffer, header: BatchHeader, rules: BatchRules, now_ms: int
-) -> int | Refusal:
-    """Walk the records; return their largest timestamp."""
-    earliest, latest = _EARLIEST, NO_LIMIT_MS
-    if rules.timestamp_type is TimestampType.CREATE_TIME:
-        earliest = max(earliest, now_ms - rules.timestamp_before_max_ms)
-        latest = min(latest, now_ms + rules.timestamp_after_max_ms)
-    count, base_timestamp = header.record_count, header.base_timestamp
-    try:
-        if header.attributes & COMPRESSION_MASK == 0:
-            start, end = header.position + HEADER_SIZE, header.position + header.size
-            _, _, largest, _, violations = kernel.check(
-                buffer,
-                start,
-                end,
-                0,
-                count,
-                True,
-                rules.needs_key,
-                base_timestamp,
-                earliest,
-                latest,
-            )
-        else:
-            check = _RecordCheck(count, rules.needs_key, base_timestamp, earliest, latest)
-            _check_compressed(buffer, header, rules, check)
-            largest, violations = check.largest, check.violations
-    except BatchTooLarge as error:
-        return Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(error))
-    except CorruptBatch as error:
-        return _invalid(f"Found invalid record structure: {error}")
-    if violations:
-        return _refuse_records(violations[: corrupt.MOST_VIOLATIONS], earliest, latest)
-    return max(largest, -1)
-
-
-class _RecordCheck:
-    """The kernel's check over one body or its pieces."""
-
-    __slots__ = ("_rest", "count", "index", "largest", "violations")
-
-    def __init__(
-        self, count: int, needs_key: bool, base_timestamp: int, earliest: int, latest: int
-    ) -> None:
-        self.count = count
-        self.index = 0
-        self.largest = -1
-        self.violations: list[tuple[int, int]] = []
-        self._rest = (needs_key, base_timestamp, earliest, latest)
-
-    def feed(self, body: Buffer, start: int, end: int, last: bool) -> int:
-        """Check on from where the last piece ended; return the position of the first record that is cut."""
-        self.index, position, largest, _, broken = kernel.check(
-            body, start, end, self.index, self.count, last, *self._rest
-        )
-        self.largest = max(self.largest, largest)
-        if broken:
-            self.violations += broken[: corrupt.MOST_VIOLATIONS - len(self.violations)]
-        return position
-
-
-def _check_compressed(
-    buffer: Buffer, header: BatchHeader, rules: BatchRules, check: _RecordCheck
-) -> None:
-    """Check a compressed body piece by piece; what is kept of a piece is the record that it cuts."""
-    codec = header.compression
-    packed = memoryview(buffer)[header.position + HEADER_SIZE : header.end]
-    body: Buffer | None
-    if codec is Compression.LZ4 and (body := decompress_lz4_block(packed)) is not None:
-        check.feed(body, 0, len(body), True)
-        return
-    limit = rules.body_limit
-    total = limit if codec is Compression.ZSTD else rules.pieces_limit
-    carry = bytearray()
-    previous: Buffer | None = None
-    for piece in decompress_chunks(codec, packed, total):
-        if previous is not None:
-            carry += previous
-            del carry[: check.feed(carry, 0, len(carry), False)]
-            if len(carry) > limit:
-                raise BatchTooLarge(f"a record of more than {limit} bytes", 0)
-        previous = piece
-    if carry and previous is not None:
-        carry += previous
-        previous = carry
-    body = b"" if previous is None else previous
-    check.feed(body, 0, len(body), True)
 
 
 _SENTENCES: Final = {

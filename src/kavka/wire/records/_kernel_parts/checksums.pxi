@@ -1,4 +1,4 @@
-# CRC-32C (Castagnoli), eight bytes a step, for work on many batches under a released lock.
+# CRC-32C (Castagnoli), eight bytes a step, for work on many batches under a released lock; and lz4's xxHash32.
 
 cdef uint32_t[8][256] crc_steps
 
@@ -37,3 +37,54 @@ cdef uint32_t crc32c_of(Bytes p, Py_ssize_t size) noexcept nogil:
         crc = crc >> 8 ^ crc_steps[0][(crc ^ p[at]) & 0xFF]
         at += 1
     return crc ^ <uint32_t>0xFFFFFFFF
+
+
+cdef enum:
+    PRIME_1 = 2654435761
+    PRIME_2 = 2246822519
+    PRIME_3 = 3266489917
+    PRIME_4 = 668265263
+    PRIME_5 = 374761393
+
+
+cdef inline uint32_t rotated(uint32_t value, int by) noexcept nogil:
+    return value << by | value >> (32 - by)
+
+
+cdef inline uint32_t word_at(Bytes p) noexcept nogil:
+    return p[0] | <uint32_t>p[1] << 8 | <uint32_t>p[2] << 16 | <uint32_t>p[3] << 24
+
+
+cdef uint32_t xxhash32_of(Bytes p, Py_ssize_t size) noexcept nogil:
+    cdef uint32_t a = <uint32_t>PRIME_1 + <uint32_t>PRIME_2, b = <uint32_t>PRIME_2
+    cdef uint32_t c = 0, d = 0 - <uint32_t>PRIME_1, value
+    cdef Py_ssize_t at = 0
+    if size >= 16:
+        while size - at >= 16:
+            a = rotated(a + word_at(p + at) * <uint32_t>PRIME_2, 13) * <uint32_t>PRIME_1
+            b = rotated(b + word_at(p + at + 4) * <uint32_t>PRIME_2, 13) * <uint32_t>PRIME_1
+            c = rotated(c + word_at(p + at + 8) * <uint32_t>PRIME_2, 13) * <uint32_t>PRIME_1
+            d = rotated(d + word_at(p + at + 12) * <uint32_t>PRIME_2, 13) * <uint32_t>PRIME_1
+            at += 16
+        value = rotated(a, 1) + rotated(b, 7) + rotated(c, 12) + rotated(d, 18)
+    else:
+        value = <uint32_t>PRIME_5
+    value += <uint32_t>size
+    while size - at >= 4:
+        value = rotated(value + word_at(p + at) * <uint32_t>PRIME_3, 17) * <uint32_t>PRIME_4
+        at += 4
+    while at < size:
+        value = rotated(value + p[at] * <uint32_t>PRIME_5, 11) * <uint32_t>PRIME_1
+        at += 1
+    value = (value ^ value >> 15) * <uint32_t>PRIME_2
+    value = (value ^ value >> 13) * <uint32_t>PRIME_3
+    return value ^ value >> 16
+
+
+def xxhash32(data):
+    """Return the xxHash32 with the seed 0."""
+    cdef View view = View(data)
+    cdef uint32_t value
+    with nogil:
+        value = xxhash32_of(view.p, view.size)
+    return value

@@ -69,3 +69,33 @@ def records(
     if position < end:
         fail(EXTRA, position)
     return made
+
+
+def first_since(
+    body, Py_ssize_t start, Py_ssize_t end, int64_t count, int64_t base_offset, int64_t base_timestamp,
+    int64_t timestamp, int64_t from_offset,
+):
+    """Return timestamp and offset of the first record that is not older, from an offset on."""
+    cdef View view = View(body)
+    view.cut(start, &end)
+    cdef Bytes p = view.p
+    cdef Py_ssize_t position = start
+    check_count(position, end, count)
+    cdef int64_t index, found = 0, offset = 0
+    cdef int fault = SOUND
+    cdef bint is_found = False
+    cdef Record r
+    with nogil:
+        for index in range(count):
+            fault = MISSING if position == end else parse(p, position, end, &r)
+            if fault != SOUND:
+                break
+            found = add(base_timestamp, r.delta)
+            offset = add(base_offset, r.offset)
+            if found >= timestamp and offset >= from_offset:
+                is_found = True
+                break
+            position = r.end
+    if fault != SOUND:
+        fail(fault, position)
+    return (found, offset) if is_found else None

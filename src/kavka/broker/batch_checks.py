@@ -1,0 +1,27 @@
+"""Checks of produced batches that are too large for the loop's thread: in the pool, one after the other.
+
+One at a time, since a check may take as much memory as a batch may decompress to, twice for zstd; and a thread of the
+pool is kept from the disk meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kavka.doors import Disk
+from kavka.wire.records.batch_check import BatchCheck
+
+
+class BatchChecks:
+    """Finishes the checks of one broker, in the order in which they are asked for."""
+
+    def __init__(self, disk: Disk) -> None:
+        """Use the pool of the broker's disk."""
+        self._disk = disk
+        self.turn = asyncio.Lock()
+        """Held while a check is in the pool."""
+
+    async def finish(self, check: BatchCheck) -> None:
+        """Wait for the turn of a check, and until it is done."""
+        async with self.turn:
+            await self._disk.run(check.finish)
