@@ -31,13 +31,14 @@ def replace_file(disk: Disk, path: str, content: bytes) -> None:
     disk.sync_directory(path.rpartition("/")[0] or ".")
 
 
-def write_temporary(disk: Disk, path: str, content: bytes) -> None:
-    """Make `content` durable beside `path`, for `rename_temporary`. It blocks."""
+def write_temporary(disk: Disk, path: str, content: bytes, *, is_synced: bool = True) -> None:
+    """Write `content` beside `path`, for `rename_temporary`, and make it durable if so. It blocks."""
     file = disk.open(path + _TEMPORARY_SUFFIX, create=True)
     try:
         file.truncate(0)
         file.write_at(content, 0)
-        file.sync()
+        if is_synced:
+            file.sync()
     finally:
         file.close()
 

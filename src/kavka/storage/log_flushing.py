@@ -97,30 +97,36 @@ class FlushingLog(LogState):
     async def _store_facts(self, *, with_snapshot: bool) -> None:
         """Store leader epochs that have changed, and the names of new files; at a stop the producers, too."""
         async with self._facts_lock:
-            facts = []
+            epochs = snapshot = None
             if self.epochs.is_changed:
                 self.epochs.note_stored()
-                facts.append((LEADER_EPOCHS, self.epochs.encode()))
+                epochs = self.epochs.encode()
             if with_snapshot and self._end_offset > self._snapshot_offset:
                 self._snapshot_offset = self._end_offset
-                content = encode_snapshot(self.producers.entries())
-                facts.append((snapshot_name(self._end_offset), content))
-            if not facts and not self._has_new_files:
+                snapshot = encode_snapshot(self.producers.entries())
+            if epochs is None and snapshot is None and not self._has_new_files:
                 return
             is_new, self._has_new_files, self._is_new = self._is_new, False, False
-            await self.directory.disk.run(self._store, facts, is_new)
+            await self.directory.disk.run(self._store, epochs, snapshot, is_new)
         if is_new:
             await self.directory.sync_names()
 
-    def _store(self, facts: Sequence[tuple[str, bytes]], is_new: bool) -> None:
-        """Replace small files and make all names durable; of a new log, also its topic id. It blocks."""
+    def _store(self, epochs: bytes | None, snapshot: bytes | None, is_new: bool) -> None:
+        """Replace small files and make all names durable; of a new log, also its topic id. It blocks.
+
+        The snapshot of a stop is not synced: one that a host crash damages fails its checksum, and the start replays
+        the batches since the snapshot before, of which none has been deleted.
+        """
         disk, files = self.directory.disk, self._files
-        for name, content in facts:
-            write_temporary(disk, files.path_of(name), content)
+        if epochs is not None:
+            write_temporary(disk, files.path_of(LEADER_EPOCHS), epochs)
+            rename_temporary(disk, files.path_of(LEADER_EPOCHS))
+        if snapshot is not None:
+            path = files.path_of(snapshot_name(self._snapshot_offset))
+            write_temporary(disk, path, snapshot, is_synced=False)
+            rename_temporary(disk, path)
         if is_new and self.topic_id is not None:
             sync_file(disk, files.path_of(PARTITION_METADATA))
-        for name, _ in facts:
-            rename_temporary(disk, files.path_of(name))
         files.sync()
 
     async def _sync(self, *files: DataFile) -> None:
