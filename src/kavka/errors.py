@@ -245,6 +245,16 @@ class ErrorCode(IntEnum):
         return found if isinstance(found, cls) else cls.UNKNOWN_SERVER_ERROR
 
 
+_LONGEST_MESSAGE = 1000
+
+
+def shortened(message: str | None) -> str | None:
+    """Return a message as it goes into an answer, whose strings are bounded: it may quote what was asked for."""
+    if message is None or len(message) <= _LONGEST_MESSAGE:
+        return message
+    return message[:_LONGEST_MESSAGE] + "..."
+
+
 class KafkaError(Exception):
     """A refusal raised to a caller: `code` is the broker's answer, `retriable` whether to try again."""
 

@@ -534,10 +534,11 @@ class Dispatcher:
         future.add_done_callback(done)
 
     def _answer(self, served: _Served, context: RequestContext, slot: Slot, response: Any) -> None:
+        if context.large is not None and context.large.memory:
+            self._start(context, self._answer_later(served, context, slot, response))
+            return
         header = context.header
-        find_errors = error_finder(served.response)
-        if find_errors is not None:
-            find_errors(response, served.traffic.note_error)
+        _note_errors(served, response)
         if served.may_answer_large or context.large is not None:
             self._answer_in_slices(served, context, slot, response)
             return
@@ -547,6 +548,16 @@ class Dispatcher:
             self._broken(context, error)
             return
         context.connection.answer(slot, parts)
+
+    async def _answer_later(
+        self, served: _Served, context: RequestContext, slot: Slot, response: Any
+    ) -> None:
+        """Answer a request that took long, after others had their turn."""
+        pace = context.pace
+        await pace.rest()
+        _note_errors(served, response)
+        await pace.rest()
+        self._answer_in_slices(served, context, slot, response)
 
     def _answer_in_slices(
         self, served: _Served, context: RequestContext, slot: Slot, response: Any
@@ -586,3 +597,9 @@ class Dispatcher:
             for each in list(waiting):
                 each.cancel()
             connection.close()
+
+
+def _note_errors(served: _Served, response: Any) -> None:
+    find_errors = error_finder(served.response)
+    if find_errors is not None:
+        find_errors(response, served.traffic.note_error)

@@ -7,7 +7,7 @@ from collections import Counter
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.core.controller.topics import TopicRefusal
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, shortened
 from kavka.ids import NO_TOPIC_ID, TopicId
 from kavka.wire.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -52,7 +52,8 @@ async def handle(
             refusal = _misuse(topic, named[_name(broker, topic)])
             refusal = refusal or await _delete(broker, answer, request.timeout_ms)
         if refusal is not None:
-            answer.error_code, answer.error_message = refusal
+            answer.error_code = refusal.code
+            answer.error_message = shortened(refusal.message)
         answers.append(answer)
         if pace.is_over():
             await pace.rest()

@@ -19,7 +19,7 @@ from kavka.broker.resources import (
     check_logger_resource,
     named_twice,
 )
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, shortened
 from kavka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestResource,
@@ -32,8 +32,9 @@ async def handle(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change each resource, or say why not."""
-    twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)
     pace = context.pace
+    named = ((r.resource_type, r.resource_name) for r in request.resources)
+    twice = await named_twice(named, pace)
     responses = []
     for resource in request.resources:
         answer = await _alter(broker, resource, twice, validate_only=request.validate_only)
@@ -68,7 +69,7 @@ async def _alter(
             return answer
         await alter(broker, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
-        answer.error_code, answer.error_message = refused.code, str(refused)
+        answer.error_code, answer.error_message = refused.code, shortened(str(refused))
     return answer
 
 

@@ -8,7 +8,7 @@ from kavka.broker.control.writing import Deposed
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.request_memory import check_count
 from kavka.core.features import FeatureUpdate
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, shortened
 from kavka.registry.interface import RegistryRefused
 from kavka.wire.messages.update_features import (
     UpdateFeaturesRequest,
@@ -52,7 +52,7 @@ async def handle(
             UpdateFeaturesResponseFeature(
                 feature=feature,
                 error_code=ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST,
-                error_message=refusal,
+                error_message=shortened(refusal),
             )
             for feature, refusal in verdicts.items()
         ],
