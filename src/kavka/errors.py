@@ -248,11 +248,11 @@ class ErrorCode(IntEnum):
 _LONGEST_MESSAGE = 1000
 
 
-def shortened(message: str | None) -> str | None:
-    """Return a message as it goes into an answer, whose strings are bounded: it may quote what was asked for."""
-    if message is None or len(message) <= _LONGEST_MESSAGE:
-        return message
-    return message[:_LONGEST_MESSAGE] + "..."
+def error_message(text: str) -> str:
+    """Return a text as it may stand in an answer: what a client sent can make one longer than a string may be."""
+    if len(text) <= _LONGEST_MESSAGE:
+        return text
+    return f"{text[:_LONGEST_MESSAGE]}... ({len(text)} characters)"
 
 
 class KafkaError(Exception):

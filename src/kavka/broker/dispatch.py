@@ -240,6 +240,7 @@ class Dispatcher:
         self._early: list[tuple[Connection, Slot, memoryview]] | None = []
         """What came before `begin`."""
         self._held = HeldConnections(self._receive)
+        self._held_frames = self._held.frames
         integer = broker.config.integer
         self._memory = RequestMemory(integer(TOTAL_SETTING))
         self._most_decoded = integer(REQUEST_SETTING)
@@ -286,7 +287,9 @@ class Dispatcher:
         """Serve one request, or close the connection when it cannot be understood."""
         if self._early is not None:
             self._early.append((connection, slot, frame))
-        elif not self._held or not self._held.keep(connection, slot, frame):
+        elif connection in self._held_frames:
+            self._held_frames[connection].append((slot, frame))
+        else:
             self._receive(connection, slot, frame)
 
     # -- inside
@@ -354,8 +357,8 @@ class Dispatcher:
                     self._finish(context)
                     return
         except (CorruptFrame, RequestTooLarge) as error:
-            self._finish(context)
             self._refuse(context.connection, str(error))
+            self._finish(context)
             return
         # Less than was thought, and as much again for what the handler makes of it.
         too_much = max(0, large.memory - 2 * large.weight)
@@ -526,6 +529,9 @@ class Dispatcher:
                 self._failed(context, error)
             elif finished.result() is None:
                 self._send(context, slot, ())
+                self._count_late(served, context)
+            elif type(finished.result()) is bytearray:
+                self._send(context, slot, (finished.result(),))
                 self._count_late(served, context)
             else:
                 self._answer(served, context, slot, finished.result())

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
 from kavka.broker.configs import Configs
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, error_message
 from kavka.settings.broker import BROKER_SETTINGS
 from kavka.settings.declaration import InvalidSetting, Value, ValueType
 from kavka.settings.dynamic import change_fault
@@ -39,7 +39,7 @@ class ConfigRefused(Exception):
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         """Keep the code beside the message."""
-        super().__init__(message)
+        super().__init__(error_message(message))
         self.code = code
 
 

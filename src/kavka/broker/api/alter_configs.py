@@ -8,7 +8,7 @@ from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.overrides import ConfigRefused
 from kavka.broker.resources import NAMED_TWICE, alter, check_changes, named_twice
-from kavka.errors import ErrorCode, shortened
+from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsRequestResource,
@@ -52,5 +52,5 @@ async def _alter(
         check_changes((config.name, config.value) for config in resource.configs)
         await alter(broker, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
-        answer.error_code, answer.error_message = refused.code, shortened(str(refused))
+        answer.error_code, answer.error_message = refused.code, str(refused)
     return answer

@@ -16,7 +16,7 @@ from kavka.core.controller.replies import (
     Verdict,
 )
 from kavka.core.machine import Token
-from kavka.errors import ErrorCode, shortened
+from kavka.errors import ErrorCode, error_message
 from kavka.ids import TopicPartition
 from kavka.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -58,7 +58,7 @@ async def handle(
             AlterPartitionReassignmentsResponsePartition(
                 partition_index=where.partition,
                 error_code=verdict.code,
-                error_message=shortened(verdict.message),
+                error_message=verdict.message and error_message(verdict.message),
             )
         )
         if pace.is_over():

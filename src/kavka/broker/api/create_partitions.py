@@ -7,7 +7,7 @@ from collections import Counter
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.core.controller.topics import TopicRefusal
-from kavka.errors import ErrorCode, shortened
+from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
@@ -43,11 +43,9 @@ async def handle(
                 timeout_ms=request.timeout_ms,
             )
         code = ErrorCode.NONE if refusal is None else refusal.code
-        message = None if refusal is None else refusal.message
+        message = None if refusal is None else error_message(refusal.message)
         results.append(
-            CreatePartitionsResponseTopic(
-                name=topic.name, error_code=code, error_message=shortened(message)
-            )
+            CreatePartitionsResponseTopic(name=topic.name, error_code=code, error_message=message)
         )
         if pace.is_over():
             await pace.rest()

@@ -12,7 +12,7 @@ from kavka.broker.overrides import check_new_topic_overrides
 from kavka.broker.pace import Pace
 from kavka.broker.topics import CreatedTopic
 from kavka.core.controller.topics import MOST_PARTITIONS, USE_DEFAULT, NewTopic, TopicRefusal
-from kavka.errors import ErrorCode, shortened
+from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestTopic,
@@ -85,7 +85,7 @@ def _wanted(topic: CreateTopicsRequestTopic) -> NewTopic:
 
 def _refused(name: str, refusal: TopicRefusal) -> CreateTopicsResponseTopic:
     return CreateTopicsResponseTopic(
-        name=name, error_code=refusal.code, error_message=shortened(refusal.message), configs=[]
+        name=name, error_code=refusal.code, error_message=error_message(refusal.message), configs=[]
     )
 
 

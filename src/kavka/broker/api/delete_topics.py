@@ -7,7 +7,7 @@ from collections import Counter
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.core.controller.topics import TopicRefusal
-from kavka.errors import ErrorCode, shortened
+from kavka.errors import ErrorCode, error_message
 from kavka.ids import NO_TOPIC_ID, TopicId
 from kavka.wire.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -53,7 +53,7 @@ async def handle(
             refusal = refusal or await _delete(broker, answer, request.timeout_ms)
         if refusal is not None:
             answer.error_code = refusal.code
-            answer.error_message = shortened(refusal.message)
+            answer.error_message = error_message(refusal.message)
         answers.append(answer)
         if pace.is_over():
             await pace.rest()

@@ -21,7 +21,7 @@ from kavka.broker.resources import (
     check_logger_resource,
 )
 from kavka.core.controller.topics import bad_name
-from kavka.errors import ErrorCode, shortened
+from kavka.errors import ErrorCode
 from kavka.registry.interface import RegistryRefused
 from kavka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -107,7 +107,7 @@ def _describe(
     try:
         rows = _rows(broker, resource, stored)
     except ConfigRefused as refused:
-        answer.error_code, answer.error_message = refused.code, shortened(str(refused))
+        answer.error_code, answer.error_message = refused.code, str(refused)
         return answer
     for row in rows:
         if keys is None or row.setting.name in keys:

@@ -19,7 +19,7 @@ from kavka.core.controller.replies import (
     Verdict,
 )
 from kavka.core.machine import Token
-from kavka.errors import ErrorCode, shortened
+from kavka.errors import ErrorCode, error_message
 from kavka.ids import TopicPartition
 from kavka.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -102,7 +102,7 @@ async def _rows(
             ElectLeadersResponsePartition(
                 partition_id=where.partition,
                 error_code=verdict.code,
-                error_message=shortened(verdict.message),
+                error_message=verdict.message and error_message(verdict.message),
             )
         )
         if pace.is_over():

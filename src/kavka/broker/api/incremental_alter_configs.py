@@ -19,7 +19,7 @@ from kavka.broker.resources import (
     check_logger_resource,
     named_twice,
 )
-from kavka.errors import ErrorCode, shortened
+from kavka.errors import ErrorCode
 from kavka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestResource,
@@ -69,7 +69,7 @@ async def _alter(
             return answer
         await alter(broker, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
-        answer.error_code, answer.error_message = refused.code, shortened(str(refused))
+        answer.error_code, answer.error_message = refused.code, str(refused)
     return answer
 
 

@@ -96,12 +96,12 @@ async def _answer_without_doubts(
 def _answer_now(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
+    if context.large is not None and request.topics:
+        return _answer_large(broker, context, request)
     wanted = request.topics
     if wanted is None or (context.version == 0 and not wanted):
         topics = [_known(broker, topic, request) for topic in broker.metadata.topics.values()]
         return _answer(broker, context, request, topics)
-    if context.large is not None:
-        return _answer_large(broker, context, request)
     missing = _to_create(broker, _distinct(request)) if request.allow_auto_topic_creation else []
     if missing and broker.config.flag("auto.create.topics.enable"):
         return _create_and_answer(broker, context, request, missing)

@@ -8,7 +8,7 @@ from kavka.broker.control.writing import Deposed
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.request_memory import check_count
 from kavka.core.features import FeatureUpdate
-from kavka.errors import ErrorCode, shortened
+from kavka.errors import ErrorCode, error_message
 from kavka.registry.interface import RegistryRefused
 from kavka.wire.messages.update_features import (
     UpdateFeaturesRequest,
@@ -43,7 +43,7 @@ async def handle(
         return UpdateFeaturesResponse(error_code=code, error_message=code.message)
     except (ConnectionError, RegistryRefused) as error:
         return UpdateFeaturesResponse(
-            error_code=ErrorCode.FEATURE_UPDATE_FAILED, error_message=str(error)
+            error_code=ErrorCode.FEATURE_UPDATE_FAILED, error_message=error_message(str(error))
         )
     await broker.features.read()
     return UpdateFeaturesResponse(
@@ -52,7 +52,7 @@ async def handle(
             UpdateFeaturesResponseFeature(
                 feature=feature,
                 error_code=ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST,
-                error_message=shortened(refusal),
+                error_message=refusal and error_message(refusal),
             )
             for feature, refusal in verdicts.items()
         ],
