@@ -264,6 +264,7 @@ class Dispatcher:
         self._early: list[tuple[Connection, Slot, memoryview]] | None = []
         """What came before `begin`."""
         self._held = HeldConnections(self._receive)
+        self._held_frames = self._held.frames
         integer = broker.config.integer
         self._memory = RequestMemory(integer(TOTAL_SETTING))
         self._most_decoded = integer(REQUEST_SETTING)
@@ -303,7 +304,9 @@ class Dispatcher:
         """Serve one request, or close the connection when it cannot be understood."""
         if self._early is not None:
             self._early.append((connection, slot, frame))
-        elif not self._held or not self._held.keep(connection, slot, frame):
+        elif connection in self._held_frames:
+            self._held_frames[connection].append((slot, frame))
+        else:
             self._receive(connection, slot, frame)
 
     # -- inside
@@ -372,8 +375,8 @@ class Dispatcher:
                     self._finish(context)
                     return
         except (CorruptFrame, RequestTooLarge) as error:
-            self._finish(context)
             self._refuse(context.connection, str(error))
+            self._finish(context)
             return
         # Less than was thought, and as much again for what the handler makes of it.
         too_much = max(0, large.memory - 2 * large.weight)
@@ -571,10 +574,11 @@ class Dispatcher:
         future.add_done_callback(done)
 
     def _answer(self, served: _Served, context: RequestContext, slot: Slot, response: Any) -> None:
+        if context.large is not None and context.large.memory:
+            self._start(context, self._answer_later(served, context, slot, response))
+            return
         header = context.header
-        find_errors = error_finder(served.response)
-        if find_errors is not None:
-            find_errors(response, served.traffic.note_error)
+        _note_errors(served, response)
         if served.may_answer_large or context.large is not None:
             self._answer_in_slices(served, context, slot, response)
             return
@@ -584,6 +588,16 @@ class Dispatcher:
             self._broken(context, error)
             return
         context.connection.answer(slot, parts)
+
+    async def _answer_later(
+        self, served: _Served, context: RequestContext, slot: Slot, response: Any
+    ) -> None:
+        """Answer a request that took long, after others had their turn."""
+        pace = context.pace
+        await pace.rest()
+        _note_errors(served, response)
+        await pace.rest()
+        self._answer_in_slices(served, context, slot, response)
 
     def _answer_in_slices(
         self, served: _Served, context: RequestContext, slot: Slot, response: Any
@@ -623,3 +637,9 @@ class Dispatcher:
             for each in list(waiting):
                 each.cancel()
             connection.close()
+
+
+def _note_errors(served: _Served, response: Any) -> None:
+    find_errors = error_finder(served.response)
+    if find_errors is not None:
+        find_errors(response, served.traffic.note_error)

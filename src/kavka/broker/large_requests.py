@@ -109,36 +109,27 @@ class HeldConnections:
     def __init__(self, receive: Callable[[Connection, Slot, memoryview], None]) -> None:
         """Give frames to `receive` when their connection is let go, in order; it may hold the connection again."""
         self._receive = receive
-        self._frames: dict[Connection, deque[tuple[Slot, memoryview]]] = {}
+        self.frames: dict[Connection, deque[tuple[Slot, memoryview]]] = {}
+        """What waits on each connection that is held, or is not served yet up to its last frame."""
         self._holding: set[Connection] = set()
         self._serving: Connection | None = None
 
-    def __len__(self) -> int:
-        """Return how many connections have frames that wait, or would."""
-        return len(self._frames)
-
-    def keep(self, connection: Connection, slot: Slot, frame: memoryview) -> bool:
-        """Keep a frame if its connection is held; else return False."""
-        frames = self._frames.get(connection)
-        if frames is None:
-            return False
-        frames.append((slot, frame))
-        return True
-
     def hold(self, connection: Connection) -> None:
         """Keep what comes on a connection from now on."""
-        self._frames.setdefault(connection, deque())
+        self.frames.setdefault(connection, deque())
         self._holding.add(connection)
 
     def let_go(self, connection: Connection) -> None:
         """Serve what was kept, then what comes."""
         self._holding.discard(connection)
-        if self._serving is not connection:
+        if not connection.is_open:
+            self.drop(connection)
+        elif self._serving is not connection:
             self._serve(connection)
 
     def drop(self, connection: Connection) -> None:
         """Forget a connection that is gone."""
-        self._frames.pop(connection, None)
+        self.frames.pop(connection, None)
         self._holding.discard(connection)
 
     def _serve(self, connection: Connection) -> None:
@@ -146,11 +137,11 @@ class HeldConnections:
         before, self._serving = self._serving, connection
         try:
             for _ in range(_TURN_FRAMES):
-                frames = self._frames.get(connection)
+                frames = self.frames.get(connection)
                 if frames is None or connection in self._holding:
                     return
                 if not frames:
-                    del self._frames[connection]
+                    del self.frames[connection]
                     return
                 slot, frame = frames.popleft()
                 self._receive(connection, slot, frame)

@@ -6,12 +6,13 @@ Both AlterConfigs (the whole set at once) and IncrementalAlterConfigs (name by n
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kavka.broker.overrides import ConfigRefused, check_broker_overrides, check_topic_overrides
+from kavka.broker.pace import Pace
+from kavka.broker.request_memory import check_count
 from kavka.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ Edit = Callable[[dict[str, str]], Mapping[str, str | None]]
 """Makes new overrides of the present ones, or raises ConfigRefused."""
 
 NAMED_TWICE = "Each resource must appear at most once."
+_MOST_SETTINGS = 10_000
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -54,14 +56,21 @@ def check_logger_resource(name: str, broker_id: int) -> None:
     check_broker_resource(name, broker_id)
 
 
-def named_twice(resources: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
+async def named_twice(resources: Iterable[tuple[int, str]], pace: Pace) -> set[tuple[int, str]]:
     """Return the resources of a request, by type and name, that stand in it more than once: none of them is changed."""
-    return {resource for resource, count in Counter(resources).items() if count > 1}
+    once: set[tuple[int, str]] = set()
+    twice: set[tuple[int, str]] = set()
+    for resource in resources:
+        (twice if resource in once else once).add(resource)
+        if pace.is_over():
+            await pace.rest()
+    return twice
 
 
 def check_changes(changes: Iterable[tuple[str, str | None]]) -> None:
     """Raise ConfigRefused for names that stand twice, and for values that are missing."""
     given = list(changes)
+    check_count("ALTER_CONFIGS", "settings of one resource", len(given), _MOST_SETTINGS)
     if len({name for name, _value in given}) < len(given):
         raise ConfigRefused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     missing = [name for name, value in given if value is None]

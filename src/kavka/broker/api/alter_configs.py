@@ -21,8 +21,9 @@ async def handle(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     """Replace the overrides of each resource, or say why not."""
-    twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)
     pace = context.pace
+    named = ((r.resource_type, r.resource_name) for r in request.resources)
+    twice = await named_twice(named, pace)
     responses = []
     for resource in request.resources:
         answer = await _alter(broker, resource, twice, validate_only=request.validate_only)
@@ -41,10 +42,9 @@ async def _alter(
 ) -> AlterConfigsResponseResource:
     kind, name = resource.resource_type, resource.resource_name
     answer = AlterConfigsResponseResource(resource_type=kind, resource_name=name)
-    overrides = {config.name: config.value for config in resource.configs}
 
     def edit(present: dict[str, str]) -> dict[str, str | None]:
-        return overrides
+        return {config.name: config.value for config in resource.configs}
 
     try:
         if (kind, name) in twice:

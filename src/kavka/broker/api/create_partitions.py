@@ -10,6 +10,7 @@ from kavka.core.controller.topics import TopicRefusal
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
+    CreatePartitionsRequestTopic,
     CreatePartitionsResponse,
     CreatePartitionsResponseTopic,
 )
@@ -19,10 +20,16 @@ async def handle(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     """Grow each topic to the count that is asked for, or say why not; a topic has one answer."""
-    named = Counter(topic.name for topic in request.topics)
     pace = context.pace
+    named: Counter[str] = Counter()
+    distinct: dict[str, CreatePartitionsRequestTopic] = {}
+    for each in request.topics:
+        named[each.name] += 1
+        distinct[each.name] = each
+        if pace.is_over():
+            await pace.rest()
     results = []
-    for topic in {topic.name: topic for topic in request.topics}.values():
+    for topic in distinct.values():
         refusal: TopicRefusal | None
         if named[topic.name] > 1:
             refusal = TopicRefusal(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")

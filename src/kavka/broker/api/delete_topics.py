@@ -8,7 +8,7 @@ from collections import Counter
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.core.controller.topics import TopicRefusal
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, error_message
 from kavka.ids import NO_TOPIC_ID, TopicId
 from kavka.wire.messages.delete_topics import (
     DeleteTopicsRequest,

@@ -91,7 +91,9 @@ async def _handle_many(
     )
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
+    await pace.rest()
     reader = FetchReader(broker, request, context.version, session.partitions())
+    await pace.rest()
     before = reader.appended_bytes()
     reads = await reader.read_at(pace)
     if any(read.is_cold for read in reads):
@@ -240,6 +242,7 @@ async def _response_at(
     pace: Pace,
 ) -> FetchResponse:
     """Do as `_response`, in slices of the loop's time."""
+    await pace.rest()
     answer = _finish(broker, context, session, reads)
     await pace.rest()
     included = set(answer.partitions)

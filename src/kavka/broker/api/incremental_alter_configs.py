@@ -32,8 +32,9 @@ async def handle(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change each resource, or say why not."""
-    twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)
     pace = context.pace
+    named = ((r.resource_type, r.resource_name) for r in request.resources)
+    twice = await named_twice(named, pace)
     responses = []
     for resource in request.resources:
         answer = await _alter(broker, resource, twice, validate_only=request.validate_only)

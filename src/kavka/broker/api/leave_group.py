@@ -11,6 +11,7 @@ from kavka.core.machine import Token
 from kavka.errors import ErrorCode
 from kavka.wire.messages.leave_group import (
     LeaveGroupRequest,
+    LeaveGroupRequestMember,
     LeaveGroupResponse,
     LeaveGroupResponseMember,
 )
@@ -23,10 +24,9 @@ async def handle(
     broker: Broker, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse:
     """Ask the group's shard."""
+    leaving = request.members
     if context.version < _FIRST_BATCHED:
-        leaving: tuple[LeavingMember, ...] = (LeavingMember(request.member_id),)
-    else:
-        leaving = tuple(LeavingMember(m.member_id, m.group_instance_id) for m in request.members)
+        leaving = [LeaveGroupRequestMember(member_id=request.member_id)]
     reply = await _leave(broker, context, request.group_id, leaving)
     if context.version < _FIRST_BATCHED:
         code = reply.error_code
@@ -47,12 +47,15 @@ async def handle(
 
 
 async def _leave(
-    broker: Broker, context: RequestContext, group_id: str, leaving: tuple[LeavingMember, ...]
+    broker: Broker, context: RequestContext, group_id: str, leaving: list[LeaveGroupRequestMember]
 ) -> LeaveReply:
     """Let members leave, some at a time; what keeps all of them is said at once."""
     rows: list[tuple[LeavingMember, ErrorCode]] = []
     for at in range(0, max(1, len(leaving)), _AT_ONCE):
-        some = leaving[at : at + _AT_ONCE]
+        some = tuple(
+            LeavingMember(member.member_id, member.group_instance_id)
+            for member in leaving[at : at + _AT_ONCE]
+        )
         reply = await broker.groups.ask(group_id, partial(_event, group_id, some))
         if isinstance(reply, ErrorCode):
             return LeaveReply(reply)

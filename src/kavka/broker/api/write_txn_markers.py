@@ -66,26 +66,30 @@ async def _without_duplicates(
     for marker in request.markers:
         of = marker.producer_id, marker.producer_epoch, marker.transaction_result
         by = marker.coordinator_epoch, marker.transaction_version
-        topics = asked.setdefault((*of, *by), {})
+        known = asked.setdefault((*of, *by), {})
         for topic in marker.topics:
-            topics.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+            known.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
             if pace.is_over(1 + len(topic.partition_indexes) // 8):
                 await pace.rest()
         if pace.is_over():
             await pace.rest()
-    return WriteTxnMarkersRequest(
-        markers=[
+    markers = []
+    for key, names in asked.items():
+        topics = []
+        for name, indexes in names.items():
+            topics.append(WriteTxnMarkersRequestTopic(name=name, partition_indexes=list(indexes)))
+            if pace.is_over(1 + len(indexes) // 8):
+                await pace.rest()
+        markers.append(
             WriteTxnMarkersRequestMarker(
-                producer_id=of[0],
-                producer_epoch=of[1],
-                transaction_result=of[2],
-                topics=[
-                    WriteTxnMarkersRequestTopic(name=name, partition_indexes=list(indexes))
-                    for name, indexes in topics.items()
-                ],
-                coordinator_epoch=of[3],
-                transaction_version=of[4],
+                producer_id=key[0],
+                producer_epoch=key[1],
+                transaction_result=key[2],
+                topics=topics,
+                coordinator_epoch=key[3],
+                transaction_version=key[4],
             )
-            for of, topics in asked.items()
-        ]
-    )
+        )
+        if pace.is_over():
+            await pace.rest()
+    return WriteTxnMarkersRequest(markers=markers)

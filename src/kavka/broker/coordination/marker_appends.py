@@ -60,7 +60,11 @@ async def write_markers(
                 if pace.is_over():
                     await pace.rest()
             topics.append(WriteTxnMarkersResponseTopic(name=topic.name, partitions=rows))
+            if pace.is_over():
+                await pace.rest()
         markers.append(WriteTxnMarkersResponseMarker(producer_id=marker.producer_id, topics=topics))
+        if pace.is_over():
+            await pace.rest()
     await _acknowledge(broker, waiting)
     return WriteTxnMarkersResponse(markers=markers)
 

@@ -71,12 +71,12 @@ class Assignment(NamedTuple):
 
     def reassign_to(self, target: Sequence[int]) -> Assignment:
         """Return the assignment while the partition moves to `target`, from where it was before any move."""
-        origin = self.origin
+        origin, wanted = self.origin, frozenset(target)
         every = tuple(dict.fromkeys((*target, *origin)))
         return Assignment(
             every,
             tuple(broker for broker in every if broker not in origin),
-            tuple(broker for broker in every if broker not in target),
+            tuple(broker for broker in every if broker not in wanted),
         )
 
 

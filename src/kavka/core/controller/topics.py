@@ -12,7 +12,6 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _LONGEST_NAME = 249
 MOST_PARTITIONS = 10_000
 """That one request may create."""
-_SHOWN_NAME = 300
 USE_DEFAULT = -1
 
 
@@ -49,8 +48,7 @@ def bad_name(name: str) -> str | None:
     if name in (".", ".."):
         return f"'{name}' is not allowed"
     if len(name) > _LONGEST_NAME:
-        shown = name if len(name) <= _SHOWN_NAME else f"{name[:_SHOWN_NAME]}..."
-        return f"the length of '{shown}' is longer than the max allowed length {_LONGEST_NAME}"
+        return f"the length of '{name}' is longer than the max allowed length {_LONGEST_NAME}"
     if not _LEGAL.fullmatch(name):
         allowed = "ASCII alphanumerics, '.', '_' and '-'"
         return f"'{name}' contains one or more characters other than {allowed}"
@@ -172,11 +170,10 @@ def _check_assignment(
         )
     for partition, replicas in assignment.items():
         if len(set(replicas)) != len(replicas):
-            shown = list(replicas[:_SHOWN_NAME])
             return TopicRefusal(
-                code, f"Duplicate brokers not allowed in replica assignment: {shown}"
+                code, f"Duplicate brokers not allowed in replica assignment: {list(replicas)}"
             )
-        unknown = sorted(set(replicas).difference(brokers))[:_SHOWN_NAME]
+        unknown = sorted(set(replicas).difference(brokers))
         if unknown:
             message = (
                 f"Unknown broker(s) {unknown} in the replica assignment of partition {partition}."
