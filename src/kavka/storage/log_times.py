@@ -1,16 +1,24 @@
-"""Offsets by time (ListOffsets): the time index leads to a batch, and its records are looked at one by one."""
+"""Offsets by time (ListOffsets): the time index leads to a batch, and its records are looked at by the kernel.
+
+What may take more than a moment, a compressed batch or a large one, is looked at in the pool.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
-from kavka.doors import Disk
+from kavka.doors import Buffer, Disk
 from kavka.storage.batch_walk import BatchWalk, WalkedBatch
 from kavka.storage.log_read import read_warm
 from kavka.storage.partition_directory import Gone
 from kavka.storage.segment import Segment
-from kavka.wire.records.batch import Record, decode_records
+from kavka.wire.records import kernel
+from kavka.wire.records.body import body_of
+from kavka.wire.records.header import BatchHeader, TimestampType
+
+_LARGE_BATCH: Final = 256 * 1024
+_ANY: Final = -(2**63)
 
 
 class TimedOffset(NamedTuple):
@@ -39,7 +47,8 @@ async def first_at_or_after(
             segment,
             start_of,
             lambda batch: batch.header.max_timestamp >= timestamp,
-            lambda record: record.timestamp >= timestamp and record.offset >= log_start_offset,
+            timestamp,
+            log_start_offset,
         )
         if found is not None:
             return found
@@ -62,7 +71,8 @@ async def latest(disk: Disk, segments: Sequence[Segment]) -> TimedOffset | None:
         segment,
         start_of,
         lambda batch: batch.header.max_timestamp == timestamp,
-        lambda record: record.timestamp == timestamp,
+        timestamp,
+        segment.base_offset,
     )
 
 
@@ -71,9 +81,10 @@ async def _search(
     segment: Segment,
     start_of: Callable[[bool], int],
     suits: Callable[[WalkedBatch], bool],
-    matches: Callable[[Record], bool],
+    timestamp: int,
+    from_offset: int,
 ) -> TimedOffset | None:
-    """Return the first matching record of the batches that suit, from a position on."""
+    """Return the first record at or after a timestamp and an offset of the batches that suit, from a position on."""
     if segment.data.is_discarded:
         return None
     segment.data.pin()
@@ -83,11 +94,12 @@ async def _search(
         while batches := await walk.next_block():
             for batch in filter(suits, batches):
                 block, header = await walk.whole(batch)
-                record = _first(matches, decode_records(block, header))
-                if record is not None:
-                    return TimedOffset(
-                        record.timestamp, record.offset, header.partition_leader_epoch
-                    )
+                if header.compression or header.size > _LARGE_BATCH:
+                    found = await disk.run(_first_since, block, header, timestamp, from_offset)
+                else:
+                    found = _first_since(block, header, timestamp, from_offset)
+                if found is not None:
+                    return TimedOffset(*found, header.partition_leader_epoch)
         return None
     except Gone:
         return None  # an index went with its segment
@@ -95,5 +107,20 @@ async def _search(
         segment.data.unpin()
 
 
-def _first(matches: Callable[[Record], bool], records: Iterable[Record]) -> Record | None:
-    return next(filter(matches, records), None)
+def _first_since(
+    block: Buffer, header: BatchHeader, timestamp: int, from_offset: int
+) -> tuple[int, int] | None:
+    """Return timestamp and offset of the first record of a batch at or after both. Raise CorruptBatch."""
+    body, start, end = body_of(block, header)
+    has_one_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    found = kernel.first_since(
+        body,
+        start,
+        end,
+        header.record_count,
+        header.base_offset,
+        header.base_timestamp,
+        _ANY if has_one_time else timestamp,
+        from_offset,
+    )
+    return (header.max_timestamp, found[1]) if has_one_time and found is not None else found
