@@ -76,7 +76,8 @@ async def _answer(
         refusal = _misuse(topic, count)
         refusal = refusal or await _delete(broker, answer, request.timeout_ms)
     if refusal is not None:
-        answer.error_code, answer.error_message = refusal
+        answer.error_code = refusal.code
+        answer.error_message = error_message(refusal.message)
     return answer
 
 
