@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from kavka.net.network import TcpNetwork
@@ -28,22 +31,38 @@ def is_there() -> bool:
 
 
 def compare(findings: Sequence[Finding], directory: Path) -> None:
-    """Send the frames to an Apache Kafka broker with ZooKeeper, and note what another client of it waited."""
+    """Send the frames to an Apache Kafka broker with ZooKeeper, and note what another client of it waited.
+
+    Where that has no answer it is not a number, and the next frame goes to another broker.
+    """
+    left = list(findings)
+    for number in count():
+        if not left:
+            return
+        with _running(directory / f"broker-{number}") as (port, known):
+            while left:
+                finding = left.pop(0)
+                finding.apache_ms = _waited(port, frame_of(finding.recipe, known))
+                if math.isnan(finding.apache_ms):
+                    break
+
+
+@contextmanager
+def _running(directory: Path) -> Iterator[tuple[int, Known]]:
     kafka = ApacheKafka(RELEASE)
     with kafka.run_zookeeper(directory) as zookeeper:
         broker = kafka.start_with_zookeeper(directory, zookeeper, _SETTINGS, SHIPPED_BROKER)
         try:
-            broker.process.wait_for(_READY, 60)
+            broker.process.wait_for(_READY, 120)
             known = Known(directory=str(broker.log_directory))
             asyncio.run(_prepare(broker.port, known))
-            for finding in findings:
-                finding.apache_ms = _waited(broker.port, frame_of(finding.recipe, known))
+            yield broker.port, known
         finally:
             broker.process.kill()  # after such frames it does not always stop
 
 
 def _waited(port: int, frame: bytes) -> float:
-    """Return for how long another client waited; not a number when it, or the frame, got nowhere."""
+    """Return for how long another client waited; not a number when it had no answer in the end."""
     try:
         _outcome, other = exchange(port, frame, None, _PATIENCE_S)
     except (BrokerFailed, OSError):

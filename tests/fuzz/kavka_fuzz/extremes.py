@@ -172,7 +172,7 @@ def _talk(
             continue
         except TimeoutError:
             before, cpu = cpu, system.cpu_ns()
-            if cpu - before < 20_000_000:
+            if cpu - before < 20_000_000 and system.is_asleep():
                 break
         except OSError:
             return bytes(received), True

@@ -24,6 +24,7 @@ from kavka_fuzz.vocabulary import Known
 _AT_ONCE = 20
 _PATIENCE_S = 10.0
 _QUIET_S = 0.05
+_QUIET_CPU_NS = 5_000_000
 _FLOOD = 3_000
 _LARGEST_CLIENT_ID = 32_767
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -180,7 +181,7 @@ def _carry_out(target: Target, group: list[Attack]) -> None:
     by_socket = dict(zip(sockets, group, strict=True))
     deadline = time.monotonic() + _PATIENCE_S
     cpu = target.system.cpu_ns()
-    while sockets:
+    while True:
         if time.monotonic() > deadline:
             raise BrokerFailed(f"still at work after {_PATIENCE_S:.0f} s")
         writers = [each for each, left in sockets.items() if len(left)]
@@ -192,7 +193,7 @@ def _carry_out(target: Target, group: list[Attack]) -> None:
             _receive(connection, sockets)
         if not readable and not writable:
             before, cpu = cpu, target.system.cpu_ns()
-            if cpu - before < 5_000_000:
+            if cpu - before < _QUIET_CPU_NS and target.system.is_asleep():
                 break
     for connection in sockets:
         connection.close()

@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +32,9 @@ _SETTINGS = {
 }
 _PING = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _QUIET_S = 0.015
+_BETWEEN_PINGS_S = 0.004
 _SILENT_S = 0.5
+_SILENT_WINDOWS = 8
 _LONGEST_SILENCE_MS = 5_000
 _QUIET_CPU_NS = 3_000_000
 _TRACEBACK = "Traceback (most recent call last)"
@@ -67,6 +69,7 @@ class Other:
         """Connect."""
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         self._asked: float | None = None
+        self._last = 0.0
         self._read = bytearray()
         self.worst_ms = 0.0
         self.answers = 0
@@ -77,9 +80,9 @@ class Other:
         return 0.0 if self._asked is None else (time.monotonic() - self._asked) * 1000
 
     def ask(self) -> None:
-        """Send a request unless one is on its way."""
-        if self._asked is None:
-            self._asked = time.monotonic()
+        """Send a request unless one is on its way, or was just now."""
+        if self._asked is None and time.monotonic() - self._last >= _BETWEEN_PINGS_S:
+            self._asked = self._last = time.monotonic()
             self.socket.sendall(_PING)
 
     def read(self) -> None:
@@ -105,13 +108,18 @@ class Process:
 
     def cpu_ns(self) -> int:
         """Return the processor time of all its threads."""
-        total = 0
+        return sum(int(text.split()[0]) for text in self._of_threads("schedstat"))
+
+    def is_asleep(self) -> bool:
+        """Tell whether all its threads wait: none runs, and none would if the machine had a processor free."""
+        return all(text.rpartition(")")[2].split()[0] == "S" for text in self._of_threads("stat"))
+
+    def _of_threads(self, file: str) -> Iterator[str]:
         for task in (self._directory / "task").iterdir():
             try:
-                total += int((task / "schedstat").read_text().split()[0])
+                yield (task / file).read_text()
             except OSError:  # a thread that has ended
                 continue
-        return total
 
     def forget_peak(self) -> None:
         """Let the peak of its memory begin at what it has now."""
@@ -269,6 +277,40 @@ def exchange(
         other.socket.close()
 
 
+class _Quiet:
+    """Whether the broker has nothing more to do, looked at from time to time.
+
+    It is quiet when its threads slept and used next to no time, and it answered the other client, through some windows
+    in a row: one when the frame has been answered, more when it has not.
+    """
+
+    def __init__(self, system: Process | None, other: Other) -> None:
+        self._system = system
+        self._other = other
+        self._windows = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._since = time.monotonic()
+        self._cpu_ns = self._system.cpu_ns() if self._system else 0
+        self._answers = self._other.answers
+
+    def is_quiet(self, outcome: str) -> bool:
+        """Look, when a window is over."""
+        is_silent = outcome == "silent"
+        if time.monotonic() - self._since < (
+            _SILENT_S if is_silent and not self._system else _QUIET_S
+        ):
+            return False
+        was_calm = self._other.answers > self._answers and (
+            self._system is None
+            or (self._system.cpu_ns() - self._cpu_ns < _QUIET_CPU_NS and self._system.is_asleep())
+        )
+        self._windows = self._windows + 1 if was_calm else 0
+        self._begin()
+        return self._windows >= (_SILENT_WINDOWS if is_silent else 1)
+
+
 def _until_quiet(
     sender: socket.socket, data: bytes, other: Other, system: Process | None, patience_s: float
 ) -> tuple[str, Other]:
@@ -277,31 +319,25 @@ def _until_quiet(
     outcome = "silent"
     received = bytearray()
     deadline = time.monotonic() + patience_s
-    quiet_since, cpu_then, answers_then = time.monotonic(), system.cpu_ns() if system else 0, 0
+    quiet = _Quiet(system, other)
     while True:
-        other.ask()
         readers = [other.socket] if outcome == "closed" else [other.socket, sender]
         writers = [sender] if len(left) and outcome != "closed" else []
-        ready, writable, _ = select.select(readers, writers, [], _QUIET_S)
+        ready, writable, _ = select.select(readers, writers, [], _BETWEEN_PINGS_S)
         if other.socket in ready:
             other.read()
         if sender in ready or writable:
             outcome, left = _exchange(sender, left, received, outcome, is_readable=sender in ready)
-        now = time.monotonic()
-        if now > deadline:
+        if time.monotonic() > deadline:
             if other.unanswered_ms > _LONGEST_SILENCE_MS:
                 raise BrokerFailed(
                     f"another client has had no answer for {other.unanswered_ms:.0f} ms"
                 )
             return "busy", other
-        if now - quiet_since >= (_QUIET_S if system or outcome != "silent" else _SILENT_S):
-            cpu = system.cpu_ns() if system else 0
-            is_quiet = cpu - cpu_then < _QUIET_CPU_NS and other.answers > answers_then
-            if is_quiet and (outcome == "closed" or not len(left)):
-                return outcome, other
-            quiet_since, cpu_then, answers_then = now, cpu, other.answers
-        elif not ready:
-            time.sleep(0.001)
+        is_sent = outcome == "closed" or not len(left)
+        if is_sent and not other.unanswered_ms and quiet.is_quiet(outcome):
+            return outcome, other
+        other.ask()
 
 
 def _exchange(
