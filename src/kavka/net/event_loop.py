@@ -7,15 +7,9 @@ was begun in it.
     select -> callbacks, steps of tasks -> select -> ...
               |<------- a turn ------->|
 
-<<<<<<< HEAD
 It costs 0.1 us a turn (the least of forty runs): the monotonic clock is read twice. The thread's processor time,
 which needs a system call, is read at the beginning of a turn when it was not within the last ten milliseconds: that
 of a stall is too large by ten milliseconds at the most.
-=======
-It costs 0.1 us a turn (the least of forty runs): the monotonic clock is read twice. The thread's processor time, which
-needs a system call, is read at the beginning of a turn when it was not within the last ten milliseconds: that of a
-stall is too large by ten milliseconds at the most.
->>>>>>> fuzz
 """
 
 from __future__ import annotations
