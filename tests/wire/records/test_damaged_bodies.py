@@ -1,0 +1,55 @@
+"""What a leader takes of damaged compressed bodies is what Apache Kafka takes: its answers are in a table.
+
+`damaged_bodies.txt` has a line for each series of `kavka_compat.damaged_bodies`: the codes that Apache Kafka 3.9 and
+4.1 answered when every body was produced to them, `-1*3 0` being three times -1 and a 0. An indented line says where
+ours differ: Kafka does not look at the offset deltas of uncompressed records, nor at the lengths of compressed ones.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.wire.records.batch import decode_records
+from kavka.wire.records.batch_check import Allowance, Checked
+from kavka.wire.records.validate import BatchRules, begin_check, number_checked, number_produced
+from kavka_compat.damaged_bodies import Body, all_series, batch, difference_is_known, read_table
+
+SERIES = all_series()
+THEIRS, OURS = read_table()
+NOW = 1_700_000_000_000
+
+
+def code_of(body: Body) -> int:
+    """Return what the leader answers, judged at once and step by step; what is taken can be read."""
+    buffer = memoryview(bytearray(batch(body)))
+    check = begin_check(memoryview(bytearray(buffer)), BatchRules(), NOW)
+    check.finish()
+    found = number_checked(check, 0, 0)
+    assert found == number_produced(buffer, BatchRules(), NOW, 11, 0, 0, Allowance())
+    if not isinstance(check.result, Checked):
+        assert check.result is not None
+        return int(check.result.code)
+    records = decode_records(check.result.buffer, check.result.header)
+    assert [record.offset for record in records] == list(range(body.count))
+    return 0
+
+
+def test_the_table_has_all_series() -> None:
+    assert list(THEIRS) == list(SERIES)
+    assert {name: len(codes) for name, codes in THEIRS.items()} == {
+        name: len(bodies) for name, bodies in SERIES.items()
+    }
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_damaged_bodies_are_answered_as_apache_kafka_does(name: str) -> None:
+    codes = [code_of(body) for body in SERIES[name]]
+    assert codes == OURS.get(name, THEIRS[name])
+
+
+def test_ours_differ_where_records_would_mislead_consumers_only() -> None:
+    for name, codes in OURS.items():
+        pairs = zip(THEIRS[name], codes, strict=True)
+        assert all(
+            theirs == ours or difference_is_known(name, theirs, ours) for theirs, ours in pairs
+        )
