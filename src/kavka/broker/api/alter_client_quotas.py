@@ -16,11 +16,16 @@ from kavka.wire.messages.alter_client_quotas import (
 _REFUSAL = "This broker has no client quotas: none was changed, and none would be obeyed."
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     """Refuse each entity's changes: a quota that is stored and not obeyed would be taken for one that is."""
-    return AlterClientQuotasResponse(entries=[_refused(entry) for entry in request.entries])
+    answer = AlterClientQuotasResponse()
+    for entry in request.entries:
+        answer.entries.append(_refused(entry))
+        if context.pace.is_over(1 + len(entry.entity)):
+            await context.pace.rest()
+    return answer
 
 
 def _refused(entry: AlterClientQuotasRequestEntry) -> AlterClientQuotasResponseEntry:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.errors import ErrorCode
@@ -16,17 +18,29 @@ _REFUSAL = (
 )
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     """Refuse each user's changes: what is stored and not used would be taken for protection."""
-    users = dict.fromkeys(deletion.name for deletion in request.deletions)
-    users |= dict.fromkeys(upsertion.name for upsertion in request.upsertions)
-    return AlterUserScramCredentialsResponse(
-        results=[
-            AlterUserScramCredentialsResponseResult(
-                user=user, error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_REFUSAL
-            )
-            for user in users
-        ]
+    answer = AlterUserScramCredentialsResponse()
+    refused: set[str] = set()
+    for name in _names(request):
+        if name not in refused:
+            refused.add(name)
+            answer.results.append(_refusal(name))
+        if context.pace.is_over():
+            await context.pace.rest()
+    return answer
+
+
+def _names(request: AlterUserScramCredentialsRequest) -> Iterator[str]:
+    for deletion in request.deletions:
+        yield deletion.name
+    for upsertion in request.upsertions:
+        yield upsertion.name
+
+
+def _refusal(user: str) -> AlterUserScramCredentialsResponseResult:
+    return AlterUserScramCredentialsResponseResult(
+        user=user, error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_REFUSAL
     )

@@ -33,17 +33,18 @@ async def handle(
         if code is ErrorCode.NONE and reply.members:
             code = reply.members[0][1]
         return LeaveGroupResponse(error_code=code)
-    return LeaveGroupResponse(
-        error_code=reply.error_code,
-        members=[
+    answer = LeaveGroupResponse(error_code=reply.error_code)
+    for member, code in reply.members:
+        answer.members.append(
             LeaveGroupResponseMember(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 error_code=code,
             )
-            for member, code in reply.members
-        ],
-    )
+        )
+        if context.pace.is_over():
+            await context.pace.rest()
+    return answer
 
 
 async def _leave(
