@@ -7,7 +7,6 @@ from kavka.broker.dispatch import RequestContext
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
-    AlterClientQuotasRequestEntry,
     AlterClientQuotasResponse,
     AlterClientQuotasResponseEntity,
     AlterClientQuotasResponseEntry,
@@ -22,20 +21,17 @@ async def handle(
     """Refuse each entity's changes: a quota that is stored and not obeyed would be taken for one that is."""
     answer = AlterClientQuotasResponse()
     for entry in request.entries:
-        answer.entries.append(_refused(entry))
-        if context.pace.is_over(1 + len(entry.entity)):
-            await context.pace.rest()
-    return answer
-
-
-def _refused(entry: AlterClientQuotasRequestEntry) -> AlterClientQuotasResponseEntry:
-    return AlterClientQuotasResponseEntry(
-        error_code=ErrorCode.UNSUPPORTED_VERSION,
-        error_message=_REFUSAL,
-        entity=[
-            AlterClientQuotasResponseEntity(
+        refused = AlterClientQuotasResponseEntry(
+            error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_REFUSAL
+        )
+        answer.entries.append(refused)
+        for part in entry.entity:
+            entity = AlterClientQuotasResponseEntity(
                 entity_type=part.entity_type, entity_name=part.entity_name
             )
-            for part in entry.entity
-        ],
-    )
+            refused.entity.append(entity)
+            if context.pace.is_over():
+                await context.pace.rest()
+        if context.pace.is_over():
+            await context.pace.rest()
+    return answer

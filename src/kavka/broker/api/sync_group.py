@@ -21,6 +21,11 @@ async def handle(
         request.protocol_name,
     ):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    assignments: list[tuple[str, bytes]] = []
+    for given in request.assignments:
+        assignments.append((given.member_id, given.assignment))
+        if context.pace.is_over():
+            await context.pace.rest()
     reply = await broker.groups.ask(
         request.group_id,
         lambda token: Sync(
@@ -31,7 +36,7 @@ async def handle(
             request.group_instance_id,
             request.protocol_type,
             request.protocol_name,
-            tuple((given.member_id, given.assignment) for given in request.assignments),
+            tuple(assignments),
         ),
     )
     if isinstance(reply, ErrorCode):
