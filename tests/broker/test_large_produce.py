@@ -92,6 +92,33 @@ def test_requests_of_a_connection_stay_in_order_behind_a_large_one(run: Run) -> 
     run(story)
 
 
+def test_requests_stay_in_order_behind_one_that_is_decoded_in_slices_too(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        ids = {
+            "producer_id": (await served.send(InitProducerIdRequest())).producer_id,
+            "producer_epoch": 0,
+        }
+        request = request_of([large(base_sequence=0, **ids)])
+        # Of partitions that are not there, so many that they are not decoded in one slice.
+        request.topic_data[0].partition_data += [
+            ProduceRequestPartition(index=index, records=b"none") for index in range(1, 40_000)
+        ]
+        async with served.broker.batch_checks.turn:
+            first = asyncio.ensure_future(served.send(request, 9))
+            second = asyncio.ensure_future(served.produce("t", b"next", base_sequence=LARGE, **ids))
+            await until(lambda: any(one.is_blocked for one in served.broker.dispatcher.connections))
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert not second.done()
+        row = (await first).responses[0].partition_responses[0]
+        assert (row.error_code, row.base_offset) == (0, 0)
+        answer = await second
+        assert (answer.error_code, answer.base_offset) == (0, LARGE)
+
+    run(story)
+
+
 def test_a_partition_that_is_gone_when_its_batch_is_checked_takes_it_no_more(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")

@@ -428,7 +428,8 @@ class Dispatcher:
         else:
             if self._takes_times and context.local_ms < 0:
                 context.local_ms = self._tick_ms() - context.received_ms
-            if served.in_parallel:
+            # What is blocked goes on being held: the requests behind it come after its part that goes in order.
+            if served.in_parallel and not context.connection.is_blocked:
                 self._finish(context)
             if type(result) is Parked:
                 self._park(served, context, slot, result)

@@ -280,6 +280,11 @@ class Connection:
         self._corked = False
         self._flush()
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether no further frame is handled until `unblock`."""
+        return self._is_blocked
+
     def block(self) -> None:
         """Handle no further frame until `unblock`: the handler is not done with its part that goes in order."""
         self._is_blocked = True
