@@ -102,7 +102,7 @@ def test_requests_stay_in_order_behind_one_that_is_decoded_in_slices_too(run: Ru
         request = request_of([large(base_sequence=0, **ids)])
         # Of partitions that are not there, so many that they are not decoded in one slice.
         request.topic_data[0].partition_data += [
-            ProduceRequestPartition(index=index, records=b"none") for index in range(1, 40_000)
+            ProduceRequestPartition(index=index, records=b"none") for index in range(1, 12_000)
         ]
         async with served.broker.batch_checks.turn:
             first = asyncio.ensure_future(served.send(request, 9))
