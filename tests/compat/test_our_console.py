@@ -6,6 +6,7 @@ import signal
 import subprocess
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kavka_compat.apache import ApacheKafka, Finished
@@ -152,3 +153,23 @@ def test_a_signal_stops_the_consumer_cleanly(
         consumer.send_signal(number)
         _, err = consumer.communicate(timeout=60)
     assert (consumer.returncode, err) == (code, "Processed a total of 1 messages\n")
+
+
+def test_both_consumers_commit_what_they_have_read_when_a_record_cannot_be_printed(
+    any_broker: Broker, at: tuple[str, ...], fresh_name: str
+) -> None:
+    our_tool("console-producer", *at, stdin="good\ngood\nnone\nno int\ngood\ngood\n")
+    integer = "org.apache.kafka.common.serialization.IntegerDeserializer"
+    for tool in ("theirs", "ours"):
+        group = f"{fresh_name}-{tool}"
+        words = (*at, "--from-beginning", "--group", group, "--value-deserializer", integer)
+        if tool == "ours":
+            done = our_tool("console-consumer", *words, code=1)
+        else:
+            done = _kafka("console-consumer", *words)
+            assert done.code == 1, str(done)
+        assert len(done.lines) == 3
+        admin = AdminClient({"bootstrap.servers": any_broker.bootstrap})
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        (offset,) = asked[group].result(30).topic_partitions
+        assert offset.offset == 4, tool

@@ -10,13 +10,14 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from topic_filling import make_topic
 
-from kavka.client import blocking
+from kavka.client import CorruptRecordError, blocking
 from kavka.ids import TopicPartition
 from kavka.spark.errors import ConnectorError
 from kavka.spark.fetching import read_range
 from kavka.spark.offsets import OffsetRange, from_json
 from kavka.spark.options import parse_source
 from kavka.spark.source import StreamReader
+from kavka.wire.records.header import walk_complete
 from kavka_compat.ours import run_kavka
 
 if TYPE_CHECKING:
@@ -111,6 +112,24 @@ def test_a_log_that_stays_too_short_has_lost_records(broker: Broker) -> None:
     options["failOnDataLoss"] = "false"
     batches = list(read_range(parse_source(options, streaming=False), wanted))
     assert sum(batch.num_rows for batch in batches) == 3
+
+
+def test_a_corrupt_batch_is_named_by_its_place_and_those_before_are_read(broker: Broker) -> None:
+    make_topic(broker, "damaged", 1)
+    for _ in range(4):
+        write(broker, "damaged", 3)
+    log = broker.log_directory / "damaged-0" / f"{0:020d}.log"
+    content = bytearray(log.read_bytes())
+    content[walk_complete(content)[2].end - 2] ^= 1
+    log.write_bytes(content)
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "damaged"}
+    chosen = parse_source(options, streaming=False)
+    before = list(read_range(chosen, OffsetRange("damaged", 0, 0, 6)))
+    assert sum(batch.num_rows for batch in before) == 6
+    with pytest.raises(CorruptRecordError, match="partition damaged-0 at offset 6 is invalid"):
+        list(read_range(chosen, OffsetRange("damaged", 0, 0, 12)))
+    with pytest.raises(CorruptRecordError, match="partition damaged-0 at offset 7 is invalid"):
+        list(read_range(chosen, OffsetRange("damaged", 0, 7, 12)))
 
 
 def test_an_end_that_goes_back_for_a_moment_is_asked_for_again(broker: Broker) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kavka.cli.client_properties import SERVERS, key_values, read_properties, servers
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kavka.cli.message_formatters import Formatter
     from kavka.client.consumer import Consumer
-    from kavka.client.consumer.batches import ConsumerRecord
+    from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
 
 _LOGGER = "kavka.cli.console_consumer"
 _AT_ONCE = 20_000
@@ -239,6 +239,8 @@ class _Run:
     def __init__(self, plan: _Plan) -> None:
         self._plan = plan
         self._count = 0
+        # Of the batches at hand: the offset of the record that was printed last, or could not be; -1 for none.
+        self._last_offset = -1
 
     async def run(self) -> int:
         """Return the exit code. Raise ConnectionError when no broker answers, InvalidSetting."""
@@ -303,8 +305,27 @@ class _Run:
             if not fetched and plan.timeout_ms is not None:
                 _terminating("org.apache.kafka.common.errors.TimeoutException")
                 return
-            for batches in fetched:
+            try:
+                self._print_fetched(consumer, fetched)
+            except KafkaError as error:  # a corrupt batch
+                _terminating(spelt_together(error))
+                return
+
+    def _print_fetched(self, consumer: Consumer, fetched: Sequence[FetchedBatches]) -> None:
+        """Print what a poll returned. Raise CorruptRecordError, _Unprintable, BrokenPipeError.
+
+        What was not printed then is not committed: positions go back to it. As in Kafka's tool, a record that cannot
+        be printed counts as read.
+        """
+        for number, batches in enumerate(fetched):
+            self._last_offset = -1
+            try:
                 self._print(batches.records())
+            except BaseException:
+                consumer.rewind(fetched[number:])
+                if self._last_offset >= 0:
+                    consumer.seek(batches.at, self._last_offset + 1)
+                raise
 
     def _print(self, records: Iterable[ConsumerRecord]) -> None:
         """Print records. Raise _Unprintable, BrokenPipeError."""
@@ -316,6 +337,7 @@ class _Run:
         try:
             for record in records:
                 self._count += 1
+                self._last_offset = record.offset
                 try:
                     shown.append(formatter(record))
                 except (DeserializationFailed, CorruptFrame) as error:
@@ -326,7 +348,11 @@ class _Run:
                         "ERROR", f"Error processing message, skipping this message: {text}", _LOGGER
                     )
         finally:
-            _write(b"".join(shown))
+            try:
+                _write(b"".join(shown))
+            except BrokenPipeError:
+                self._last_offset = -1  # how many of them were read is not known
+                raise
 
 
 def _write(content: bytes) -> None:

@@ -25,6 +25,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from kavka.client.admin import Admin as AsyncAdmin
+from kavka.client.client import MAKE_IT_IN_THE_CHILD
 from kavka.client.consumer import Consumer as AsyncConsumer
 from kavka.client.consumer import ConsumerRecord, FetchedBatches, RebalanceListener
 from kavka.client.producer import BufferFull, PreparedTxnState, RecordMetadata
@@ -107,8 +108,7 @@ class LoopThread:
         if self._forks != _forks:
             raise RuntimeError(
                 f"{self._name} was made before this process was forked, and its thread and connections stayed with "
-                "the parent. Make the client in the child: for example in gunicorn's post_fork hook, or in the "
-                "initializer of a multiprocessing pool."
+                f"the parent. {MAKE_IT_IN_THE_CHILD}"
             )
         if threading.get_ident() == self._thread.ident:
             raise RuntimeError(
@@ -201,6 +201,7 @@ class _Blocking:
     def __init__(self, config: Mapping[str, Any], **doors: Any) -> None:
         """Check the settings and connect. Raise as the asynchronous client's constructor and `start`."""
         self._async = self._client_class(config, **doors)
+        self._async.logs_lost_records = False
         self._thread: LoopThread | None = LoopThread(f"kavka-{self._client_class.__name__.lower()}")
         self._closing = threading.Lock()
         try:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
+from weakref import WeakSet
 
 from kavka.client.cluster import Cluster
 from kavka.client.config import Config
@@ -17,6 +21,10 @@ from kavka.settings.declaration import Catalogue
 
 log = logging.getLogger(__name__)
 
+MAKE_IT_IN_THE_CHILD = (
+    "Make the client in the child: for example in gunicorn's post_fork hook, or in the initializer of a "
+    "multiprocessing pool."
+)
 
 _is_said = False
 
@@ -31,6 +39,9 @@ def _say_once_that_it_is_slow() -> None:
         log.warning("compiled kernel not found reason=%s", kernel.SLOW_BECAUSE)
 
 
+_open_clients: WeakSet[Client] = WeakSet()
+
+
 class Client(ABC):
     """Settings and doors from the constructor on, a cluster from `start` to `close`."""
 
@@ -40,6 +51,8 @@ class Client(ABC):
     _handles_records = True
     """Whether it encodes or decodes records, for which the compiled kernel is there."""
     _cluster: Cluster
+    logs_lost_records = True
+    """Whether a client that was not closed logs what it has lost, or its owner does."""
 
     def __init__(
         self,
@@ -59,6 +72,7 @@ class Client(ABC):
         self._clock = clock or SystemClock()
         self._chance = chance or SystemChance()
         self._is_open = False
+        self._is_inherited = False  # of a forked child: the parent goes on using the connections
 
     async def __aenter__(self) -> Self:
         """Start."""
@@ -81,6 +95,7 @@ class Client(ABC):
         self._build()
         await self._cluster.start()
         self._is_open = True
+        _open_clients.add(self)
         if self._handles_records:
             _say_once_that_it_is_slow()
 
@@ -92,6 +107,56 @@ class Client(ABC):
     async def close(self) -> None:
         """Close the connections."""
 
+    def _unsent_records(self) -> int:
+        """Return how many records closing would send or give up."""
+        return 0
+
+    def _leave_to_parent(self) -> None:
+        """Be unusable from now on: this process is a forked child, and must not touch the parent's connections."""
+        self._is_open = False
+        self._is_inherited = True
+
     def _require_open(self) -> None:
-        if not self._is_open:
-            raise RuntimeError(f"the {type(self).__name__.lower()} is not open")
+        if self._is_open:
+            return
+        name = type(self).__name__.lower()
+        if self._is_inherited:
+            raise RuntimeError(
+                f"the {name} was made before this process was forked, and its connections stayed with the parent. "
+                f"{MAKE_IT_IN_THE_CHILD}"
+            )
+        raise RuntimeError(f"the {name} is not open")
+
+    def __del__(self) -> None:
+        """Warn of a client that was not closed."""
+        if getattr(self, "_is_open", False):
+            count = self._unsent_records()
+            unsent = f", {count} records unsent" if count else ""
+            warnings.warn(
+                f"unclosed {type(self).__name__.lower()}{unsent}",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+            # Python does not show that warning by default, and lost records must be seen.
+            if count and self.logs_lost_records:
+                log.warning("records lost by a producer that was not closed records=%d", count)
+
+
+def _leave_all_to_parent() -> None:
+    for client in list(_open_clients):
+        client._leave_to_parent()
+    _open_clients.clear()
+
+
+def _log_lost_records() -> None:
+    """Log the records that the end of the process loses: no loop runs any more that would send them."""
+    for client in list(_open_clients):
+        count = client._unsent_records() if client._is_open else 0
+        if count and client.logs_lost_records:
+            client.logs_lost_records = False
+            log.warning("producer not closed before the process ended records=%d", count)
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
+atexit.register(_log_lost_records)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.client.cluster import Channel
 from kavka.client.consumer.batches import cut_before
+from kavka.client.consumer.record_errors import CorruptRecordError
 from kavka.client.consumer.subscription import PartitionState
 from kavka.client.consumer.visible import visible_chunk
+from kavka.doors import Buffer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.spark.connection import Connection, require_ok, shared
@@ -23,6 +25,7 @@ from kavka.spark.offsets import OffsetRange
 from kavka.spark.options import EARLIEST, LATEST, SourceOptions
 from kavka.spark.rows import row_batch
 from kavka.spark.topics import offsets_at
+from kavka.values import replace
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.fetch import (
     FetchRequest,
@@ -32,7 +35,8 @@ from kavka.wire.messages.fetch import (
     FetchResponsePartition,
 )
 from kavka.wire.records.columns import Columns, decode_columns
-from kavka.wire.records.header import walk_complete
+from kavka.wire.records.corrupt import CorruptBatch
+from kavka.wire.records.header import HEADER_SIZE, read_header, walk_complete
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +52,8 @@ _TOPIC_IDS_FROM: Final = 13
 def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range in order.
 
-    Raise ConnectorError when records of it are gone and `failOnDataLoss` is set, KafkaError, OSError and CorruptBatch.
+    Raise ConnectorError when records of it are gone and `failOnDataLoss` is set, CorruptRecordError for a batch that
+    cannot be read, KafkaError, OSError.
     """
     connection = shared(options.client)
     reader = _RangeReader(connection, options, wanted)
@@ -167,8 +172,20 @@ class _RangeReader:
         self.position = min(first, self._end) if first > self.position else self._end
 
     def _columns(self, answer: FetchResponsePartition) -> Columns:
-        """Decode an answer from `position` on, without markers and aborted records."""
+        """Decode an answer from `position` on, without markers and aborted records.
+
+        What is corrupt behind the end of the range is another range's. Raise CorruptRecordError for a batch in it.
+        """
         data = _bytes(answer)
+        try:
+            return self._decode(data, answer)
+        except CorruptBatch as corrupt:
+            place, offset, what = self._place_of(data, corrupt)
+            if offset < self._end:
+                raise CorruptRecordError(self._at, offset, what) from corrupt
+            return replace(self._decode(data[:place], answer), next_offset=self._end)
+
+    def _decode(self, data: Buffer, answer: FetchResponsePartition) -> Columns:
         hidden: set[int] = set()
         if self._committed_only and answer.aborted_transactions:
             state = PartitionState(self._at, fetch_position=self.position)
@@ -181,6 +198,23 @@ class _RangeReader:
             skip=lambda header: header.position in hidden,
             check_crcs=self._checks_crc,
         )
+
+    def _place_of(self, data: Buffer, corrupt: CorruptBatch) -> tuple[int, int, str]:
+        """Return position and offset of the first corrupt batch of an answer, and what is wrong with it."""
+        place, offset = 0, self.position
+        try:
+            while len(data) - place >= HEADER_SIZE:
+                header = read_header(data, place)
+                if header.end > len(data):
+                    break
+                if header.last_offset >= self.position:
+                    offset = max(header.base_offset, offset)
+                    decode_columns(data, place, header.end, check_crcs=self._checks_crc)
+                    offset = header.last_offset + 1
+                place = header.end
+        except CorruptBatch as found:
+            return place, offset, found.what
+        return 0, self.position, corrupt.what  # together they are too large
 
     async def _after_nothing(self, answer: FetchResponsePartition) -> int:
         """Return where to go on after an answer without a whole batch: here, or at the end if the log is shorter.

@@ -44,11 +44,18 @@ class Admin(Client):
     def _build(self) -> None:
         retries = self._config.integer("retries")
         timeout_ms = self._config.integer("default.api.timeout.ms")
-        self._router = Router(self._cluster, retries, timeout_ms)
+        self._requests = Router(self._cluster, retries, timeout_ms)
+
+    @property
+    def _router(self) -> Router:
+        self._require_open()
+        return self._requests
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._cluster.close()
+        if self._is_open:
+            self._is_open = False
+            await self._cluster.close()
 
     # Topics
 

@@ -89,6 +89,11 @@ class Consumer(Client):
         self._set_rows(())  # of an iteration: the batch at hand, and how far it is read
         self._ahead: deque[FetchedBatches] = deque()
 
+    def _leave_to_parent(self) -> None:
+        super()._leave_to_parent()
+        self._set_rows(())  # they are the parent's to process
+        self._ahead.clear()
+
     def _require_reading(self) -> None:
         self._require_open()
         if self._is_closing:
@@ -517,7 +522,6 @@ class Consumer(Client):
         A member that the group has gone on without is refused by it, and the transaction with it. Raise
         RuntimeError without `group.id`, KafkaError REBALANCE_IN_PROGRESS before the group was joined.
         """
-        self._require_open()
         self._require_group()
         return self._member.metadata()
 
@@ -568,6 +572,7 @@ class Consumer(Client):
             await self._commit_quietly(changed, _CLOSE_COMMIT_MS)
 
     def _require_group(self) -> None:
+        self._require_open()
         if self._group_id is None:
             raise RuntimeError("committed offsets need the setting group.id")
 

@@ -452,6 +452,13 @@ class Producer(Client):
         batches = self._accumulator.incomplete
         return sum(batch.count for batch in batches) + self._early.count()
 
+    def _unsent_records(self) -> int:
+        return self.waiting_records()
+
+    def _leave_to_parent(self) -> None:
+        super()._leave_to_parent()
+        self._topics.clear()  # so that every later append is checked, and refused
+
     def raise_failure(self) -> None:
         """Raise, once, the first failure of a record that nobody watched; in a transaction, why it must be aborted."""
         if self._transaction is not None and self._is_open:
