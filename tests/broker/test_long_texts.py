@@ -18,9 +18,17 @@ from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequestAssignment,
     CreatePartitionsRequestTopic,
 )
+from kavka.wire.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasRequestComponent,
+)
 from kavka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
+)
+from kavka.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequestUserName,
 )
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -41,6 +49,18 @@ def test_topics_with_the_longest_names_are_refused_in_an_answer(run: Any) -> Non
         topic = CreatePartitionsRequestTopic(name=LONGEST, count=5)
         answer = await served.send(CreatePartitionsRequest(topics=[topic], timeout_ms=1_000))
         assert answer.results[0].error_code != 0
+
+    run(story)
+
+
+def test_quotas_and_credentials_of_the_longest_names_are_refused_in_an_answer(run: Any) -> None:
+    async def story(served: Any) -> None:
+        component = DescribeClientQuotasRequestComponent(entity_type=LONGEST)
+        answer = await served.send(DescribeClientQuotasRequest(components=[component]))
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        user = DescribeUserScramCredentialsRequestUserName(name=LONGEST)
+        answer = await served.send(DescribeUserScramCredentialsRequest(users=[user]))
+        assert answer.results[0].error_code == ErrorCode.RESOURCE_NOT_FOUND
 
     run(story)
 

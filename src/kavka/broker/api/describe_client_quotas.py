@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasRequestComponent,
@@ -24,7 +24,9 @@ def handle(
     refusal = _refusal(request.components)
     if refusal is not None:
         code, message = refusal
-        return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
+        return DescribeClientQuotasResponse(
+            error_code=code, error_message=error_message(message), entries=None
+        )
     return DescribeClientQuotasResponse(error_message="", entries=[])
 
 

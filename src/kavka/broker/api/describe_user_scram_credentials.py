@@ -6,7 +6,7 @@ from collections import Counter
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -14,14 +14,21 @@ from kavka.wire.messages.describe_user_scram_credentials import (
 )
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """Answer that no user has any: credentials cannot be set. Codes and texts are Apache Kafka's."""
-    asked = Counter(user.name for user in request.users or ())
-    return DescribeUserScramCredentialsResponse(
-        error_message="", results=[_refused(name, times) for name, times in asked.items()]
-    )
+    asked: Counter[str] = Counter()
+    for user in request.users or ():
+        asked[user.name] += 1
+        if context.pace.is_over():
+            await context.pace.rest()
+    answer = DescribeUserScramCredentialsResponse(error_message="")
+    for name, times in asked.items():
+        answer.results.append(_refused(name, times))
+        if context.pace.is_over():
+            await context.pace.rest()
+    return answer
 
 
 def _refused(name: str, times: int) -> DescribeUserScramCredentialsResponseResult:
@@ -35,5 +42,5 @@ def _refused(name: str, times: int) -> DescribeUserScramCredentialsResponseResul
     elif not name:
         message = "Username must not be empty"
     return DescribeUserScramCredentialsResponseResult(
-        user=name, error_code=code, error_message=message, credential_infos=[]
+        user=name, error_code=code, error_message=error_message(message), credential_infos=[]
     )
