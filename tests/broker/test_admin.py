@@ -307,6 +307,23 @@ def test_metadata_by_topic_id_is_refused_where_kafka_refuses_it(run: Run, versio
     run(story)
 
 
+@pytest.mark.parametrize("repetitions", [3, 20_000])
+def test_topic_that_is_asked_for_by_its_id_is_told_once_whatever_names_stand_beside(
+    run: Run, repetitions: int
+) -> None:
+    async def story(served: Any) -> None:
+        await served.create("t", 3)
+        topic_id = served.broker.metadata.topics["t"].topic_id
+        asked = [
+            MetadataRequestTopic(name=f"name-{number}", topic_id=topic_id)
+            for number in range(repetitions)
+        ]
+        (found,) = (await served.send(MetadataRequest(topics=asked), 12)).topics
+        assert (found.error_code, found.name, len(found.partitions)) == (0, "t", 3)
+
+    run(story)
+
+
 def test_a_directory_keeps_its_broker(run: Run) -> None:
     async def story(served: Any) -> None:
         assert served.broker.broker_id == 7

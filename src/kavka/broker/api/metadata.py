@@ -198,9 +198,9 @@ async def _answer_large(
 ) -> MetadataResponse:
     """Answer a request for many topics in slices of time; of those that are missing some are created."""
     pace = context.pace
-    distinct: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
+    distinct: dict[str | bytes | None, MetadataRequestTopic] = {}
     for topic in request.topics or ():
-        distinct[topic.name, topic.topic_id] = topic
+        distinct[_key(topic)] = topic
         if pace.is_over():
             await pace.rest()
     refused: dict[str | None, ErrorCode] = {}
@@ -225,7 +225,12 @@ async def _answer_large(
 
 def _distinct(request: MetadataRequest) -> Iterable[MetadataRequestTopic]:
     """Return the topics that are asked for, each once."""
-    return {(topic.name, topic.topic_id): topic for topic in request.topics or ()}.values()
+    return {_key(topic): topic for topic in request.topics or ()}.values()
+
+
+def _key(topic: MetadataRequestTopic) -> str | bytes | None:
+    """Return what a topic is asked for by: its id when it has one, whatever name stands beside it."""
+    return topic.name if topic.topic_id == NO_TOPIC_ID else topic.topic_id
 
 
 def _to_create(broker: Broker, wanted: Iterable[MetadataRequestTopic]) -> list[str]:
