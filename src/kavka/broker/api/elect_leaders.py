@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator
 from functools import partial
 
 from kavka.broker.broker import Broker
@@ -45,20 +45,27 @@ async def handle(
     if request.topic_partitions is not None:
         asked = await _distinct(request.topic_partitions, pace)
     try:
-        verdicts = await _elect(broker, kind, asked, pace)
+        rows = await _elect(broker, kind, asked, pace)
     except NotController:
         code = ErrorCode.NOT_CONTROLLER
         if context.version > 0:
             return ElectLeadersResponse(error_code=code)
-        refused = dict.fromkeys(asked or (), Verdict(code, code.message))
-        return ElectLeadersResponse(replica_election_results=await _rows(refused, pace))
+        rows = _Rows()
+        for where in asked or ():
+            rows.add(where, Verdict(code, code.message))
+            if pace.is_over():
+                await pace.rest()
+        return rows.response()
     try:
         async with asyncio.timeout(max(0, request.timeout_ms) / 1000):
             await broker.controller.flushed()
     except TimeoutError:
-        late = Verdict(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)
-        verdicts = {w: late if v.code is ErrorCode.NONE else v for w, v in verdicts.items()}
-    return ElectLeadersResponse(replica_election_results=await _rows(verdicts, pace))
+        for row in rows.elected():
+            row.error_code = ErrorCode.REQUEST_TIMED_OUT
+            row.error_message = ErrorCode.REQUEST_TIMED_OUT.message
+            if pace.is_over():
+                await pace.rest()
+    return rows.response()
 
 
 async def _distinct(topics: list[ElectLeadersRequestTopic], pace: Pace) -> list[TopicPartition]:
@@ -76,28 +83,33 @@ async def _distinct(topics: list[ElectLeadersRequestTopic], pace: Pace) -> list[
 
 async def _elect(
     broker: Broker, kind: ElectionKind, asked: list[TopicPartition] | None, pace: Pace
-) -> dict[TopicPartition, Verdict]:
+) -> _Rows:
     """Have leaders elected, for some partitions at a time, or for all. Raise NotController."""
-    verdicts: dict[TopicPartition, Verdict] = {}
+    rows = _Rows()
     for at in range(0, max(1, len(asked or ())), _AT_ONCE):
         some = None if asked is None else asked[at : at + _AT_ONCE]
         reply: PartitionsReply = await broker.controller.ask(partial(_event, kind, some))
-        verdicts |= reply.verdicts
-        if pace.is_over(_AT_ONCE):
-            await pace.rest()
-    return verdicts
+        for where, verdict in reply.verdicts.items():
+            rows.add(where, verdict)
+            if pace.is_over():
+                await pace.rest()
+    return rows
 
 
 def _event(kind: ElectionKind, some: list[TopicPartition] | None, token: Token) -> ElectionAsked:
     return ElectionAsked(token, kind, some)
 
 
-async def _rows(
-    verdicts: Mapping[TopicPartition, Verdict], pace: Pace
-) -> list[ElectLeadersResponseTopic]:
-    topics: dict[str, ElectLeadersResponseTopic] = {}
-    for where, verdict in verdicts.items():
-        topic = topics.setdefault(where.topic, ElectLeadersResponseTopic(topic=where.topic))
+class _Rows:
+    """The rows of an answer: what the controller says is not kept beside them."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, ElectLeadersResponseTopic] = {}
+
+    def add(self, where: TopicPartition, verdict: Verdict) -> None:
+        topic = self._topics.get(where.topic)
+        if topic is None:
+            topic = self._topics[where.topic] = ElectLeadersResponseTopic(topic=where.topic)
         topic.partition_result.append(
             ElectLeadersResponsePartition(
                 partition_id=where.partition,
@@ -105,6 +117,11 @@ async def _rows(
                 error_message=verdict.message and error_message(verdict.message),
             )
         )
-        if pace.is_over():
-            await pace.rest()
-    return list(topics.values())
+
+    def elected(self) -> Iterator[ElectLeadersResponsePartition]:
+        """Yield the rows of partitions that have got a leader."""
+        for topic in self._topics.values():
+            yield from (row for row in topic.partition_result if not row.error_code)
+
+    def response(self) -> ElectLeadersResponse:
+        return ElectLeadersResponse(replica_election_results=list(self._topics.values()))

@@ -6,7 +6,7 @@ from functools import partial
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
-from kavka.core.group.events import Leave, LeaveReply, LeavingMember
+from kavka.core.group.events import Leave, LeavingMember
 from kavka.core.machine import Token
 from kavka.errors import ErrorCode
 from kavka.wire.messages.leave_group import (
@@ -27,31 +27,18 @@ async def handle(
     leaving = request.members
     if context.version < _FIRST_BATCHED:
         leaving = [LeaveGroupRequestMember(member_id=request.member_id)]
-    reply = await _leave(broker, context, request.group_id, leaving)
+    answer = await _leave(broker, context, request.group_id, leaving)
     if context.version < _FIRST_BATCHED:
-        code = reply.error_code
-        if code is ErrorCode.NONE and reply.members:
-            code = reply.members[0][1]
+        code = answer.error_code or next((row.error_code for row in answer.members), 0)
         return LeaveGroupResponse(error_code=code)
-    answer = LeaveGroupResponse(error_code=reply.error_code)
-    for member, code in reply.members:
-        answer.members.append(
-            LeaveGroupResponseMember(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                error_code=code,
-            )
-        )
-        if context.pace.is_over():
-            await context.pace.rest()
     return answer
 
 
 async def _leave(
     broker: Broker, context: RequestContext, group_id: str, leaving: list[LeaveGroupRequestMember]
-) -> LeaveReply:
+) -> LeaveGroupResponse:
     """Let members leave, some at a time; what keeps all of them is said at once."""
-    rows: list[tuple[LeavingMember, ErrorCode]] = []
+    answer = LeaveGroupResponse(error_code=ErrorCode.NONE)
     for at in range(0, max(1, len(leaving)), _AT_ONCE):
         some = tuple(
             LeavingMember(member.member_id, member.group_instance_id)
@@ -59,13 +46,20 @@ async def _leave(
         )
         reply = await broker.groups.ask(group_id, partial(_event, group_id, some))
         if isinstance(reply, ErrorCode):
-            return LeaveReply(reply)
+            return LeaveGroupResponse(error_code=reply)
         if reply.error_code is not ErrorCode.NONE:
-            return LeaveReply(reply.error_code)
-        rows += reply.members
+            return LeaveGroupResponse(error_code=reply.error_code)
+        answer.members += [
+            LeaveGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                error_code=code,
+            )
+            for member, code in reply.members
+        ]
         if context.pace.is_over(_AT_ONCE):
             await context.pace.rest()
-    return LeaveReply(ErrorCode.NONE, tuple(rows))
+    return answer
 
 
 def _event(group_id: str, leaving: tuple[LeavingMember, ...], token: Token) -> Leave:
