@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.connection_limits import ConnectionLimits
-from kavka.broker.large_requests import HeldConnections, LargeRequest, encode_slice
+from kavka.broker.large_requests import Encoding, HeldConnections, LargeRequest, encode_slice
 from kavka.broker.pace import UNPACED, Pace
 from kavka.broker.parked import Parked, ParkedAnswers
 from kavka.broker.request_memory import (
@@ -604,26 +604,30 @@ class Dispatcher:
         self, served: _Served, context: RequestContext, slot: Slot, response: Any
     ) -> None:
         """Answer now, or in turns of the loop to come when there is much to encode."""
-        header, pace, most = context.header, Pace(self._tick_ms), self._most_answered
+        header, pace = context.header, Pace(self._tick_ms)
         steps = encode_response_in_slices(response, header.api_version, header.correlation_id)
-
-        async def encode_on() -> None:
-            while (parts := encode_slice(steps, pace, served.key.name, most)) is None:
-                await pace.rest()
-                if not context.connection.is_open:
-                    self._finish(context)
-                    return
-            self._send(context, slot, parts)
-
         try:
-            parts = encode_slice(steps, pace, served.key.name, most)
+            parts = encode_slice(steps, pace, served.key, self._most_answered)
         except Exception as error:  # noqa: BLE001 - as above
             self._broken(context, error)
             return
         if parts is None:
-            self._start(context, encode_on())
+            self._start(context, self._encode_on(served, context, slot, steps, pace))
         else:
             self._send(context, slot, parts)
+
+    async def _encode_on(
+        self, served: _Served, context: RequestContext, slot: Slot, steps: Encoding, pace: Pace
+    ) -> None:
+        while True:
+            await pace.rest()
+            if not context.connection.is_open:
+                self._finish(context)
+                return
+            parts = encode_slice(steps, pace, served.key, self._most_answered)
+            if parts is not None:
+                self._send(context, slot, parts)
+                return
 
     def _send(self, context: RequestContext, slot: Slot, parts: Sequence[Part]) -> None:
         context.connection.answer(slot, parts)

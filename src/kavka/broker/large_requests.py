@@ -17,12 +17,17 @@ from kavka.broker.pace import Pace
 from kavka.broker.request_memory import ANSWER_SETTING, REQUEST_SETTING, RequestTooLarge
 from kavka.doors import Part
 from kavka.net.connection import Connection, Slot
+from kavka.wire.apis import ApiKey
 from kavka.wire.codec import SlicedDecoding
 from kavka.wire.frame import RequestHeader
 
 _STEPS_A_SLICE: Final = 8
 """Of a pace, for one step of the codec: about 0.2 ms."""
 _TURN_FRAMES: Final = 16
+
+
+Encoding = Generator[int, None, list[Part]]
+"""What `wire.frame.encode_response_in_slices` gives."""
 
 
 class LargeRequest:
@@ -85,16 +90,14 @@ class LargeRequest:
         return decoding.message
 
 
-def encode_slice(
-    steps: Generator[int, None, list[Part]], pace: Pace, api: str, most: int
-) -> list[Part] | None:
+def encode_slice(steps: Encoding, pace: Pace, api: ApiKey, most: int) -> list[Part] | None:
     """Encode until the time is over; return the parts, None if there is more. Raise RequestTooLarge, or as `steps`."""
     try:
         while True:
             length = next(steps)
             if length > most:
                 raise RequestTooLarge(
-                    f"the answer to a {api} is larger than {most} bytes: {ANSWER_SETTING}"
+                    f"the answer to a {api.name} is larger than {most} bytes: {ANSWER_SETTING}"
                 )
             if pace.is_over(_STEPS_A_SLICE):
                 return None
