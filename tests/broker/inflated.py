@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kavka.wire.codec import encode
 from kavka.wire.frame import encode_request
-from kavka.wire.schema import Field, Kind, ListOf, fields_of, schema_of
+from kavka.wire.schema import Field, Kind, ListOf, fields_of
 
 TOPIC = "t"
 """Exists, with two partitions, when names are to be known."""
@@ -22,9 +22,12 @@ class Inflated(NamedTuple):
 
 
 def inflated(cls: type, version: int, size: int) -> Iterator[Inflated]:
-    """Yield frames of about `size` bytes: each array in turn with many elements, all the same, or all different."""
+    """Yield frames of about `size` bytes: each array in turn with many elements, all different or all the same.
+
+    The same are tried of the outermost arrays only.
+    """
     for path in array_paths(cls, version):
-        for distinct in (False, True):
+        for distinct in (True, False)[: 2 if len(path) == 1 else 1]:
             message, count = _filled(cls, version, path, size, distinct=distinct)
             name = ".".join(each.name for each in path)
             kind = "different" if distinct else "same"
@@ -123,9 +126,3 @@ def _numbered(cls: type, version: int, n: int) -> Any:
         elif each.type.name == "uuid" and not has_text:
             setattr(made, each.name, n.to_bytes(16, "big"))
     return made
-
-
-def versions_of(cls: type) -> list[int]:
-    """Return the first version of a message and the last."""
-    versions = schema_of(cls).versions
-    return sorted({versions[0], versions[-1]})

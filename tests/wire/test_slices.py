@@ -65,7 +65,8 @@ def test_damaged_bytes_are_refused_in_slices_as_at_once(
     for position, byte in enumerate(bytes(frame)):
         for damaged in (0x00, 0x7F, 0xFF, byte ^ 0x04):
             frame[position] = damaged
-            assert outcome(message_class, version, frame) == whole(message_class, version, frame)
+            at_once, in_slices = (f(message_class, version, frame) for f in (whole, outcome))
+            assert repr(in_slices) == repr(at_once)  # two numbers may be NaN
         frame[position] = byte
 
 
