@@ -116,6 +116,11 @@ def prepare(asked: Ask) -> None:
         for name in ("t", "u")
     ]
     asked(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
+    known = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in ("t", "u")],
+        allow_auto_topic_creation=False,
+    )
+    until(lambda: {t.error_code for t in asked(known).topics} == {0}, what="the topics are known")
     for kind in (0, 1):
         found = FindCoordinatorRequest(key_type=kind, coordinator_keys=["g"])
         until(lambda found=found: asked(found).coordinators[0].error_code == 0, what="coordinator")  # type: ignore[misc]

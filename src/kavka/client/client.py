@@ -111,9 +111,13 @@ class Client(ABC):
         """Return how many records closing would send or give up."""
         return 0
 
+    def abandon(self) -> None:
+        """Be closed without a word to brokers, and without a warning: what the client belonged to is over."""
+        self._is_open = False
+
     def _leave_to_parent(self) -> None:
         """Be unusable from now on: this process is a forked child, and must not touch the parent's connections."""
-        self._is_open = False
+        self.abandon()
         self._is_inherited = True
 
     def _require_open(self) -> None:

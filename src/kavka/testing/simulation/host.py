@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+from weakref import ref
 
 from kavka.testing.simulation.chance import SimChance, stream
 from kavka.testing.simulation.clock import SimClock
@@ -11,7 +12,11 @@ from kavka.testing.simulation.network import NetworkDoor
 from kavka.testing.simulation.process import Process
 
 if TYPE_CHECKING:
+    from kavka.client.client import Client
     from kavka.testing.simulation.world import Node
+
+
+C = TypeVar("C", bound="Client")
 
 
 class SimHost:
@@ -27,3 +32,14 @@ class SimHost:
         self.chance = SimChance(stream(node.world.seed, f"chance of {process.name} {node.starts}"))
         self.disk: DiskDoor = node.disk.door(process)
         self.network: NetworkDoor = node.world.network.door(process, node)
+
+    def with_client(self, client: C) -> C:
+        """Return a client that is abandoned when the process ends, as a killed program's is."""
+        found = ref(client)
+
+        def end() -> None:
+            if (ended := found()) is not None:
+                ended.abandon()
+
+        self.process.at_end.append(end)
+        return client

@@ -32,15 +32,17 @@ _INTERNAL = (TopicPartition("__consumer_offsets", 0), TopicPartition("__transact
 
 
 def _admin(node: ClientNode, host: SimHost) -> Admin:
-    return Admin(
-        {
-            "bootstrap.servers": node.scenario.servers,
-            "client.id": node.who,
-            "request.timeout.ms": "3000",
-        },
-        network=host.network,
-        clock=host.clock,
-        chance=host.chance,
+    return host.with_client(
+        Admin(
+            {
+                "bootstrap.servers": node.scenario.servers,
+                "client.id": node.who,
+                "request.timeout.ms": "3000",
+            },
+            network=host.network,
+            clock=host.clock,
+            chance=host.chance,
+        )
     )
 
 

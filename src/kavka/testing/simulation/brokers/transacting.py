@@ -65,7 +65,9 @@ class _InTransactions(ClientNode):
             "max.partition.fetch.bytes": self.scenario.consumer["max.partition.fetch.bytes"],
         }
         settings |= {name.replace("_", "."): value for name, value in more.items()}
-        return Consumer(settings, network=host.network, clock=host.clock, chance=host.chance)
+        return host.with_client(
+            Consumer(settings, network=host.network, clock=host.clock, chance=host.chance)
+        )
 
     async def committed(self, host: SimHost, group: str) -> int:
         """Return a group's offset, 0 when there is none, however often it takes to ask."""
@@ -113,8 +115,8 @@ class TransactionNode(_InTransactions):
         while position < self.cluster.inputs and (self._is_first or self._fenced < _MOST_FENCED):
             await asyncio.sleep(self.source.expovariate(1 / self._courtesy_s))
             self._lives += 1
-            producer = Producer(
-                self.settings, network=host.network, clock=host.clock, chance=host.chance
+            producer = host.with_client(
+                Producer(self.settings, network=host.network, clock=host.clock, chance=host.chance)
             )
             try:
                 position = await self._live(host, producer)

@@ -30,16 +30,18 @@ class MemberNode(ClientNode):
 
     async def work(self, host: SimHost) -> None:
         """Be a member until told to quit and all partitions are committed to their end."""
-        consumer = Consumer(
-            {
-                **self.scenario.consumer,
-                "bootstrap.servers": self.scenario.servers,
-                "group.id": GROUP,
-                "client.id": self.who,
-            },
-            network=host.network,
-            clock=host.clock,
-            chance=host.chance,
+        consumer = host.with_client(
+            Consumer(
+                {
+                    **self.scenario.consumer,
+                    "bootstrap.servers": self.scenario.servers,
+                    "group.id": GROUP,
+                    "client.id": self.who,
+                },
+                network=host.network,
+                clock=host.clock,
+                chance=host.chance,
+            )
         )
         await self._start(consumer)
         consumer.subscribe(list(self.scenario.topics), listener=_Listener(self, consumer))

@@ -26,15 +26,17 @@ class ProducerNode(ClientNode):
 
     async def work(self, host: SimHost) -> None:
         """Send what is left."""
-        producer = Producer(
-            {
-                **self.scenario.producer,
-                "bootstrap.servers": self.scenario.servers,
-                "client.id": self.who,
-            },
-            network=host.network,
-            clock=host.clock,
-            chance=host.chance,
+        producer = host.with_client(
+            Producer(
+                {
+                    **self.scenario.producer,
+                    "bootstrap.servers": self.scenario.servers,
+                    "client.id": self.who,
+                },
+                network=host.network,
+                clock=host.clock,
+                chance=host.chance,
+            )
         )
         await self._start(producer)
         numbers: dict[TopicPartition, int] = {}
