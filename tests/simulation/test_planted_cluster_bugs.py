@@ -17,7 +17,11 @@ from kavka.broker.control.reign import Reign
 from kavka.broker.control.writing import Writer, multi_over_settings
 from kavka.broker.coordination import group_shell, marker_appends, transaction_shell
 from kavka.broker.orders import Orders
+from kavka.broker.replication.both_sides import Replication
 from kavka.broker.replication.serving import FollowerFetches
+from kavka.broker.replication.throttle import Throttle
+from kavka.core.controller import election
+from kavka.core.controller.step import Step as ControllerStep
 from kavka.core.follower import AskRecords, FollowedPartition, Step, Truncate
 from kavka.core.group import transactions
 from kavka.core.partition import Follower, IsrChange, Partition
@@ -230,6 +234,69 @@ class Plant:
 
         self._patch.setattr(shard, "init_producer", hasty)
 
+    def never_truncates_what_was_committed(self) -> None:
+        """Followers keep all below their high watermark, though an unclean leader has it no more."""
+
+        def cut(followed: FollowedPartition, offset: int) -> Truncate:
+            log = followed.log
+            return Truncate(min(max(offset, log.high_watermark), log.log_end_offset))
+
+        answer = FollowedPartition.answer_offset
+
+        def answer_offset(followed: FollowedPartition, *args: Any) -> Step | None:
+            step = answer(followed, *args)
+            return cut(followed, step.offset) if isinstance(step, Truncate) else step
+
+        self._patch.setattr(FollowedPartition, "_cut", cut)
+        self._patch.setattr(FollowedPartition, "answer_offset", answer_offset)
+
+    def elects_uncleanly_beside_replicas_in_sync(self) -> None:
+        """Where unclean elections are allowed, a replica that is not in sync is elected first."""
+        elect = election.offline
+
+        def offline(node: Any, replicas: Any, is_online: Any, *, allow_unclean: bool) -> Any:
+            behind = [b for b in replicas if is_online(b) and b not in node.in_sync_replicas]
+            if allow_unclean and behind:
+                return election.led_by(node, behind[0], behind[:1])._replace(recovering=True)
+            return elect(node, replicas, is_online, allow_unclean=allow_unclean)
+
+        self._patch.setattr(election, "offline", offline)
+        self._patch.setattr(ControllerStep, "may_return", lambda step, broker, where: False)
+
+    def shows_what_followers_do_not_know_to_be_committed(self) -> None:
+        """A follower serves consumers up to the end of its log."""
+        readable = Partition.readable_end
+
+        def end(partition: Partition, **kind: bool) -> int:
+            return (
+                partition.log_end_offset if not partition.is_leader else readable(partition, **kind)
+            )
+
+        self._patch.setattr(Partition, "readable_end", end)
+
+    def throttles_replicas_in_sync(self) -> None:
+        """A throttle counts and holds back replicas that the high watermark waits for."""
+
+        def note(both: Replication, replica: Any, follower: Any, size: int) -> None:
+            if size and both._leader_throttled.holds(replica.where, both._broker.broker_id):
+                both.leader_throttle.note(size)
+
+        self._patch.setattr(Partition, "waits_for", lambda partition, follower, now_ms: False)
+        self._patch.setattr(Replication, "note_served", note)
+
+    def never_lifts_throttles(self) -> None:
+        """A throttle that was exceeded once keeps the rate of then."""
+        exceeded = Throttle.is_exceeded.fget
+        assert exceeded is not None
+        stuck: set[int] = set()
+
+        def is_exceeded(throttle: Throttle) -> bool:
+            if exceeded(throttle):
+                stuck.add(id(throttle))
+            return id(throttle) in stuck
+
+        self._patch.setattr(Throttle, "is_exceeded", property(is_exceeded))
+
 
 @pytest.fixture
 def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
@@ -238,9 +305,9 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
 
 BUGS: dict[Callable[[Plant], None], int] = {
     Plant.commits_without_the_in_sync_set: 0,
-    Plant.acknowledges_before_it_is_replicated: 4,
-    Plant.truncates_to_the_high_watermark: 2,
-    Plant.obeys_stale_controllers: 7,
+    Plant.acknowledges_before_it_is_replicated: 5,
+    Plant.truncates_to_the_high_watermark: 5,
+    Plant.obeys_stale_controllers: 9,
     Plant.elects_replicas_that_are_out_of_sync: 3,
     Plant.takes_followers_in_before_they_caught_up: 1,
     Plant.shows_what_is_not_committed: 0,
@@ -253,9 +320,14 @@ BUGS: dict[Callable[[Plant], None], int] = {
     Plant.tears_transactions: 0,
     Plant.obeys_fenced_producers: 0,
     Plant.commits_offsets_before_their_transaction: 0,
-    Plant.does_not_await_the_former_lifes_commit: 5,
-    Plant.times_out_what_is_prepared: 2,
+    Plant.does_not_await_the_former_lifes_commit: 21,
+    Plant.times_out_what_is_prepared: 4,
     Plant.aborts_what_is_prepared_when_the_id_is_taken_over: 4,
+    Plant.never_truncates_what_was_committed: 21,
+    Plant.elects_uncleanly_beside_replicas_in_sync: 21,
+    Plant.shows_what_followers_do_not_know_to_be_committed: 5,
+    Plant.throttles_replicas_in_sync: 31,
+    Plant.never_lifts_throttles: 3,
 }
 """Each with the seed that found it when the hunt began at 0: there it begins now, for the sake of time."""
 

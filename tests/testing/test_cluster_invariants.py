@@ -8,39 +8,54 @@ from kavka.client.producer.prepared import PreparedTxnState
 from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.testing.simulation.brokers.faults import POWER, PROCESSES
 from kavka.testing.simulation.events import (
+    Acknowledged,
     Audited,
     Batch,
     BatchesSeen,
     CommitAsked,
     Committed,
     CommittedRead,
+    CommittedSeen,
     ControllerElected,
     Decided,
     Deleted,
     EndAsked,
     EndSeen,
     Event,
+    LogsAudited,
     Looked,
     PositionSeen,
     Prepared,
+    Processed,
+    Read,
     ReplicaSeen,
     Resumed,
+    Sent,
     SentInTransaction,
     StateWritten,
     TookOver,
     TransactionEnded,
     TransactionsAudited,
+    UncleanElection,
     WatermarkSeen,
 )
 from kavka.testing.simulation.invariants import Invariant, Violation, for_cluster, for_model
+from kavka.testing.simulation.invariants.acknowledged import AcknowledgedRecordsSurvive
 from kavka.testing.simulation.invariants.controlling import OneControllerPerEpoch, StatesGoForward
-from kavka.testing.simulation.invariants.groups import CommittedRecordsWereProcessedOrDeleted
+from kavka.testing.simulation.invariants.duplicates import IdempotentProducersNeverDuplicate
+from kavka.testing.simulation.invariants.groups import (
+    CommittedOffsetsStay,
+    CommittedRecordsWereProcessedOrDeleted,
+)
+from kavka.testing.simulation.invariants.history import RecordsNeverChange
+from kavka.testing.simulation.invariants.order import RecordsKeepTheirOrder
 from kavka.testing.simulation.invariants.replication import (
     CommittedLogsAreEqual,
     EndOfPartitionNeverGoesBack,
     InSyncReplicasHaveWhatIsCommitted,
     LeadersWatermarkOnlyGrows,
     OneLeaderPerEpoch,
+    ReplicasEndAlike,
 )
 from kavka.testing.simulation.invariants.transactions import (
     EachInputIsProcessedOnce,
@@ -50,6 +65,7 @@ from kavka.testing.simulation.invariants.transactions import (
     TransactionsAreAllOrNothing,
 )
 from kavka.testing.simulation.invariants.two_phase import PreparedTransactionsEndAsDecided
+from kavka.testing.simulation.invariants.watermark import HighWatermarkOnlyGrows
 from kavka.wire.stored.znodes import StateNode
 
 T0 = TopicPartition("t", 0)
@@ -116,6 +132,89 @@ WHOLE, NOTHING = shown([value("a", 0)], [value("a", 1)], 2), shown([], [])
 AUDIT = Audited(T0, 0, 1, ((0, b"a"),))
 COMMITTED = Committed("g", "m", T0, 1, 1.0)
 
+ONE, TWO, OTHER = Batch(0, 0, 0, 97), Batch(1, 1, 0, 98), Batch(1, 1, 1, 99)
+
+
+def unclean(
+    *lost: bytes, moved: tuple[bytes, ...] = (), end: int = 1, ready: tuple[int, ...] = ()
+) -> UncleanElection:
+    """In epoch 1 broker 2 is elected, whose log ends at `end`: `lost` and the batch `TWO` are not in it."""
+    batches = frozenset({TWO}) if lost or moved else frozenset()
+    first = end if not batches else 1
+    return UncleanElection(
+        T0, NO_TOPIC_ID, 2, 1, end, first, frozenset(lost), frozenset(moved), batches, ready
+    )
+
+
+def audited(*values: bytes) -> Audited:
+    return Audited(T0, 0, len(values), tuple(enumerate(values)))
+
+
+def acknowledged(offset: int, value: bytes) -> Event:
+    return Acknowledged("p", T0, offset, value)
+
+
+def logs(*batches: Batch, other: tuple[Batch, ...]) -> LogsAudited:
+    return LogsAudited(T0, {1: batches, 2: other})
+
+
+A_AND_B = [acknowledged(0, b"a"), acknowledged(1, b"b")]
+READ_TWO = [Read("r", T0, 0, b"a"), Read("r", T0, 1, b"b")]
+SENT = [Sent("p", T0, number, b"%c" % letter) for number, letter in enumerate(b"abc")]
+DONE = [Processed("g", "m", T0, 0, b"a"), Committed("g", "m", T0, 2, 1.0)]
+TOLD_5 = WatermarkSeen("r", T0, 5, 0)
+EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
+    (AcknowledgedRecordsSurvive, [*A_AND_B, unclean(b"b"), audited(b"a", b"c")]),
+    (
+        AcknowledgedRecordsSurvive,
+        [*A_AND_B, unclean(b"b"), acknowledged(1, b"c"), audited(b"a", b"c")],
+    ),
+    (AcknowledgedRecordsSurvive, [unclean(b"b"), *A_AND_B, audited(b"a")]),
+    (
+        AcknowledgedRecordsSurvive,
+        [*A_AND_B, unclean(moved=(b"b",), end=3), audited(b"a", b"c", b"b")],
+    ),
+    (IdempotentProducersNeverDuplicate, [unclean(b"b"), audited(b"a", b"b", b"b")]),
+    (RecordsKeepTheirOrder, [*SENT, unclean(b"b"), audited(b"a", b"c", b"b")]),
+    (RecordsNeverChange, [*READ_TWO, unclean(b"b"), Read("q", T0, 1, b"c"), audited(b"a", b"c")]),
+    (RecordsNeverChange, [unclean(b"b"), *READ_TWO, audited(b"a", b"c")]),
+    (HighWatermarkOnlyGrows, [TOLD_5, unclean(b"b"), audited(b"a")]),
+    (HighWatermarkOnlyGrows, [unclean(b"b"), TOLD_5, audited(b"a")]),
+    (CommittedOffsetsStay, [COMMITTED, unclean(b"b"), CommittedSeen("g", T0, 0, 2.0)]),
+    (CommittedRecordsWereProcessedOrDeleted, [*DONE, unclean(b"b"), audited(b"a", b"c")]),
+    (CommittedLogsAreEqual, [batches(1, ONE, TWO), unclean(b"b"), batches(2, ONE, OTHER)]),
+    (CommittedLogsAreEqual, [unclean(b"b"), batches(2, ONE, OTHER), batches(1, ONE, TWO)]),
+    (
+        EndOfPartitionNeverGoesBack,
+        [TOLD_5, EndAsked("r", T0), unclean(b"b"), EndSeen("r", T0, 1, 1)],
+    ),
+]
+"""What an unclean election excuses; without it, none of these holds."""
+NOT_EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
+    (AcknowledgedRecordsSurvive, [*A_AND_B, unclean(b"b"), audited(b"c")]),
+    (AcknowledgedRecordsSurvive, [*A_AND_B, unclean(), audited(b"a")]),
+    (AcknowledgedRecordsSurvive, [unclean(b"b"), acknowledged(1, b"c"), audited(b"a")]),
+    (AcknowledgedRecordsSurvive, [*A_AND_B, unclean(moved=(b"b",)), audited(b"a", b"c")]),
+    (IdempotentProducersNeverDuplicate, [unclean(b"b"), audited(b"a", b"a")]),
+    (RecordsKeepTheirOrder, [*SENT, unclean(b"b"), audited(b"c", b"a")]),
+    (RecordsKeepTheirOrder, [*SENT, unclean(b"b"), audited(b"d")]),
+    (RecordsNeverChange, [*READ_TWO, unclean(b"b"), audited(b"c")]),
+    (HighWatermarkOnlyGrows, [TOLD_5, unclean(b"b", end=2), audited(b"a")]),
+    (HighWatermarkOnlyGrows, [unclean(b"b"), WatermarkSeen("r", T0, 5, 1), audited(b"a")]),
+    (CommittedOffsetsStay, [COMMITTED, unclean(), CommittedSeen("g", T0, 0, 2.0)]),
+    (CommittedRecordsWereProcessedOrDeleted, [*DONE[1:], unclean(b"b"), audited(b"a", b"c")]),
+    (CommittedLogsAreEqual, [batches(1, ONE, TWO), unclean(), batches(2, ONE, OTHER)]),
+    (
+        EndOfPartitionNeverGoesBack,
+        [TOLD_5, EndAsked("r", T0), unclean(b"b", end=2), EndSeen("r", T0, 1, 1)],
+    ),
+    (
+        EndOfPartitionNeverGoesBack,
+        [unclean(b"b"), WatermarkSeen("r", T0, 5, 1), EndAsked("r", T0), EndSeen("r", T0, 1, 2)],
+    ),
+]
+"""What it does not."""
+
 HOLDS: list[tuple[type[Invariant], list[Event]]] = [
     (OneLeaderPerEpoch, [written(state(1, 0)), looked(led(1)), looked(led(2, epoch=1))]),
     (InSyncReplicasHaveWhatIsCommitted, [looked(led(1, mark=5), following(2, 5))]),
@@ -140,6 +239,8 @@ HOLDS: list[tuple[type[Invariant], list[Event]]] = [
         EndOfPartitionNeverGoesBack,
         [WatermarkSeen("q", T0, 5, 2), EndAsked("r", T0), EndSeen("r", T0, 4, 1)],
     ),
+    (ReplicasEndAlike, [logs(ONE, TWO, other=(ONE, TWO)), logs(ONE, TWO, other=(TWO,))]),
+    (ReplicasEndAlike, [logs(ONE, TWO, other=())]),
     (OneControllerPerEpoch, [ControllerElected(1, 7), written(state(1, 0))]),
     (StatesGoForward, [written(state(1, 0)), written(state(2, 1), state(1, 0))]),
     (StatesGoForward, [written(state(-1, 1, (2,)), state(1, 0))]),
@@ -197,6 +298,8 @@ BREAKS: list[tuple[type[Invariant], list[Event]]] = [
         EndOfPartitionNeverGoesBack,
         [WatermarkSeen("q", T0, 5, 1), EndAsked("r", T0), EndSeen("r", T0, 4, 2)],
     ),
+    (ReplicasEndAlike, [logs(ONE, TWO, other=(ONE, OTHER))]),
+    (ReplicasEndAlike, [logs(ONE, TWO, other=(ONE,))]),
     (OneControllerPerEpoch, [ControllerElected(2, 7), ControllerElected(2, 8)]),
     (OneControllerPerEpoch, [ControllerElected(1, 7), written(state(1, 0), session=8)]),
     (OneControllerPerEpoch, [ControllerElected(1, 7), written(state(1, 0, controller=2))]),
@@ -273,6 +376,53 @@ def test_what_must_be_so_is_accepted(kind: type[Invariant], events: list[Event])
 def test_what_must_not_be_is_refused(kind: type[Invariant], events: list[Event]) -> None:
     with pytest.raises(Violation):
         see(kind, events)
+
+
+@pytest.mark.parametrize(("kind", "events"), EXCUSED)
+def test_an_unclean_election_excuses_what_it_loses(
+    kind: type[Invariant], events: list[Event]
+) -> None:
+    see(kind, events)
+    with pytest.raises(Violation):
+        see(kind, [event for event in events if not isinstance(event, UncleanElection)])
+
+
+@pytest.mark.parametrize(("kind", "events"), NOT_EXCUSED)
+def test_an_unclean_election_excuses_nothing_else(
+    kind: type[Invariant], events: list[Event]
+) -> None:
+    with pytest.raises(Violation):
+        see(kind, events)
+
+
+ALONE = StateNode(2, 1, 1, [2])._replace(recovering=True)
+
+
+def test_unclean_elections_are_for_the_topics_that_allow_them() -> None:
+    StatesGoForward(unclean=["t"]).observe(written(ALONE, state(-1, 0, (1,))))
+    with pytest.raises(Violation):
+        StatesGoForward(unclean=["u"]).observe(written(ALONE, state(-1, 0, (1,))))
+    with pytest.raises(Violation):
+        StatesGoForward(unclean=["t"]).observe(
+            written(ALONE._replace(in_sync_replicas=[2, 1]), state(-1, 0, (1, 3)))
+        )
+
+
+def test_an_unclean_election_beside_a_replica_in_sync_that_is_alive_is_refused() -> None:
+    StatesGoForward(unclean=["t"]).observe(unclean(b"b"))
+    with pytest.raises(Violation):
+        StatesGoForward(unclean=["t"]).observe(unclean(b"b", ready=(1,)))
+
+
+def test_a_follower_may_know_a_lower_high_watermark_but_shows_nothing_above_it() -> None:
+    by_leader, by_follower = WatermarkSeen("r", T0, 5, 0), WatermarkSeen("r", T0, 3, 0, follower=2)
+    see(HighWatermarkOnlyGrows, [by_leader, by_follower, Read("r", T0, 2, b"a"), by_leader])
+    with pytest.raises(Violation):
+        see(HighWatermarkOnlyGrows, [by_leader, by_follower, Read("r", T0, 3, b"a")])
+    with pytest.raises(Violation):
+        see(HighWatermarkOnlyGrows, [by_leader, WatermarkSeen("r", T0, 3, 0)])
+    with pytest.raises(Violation):
+        see(HighWatermarkOnlyGrows, [WatermarkSeen("r", T0, 3, 0, follower=2), audited(b"a")])
 
 
 def test_every_invariant_of_clusters_is_seen_to_break_and_to_hold() -> None:

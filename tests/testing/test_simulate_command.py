@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,8 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from kavka import __version__ as kavka_version
 from kavka.cli.main import main as kavka
 from kavka.cli.simulate import main, seed_range
+from kavka.testing.simulation.batch import Kind
+from kavka.testing.simulation.code import code_digest, commit_name
+from kavka.testing.simulation.ledger import Ledger
 
 
 def test_ranges_include_both_ends() -> None:
@@ -71,6 +76,63 @@ def test_a_stopped_run_goes_on_with_the_seeds_that_are_left(
     assert told.out.startswith("6 seeds, 0 failed")
     again = ledger.read_bytes().splitlines()
     assert [json.loads(line).get("seed") for line in again] == [None, 0, 1, 2, 3, 4, 5]
+
+
+def test_the_summary_names_seeds_commit_failures_and_marks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--storage", "--jobs=1", f"--ledger={tmp_path / 'seeds'}", "--seeds", "0-5"]) == 0
+    (summary,) = capsys.readouterr().out.splitlines()
+    assert summary.startswith("6 seeds, 0 failed, ")
+    assert f"; seeds 0-5 of one log on a bad disk, commit {commit_name()}; " in summary
+    assert re.search(r"; \d+ of 16 marks met, the rarest \d+ times \(.+\)$", summary)
+
+
+def test_the_summary_names_the_commit_that_the_ledger_was_begun_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Later commits with the same code may play on."""
+    ledger = tmp_path / "seeds"
+    assert main(["--storage", "--jobs=1", f"--ledger={ledger}", "--seeds", "0-1"]) == 0
+    ledger.write_text(ledger.read_text().replace(commit_name(), "0123456789ab"))
+    capsys.readouterr()
+    assert main(["--storage", "--jobs=1", f"--ledger={ledger}", "--seeds", "0-2"]) == 0
+    assert "commit 0123456789ab; " in capsys.readouterr().out
+
+
+def test_code_that_changes_meanwhile_is_a_failure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = iter(["before", "after"])
+    monkeypatch.setattr("kavka.cli.simulate.code_digest", lambda: next(digests))
+    assert main(["--storage", "--jobs=1", "--seeds", "0"]) == 1
+    assert "the code has changed meanwhile" in capsys.readouterr().out
+
+
+def test_a_ledger_is_used_by_one_process_at_a_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = Ledger(tmp_path / "seeds", Kind.STORAGE, None, code_digest(), commit_name())
+    with pytest.raises(SystemExit):
+        main(["--storage", f"--ledger={tmp_path / 'seeds'}", "--seeds", "0"])
+    assert "is in use by another process" in capsys.readouterr().err
+    ledger.close()
+
+
+def test_the_digest_is_of_names_and_contents_of_source_files(tmp_path: Path) -> None:
+    def digest_with(name: str, text: str) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return code_digest(tmp_path)
+
+    digests = [digest_with("a.py", "1"), digest_with("a.py", "2"), digest_with("b/c.py", "")]
+    assert len(set(digests)) == 3
+    assert digest_with("b/notes.txt", "anything") == digests[-1]
+
+
+def test_without_a_repository_the_version_stands_for_the_commit(tmp_path: Path) -> None:
+    assert commit_name(tmp_path) == f"none, kavka {kavka_version}"
 
 
 def test_a_terminated_run_leaves_no_process_behind(tmp_path: Path) -> None:
@@ -136,7 +198,10 @@ def test_a_failure_that_is_in_the_ledger_still_counts(
         '{"plays": "a cluster", "brokers": null}\n',
         "no ledger at all\n",
         "[]\n",
-        '{"plays": "one log on a bad disk", "brokers": null}\n{"seed": 1}\n',
+        '{"plays": "one log on a bad disk", "brokers": null}\n',
+        f'{{"plays": "one log on a bad disk", "brokers": null, "code": "{code_digest()}"}}\n{{"seed": 1}}\n',
+        '{"plays": "one log on a bad disk", "brokers": null, "code": "another"}\n',
+        "a file of one line that does not end",
     ],
 )
 def test_a_file_that_is_no_ledger_of_these_runs_is_refused_and_left_alone(

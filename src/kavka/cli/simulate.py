@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kavka.termination import termination_as_interrupt
 from kavka.testing.simulation.batch import Batch, Kind, Outcome, play, run_batches
+from kavka.testing.simulation.code import code_digest, commit_name
 from kavka.testing.simulation.ledger import Ledger, LedgerMismatch
 
 _TELL_EVERY_S = 15.0
@@ -32,11 +33,21 @@ def main(argv: list[str]) -> int:
             _replay(seed, kind, options.brokers, tells_story=True) for seed in options.seeds
         ]
         return max(outcomes)
+    code, commit = code_digest(), commit_name()
     try:
-        ledger = None if options.ledger is None else Ledger(options.ledger, kind, options.brokers)
+        ledger = (
+            None
+            if options.ledger is None
+            else Ledger(options.ledger, kind, options.brokers, code, commit)
+        )
     except (LedgerMismatch, OSError) as error:
         parser.error(str(error))
-    return _run(options.seeds, kind, options.brokers, jobs=options.jobs, ledger=ledger)
+    commit = commit if ledger is None else ledger.commit
+    result = _run(options.seeds, kind, options.brokers, commit, jobs=options.jobs, ledger=ledger)
+    if code_digest() != code:
+        print("the code has changed meanwhile: not all outcomes are of one state of it")
+        return max(result, 1)
+    return result
 
 
 def _replay(seed: int, kind: Kind, brokers: int | None, *, tells_story: bool) -> int:
@@ -69,7 +80,15 @@ class _Progress:
             print(f"{batch.seeds} of {self._seeds} seeds in {took}{failed}", file=sys.stderr)
 
 
-def _run(seeds: range, kind: Kind, brokers: int | None, *, jobs: int, ledger: Ledger | None) -> int:
+def _run(
+    seeds: range,
+    kind: Kind,
+    brokers: int | None,
+    commit: str,
+    *,
+    jobs: int,
+    ledger: Ledger | None,
+) -> int:
     known = {} if ledger is None else ledger.outcomes
     batch = Batch()
     for seed in seeds:
@@ -92,7 +111,8 @@ def _run(seeds: range, kind: Kind, brokers: int | None, *, jobs: int, ledger: Le
         print(summary)
     print(
         f"{batch.seeds} seeds, {len(batch.failed)} failed, {batch.virtual_s / 3600:.1f} virtual hours "
-        f"and {batch.cpu_s:.0f} s of CPU in {time.monotonic() - progress.started_s:.0f} s"
+        f"and {batch.cpu_s:.0f} s of CPU in {time.monotonic() - progress.started_s:.0f} s; "
+        f"seeds {seeds.start}-{seeds.stop - 1} of {kind.value}, commit {commit}; {_marks_met(kind, batch)}"
     )
     missed = sorted({mark.name for mark in kind.marks} - batch.marks)
     if missed and batch.seeds >= _MANY_SEEDS:
@@ -102,6 +122,13 @@ def _run(seeds: range, kind: Kind, brokers: int | None, *, jobs: int, ledger: Le
         options += f" --brokers {brokers}" if brokers is not None else ""
         print(f"replay with: kavka simulate{options} --seed {min(batch.failed)}")
     return 1 if batch.failed else 0
+
+
+def _marks_met(kind: Kind, batch: Batch) -> str:
+    names = [mark.name for mark in kind.marks]
+    rarest = min(names, key=lambda name: batch.met[name])
+    met = sum(name in batch.marks for name in names)
+    return f"{met} of {len(names)} marks met, the rarest {batch.met[rarest]} times ({rarest})"
 
 
 def seed_range(text: str) -> range:
@@ -162,7 +189,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FILE",
         help="with --seeds: write each outcome into this file, and leave out the seeds that are in it, "
-        "so that the same command goes on after a stop",
+        "so that the same command goes on after a stop; a file of other code is refused",
     )
     parser.add_argument("--story", action="store_true", help="print the story of every seed")
     parser.add_argument("--quiet", action="store_true", help="with --seed: print the outcome only")

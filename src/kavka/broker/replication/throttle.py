@@ -37,6 +37,11 @@ class Throttle:
         """Whether there is a limit at all."""
         return self._rate() < LONG_MAX
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether somebody waits for the rate not to be exceeded any more."""
+        return bool(self._waiting)
+
     def note(self, size: int) -> None:
         """Count bytes."""
         now_ms = self._clock.tick_ms()

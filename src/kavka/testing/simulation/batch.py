@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -65,6 +66,8 @@ class Batch:
     failed: dict[int, str] = field(default_factory=dict)
     """The summaries of the runs that did not pass."""
     marks: set[str] = field(default_factory=set)
+    met: Counter[str] = field(default_factory=Counter)
+    """By how many seeds each mark was met."""
 
     def add(self, outcome: Outcome) -> None:
         """Take the outcome of another seed."""
@@ -72,6 +75,7 @@ class Batch:
         self.virtual_s += outcome.virtual_s
         self.cpu_s += outcome.cpu_s
         self.marks.update(outcome.marks)
+        self.met.update(outcome.marks)
         if outcome.failed:
             self.failed[outcome.seed] = outcome.failed
 

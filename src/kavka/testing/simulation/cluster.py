@@ -46,6 +46,11 @@ class BrokerNode:
                 return
             await asyncio.sleep(self._source.uniform(*self.down_s))
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the broker was asked to stop, or gives up."""
+        return self._stop.is_set()
+
     def stop(self) -> None:
         """Ask the broker to stop as SIGTERM does."""
         self._world.story.tell(self.node.name, "is asked to stop")

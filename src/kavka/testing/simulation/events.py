@@ -69,6 +69,8 @@ class WatermarkSeen:
     high_watermark: int
     leader_epoch: int = -1
     """Of the leader that told it; a new one may know less for a moment."""
+    follower: int = -1
+    """The follower that told it, -1 for the leader: one that has started again may know less in the same epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +332,39 @@ class BatchesSeen:
     batches: tuple[Batch, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class UncleanElection:
+    """A replica that was not in sync was elected; its `StateWritten` follows.
+
+    Lost is what a replica in sync had, on its disk, and the elected one had not. What was acknowledged was on those
+    disks, so this is all that may be missing from now on. Moved is what the elected one has at another offset: it came
+    there from a leader that was deposed, and was sent again to the next one.
+    """
+
+    partition: TopicPartition
+    topic_id: TopicId
+    leader: int
+    leader_epoch: int
+    end_offset: int
+    """Of the elected replica."""
+    first_lost: int
+    """The first offset of a batch that is lost; `end_offset` when none is."""
+    lost: frozenset[bytes]
+    """Values of records."""
+    moved: frozenset[bytes]
+    lost_batches: frozenset[Batch]
+    ready: tuple[int, ...]
+    """Replicas in sync whose brokers have been registered for so long that the controller must know it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogsAudited:
+    """All batches of the replicas of a partition that is not compacted, by broker, when nobody writes any more."""
+
+    partition: TopicPartition
+    logs: dict[int, tuple[Batch, ...]]
+
+
 Event = (
     Sent
     | Acknowledged
@@ -360,4 +395,6 @@ Event = (
     | StateWritten
     | Looked
     | BatchesSeen
+    | UncleanElection
+    | LogsAudited
 )

@@ -49,6 +49,7 @@ class Fault(Enum):
     CUT_BROKERS_ONE_WAY = "cut one direction between two brokers"
     ISOLATE = "cut a broker off all other brokers"
     SPLIT = "split the brokers into two parts"
+    SLOW_BROKERS = "make the links between two brokers slow"
     KILL_REGISTRY = "kill the registry's process, which comes back with what is on its disk"
 
 

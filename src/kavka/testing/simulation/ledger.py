@@ -1,11 +1,13 @@
 """Outcomes of seeds in a file, so that a run of many hours can be stopped and goes on where it was.
 
-JSON lines: the first says what is played, each other one is the outcome of a seed. A line that a stop has torn is
-cut off. A file belongs to one state of the code: another one's outcomes say nothing about it.
+JSON lines: the first says what is played, and of which code; each other one is the outcome of a seed. A line that a
+stop has torn is cut off. A file belongs to one state of the code, whatever commits have it: another one's outcomes say
+nothing about it. One process at a time uses it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -13,28 +15,56 @@ from typing import Any
 
 from kavka.testing.simulation.batch import Kind, Outcome
 
+_BEGINNING = b'{"plays": '
+"""Of a first line that a stop has torn."""
+
 
 class LedgerMismatch(ValueError):
-    """The file is no ledger, or that of other runs."""
+    """The file is no ledger, or that of other runs or other code, or in use."""
 
 
 class Ledger:
     """The file and what is in it."""
 
-    def __init__(self, path: Path, kind: Kind, brokers: int | None) -> None:
-        """Read the file, or begin it. Raise LedgerMismatch, and OSError when it cannot be read or written."""
+    def __init__(self, path: Path, kind: Kind, brokers: int | None, code: str, commit: str) -> None:
+        """Read the file, or begin it. Raise LedgerMismatch, and OSError when it cannot be read or written.
+
+        `code` is the digest of the code that is played, `commit` a name for it, which the file keeps.
+        """
+        self.commit = commit
+        """The name that the code had when the file was begun."""
         self.outcomes: dict[int, Outcome] = {}
         """By seed."""
-        head = {"plays": kind.value, "brokers": brokers}
-        content = path.read_bytes() if path.exists() else b""
+        self._file = path.open("ab+")
+        try:
+            self._lock(path)
+            head = {"plays": kind.value, "brokers": brokers, "code": code}
+            self._load(path, head | {"commit": commit})
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _lock(self, path: Path) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LedgerMismatch(f"{path} is in use by another process") from error
+
+    def _load(self, path: Path, head: dict[str, Any]) -> None:
+        self._file.seek(0)
+        content = self._file.read()
         whole = content[: content.rfind(b"\n") + 1]
         lines = whole.splitlines()
-        if lines and _object(lines[0], path) != head:
-            raise LedgerMismatch(f"{path} is of other runs than {head}: {lines[0].decode()}")
+        if content and not lines and not content.startswith(_BEGINNING):
+            raise LedgerMismatch(f"{path} is no ledger of seeds: {content[:80]!r}")
+        if lines:
+            found = _object(lines[0], path)
+            self.commit = str(found.pop("commit", "unknown"))
+            if found != {name: value for name, value in head.items() if name != "commit"}:
+                raise LedgerMismatch(f"{path} is of other runs than {head}: {lines[0].decode()}")
         for line in lines[1:]:
             outcome = _outcome(_object(line, path), path)
             self.outcomes[outcome.seed] = outcome
-        self._file = path.open("ab")
         self._file.truncate(len(whole))
         if not lines:
             self._write(head)

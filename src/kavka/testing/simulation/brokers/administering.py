@@ -18,6 +18,7 @@ from kavka.client.admin.topics import NewPartitions, NewTopic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.testing.simulation.brokers.scenario import ClusterScenario
+from kavka.testing.simulation.brokers.throttling import LOWEST, RATES, lift_throttle, throttle
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.events import Deleted
 from kavka.testing.simulation.host import SimHost
@@ -64,7 +65,8 @@ class ClusterSetUpNode(ClientNode):
         assert isinstance(self.scenario, ClusterScenario)
         admin = await _started(_admin(self, host))
         for topic, partitions in self.scenario.made_topics.items():
-            new = NewTopic(topic, partitions, self.scenario.replication, self.scenario.topic)
+            configs = self.scenario.configs_of(topic)
+            new = NewTopic(topic, partitions, self.scenario.replication, configs)
             while True:
                 try:
                     outcome = (await admin.create_topics([new], timeout_ms=_TIMEOUT_MS))[topic]
@@ -103,6 +105,8 @@ class ClusterAdminNode(ClientNode):
             self._reconfigure,
             self._delete_records,
         ]
+        if self._cluster.throttles:
+            actions += [self._throttle] * 2
         if len(self._cluster.log_dirs) > 1:
             actions += [self._move_between_directories] * 2
         for _ in range(12):
@@ -113,6 +117,8 @@ class ClusterAdminNode(ClientNode):
             except (KafkaError, OSError) as error:
                 says = f"fails: {error}"
             self.world.story.tell(self.name, f"{action.__name__[1:].replace('_', ' ')} {says}")
+        if self._cluster.throttles:
+            await lift_throttle(admin, self._cluster)
         await admin.close()
 
     @property
@@ -173,6 +179,11 @@ class ClusterAdminNode(ClientNode):
     async def _elect(self, admin: Admin) -> str:
         return _told(await admin.elect_leaders(ElectionType.PREFERRED, timeout_ms=_TIMEOUT_MS))
 
+    async def _throttle(self, admin: Admin) -> str:
+        rate = self.source.choice(RATES)
+        await throttle(admin, self._cluster, rate)
+        return f"to {rate} bytes a second: done"
+
     async def _reconfigure(self, admin: Admin) -> str:
         topic = self.source.choice(list(self.scenario.topics))
         size = self.source.choice(["500", "3000", "50000"])
@@ -189,6 +200,33 @@ class ClusterAdminNode(ClientNode):
         self.cut.add(partition)
         self.checker.observe(Deleted(partition, _ANYWHERE if offset == -1 else offset))
         return _told(await admin.delete_records({partition: offset}, timeout_ms=_TIMEOUT_MS))
+
+
+class ThrottleNode(ClientNode):
+    """Throttles replication to the lowest rate, for who works when all replicas are in sync."""
+
+    async def work(self, host: SimHost) -> None:
+        """Set the throttle, however often it takes."""
+        assert isinstance(self.scenario, ClusterScenario)
+        admin = await _started(_admin(self, host))
+        while True:
+            try:
+                await throttle(admin, self.scenario, LOWEST)
+                break
+            except (KafkaError, OSError):
+                await asyncio.sleep(0.3)
+        await admin.close()
+
+
+class LiftNode(ClientNode):
+    """Takes all throttles away."""
+
+    async def work(self, host: SimHost) -> None:
+        """Do it, however often it takes."""
+        assert isinstance(self.scenario, ClusterScenario)
+        admin = await _started(_admin(self, host))
+        await lift_throttle(admin, self.scenario)
+        await admin.close()
 
 
 def _told(outcomes: object) -> str:

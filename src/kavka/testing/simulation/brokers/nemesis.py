@@ -69,6 +69,8 @@ class ClusterNemesis(Nemesis):
                 self._harm_session(fault, name)
             case Fault.CUT_BROKERS | Fault.CUT_BROKERS_ONE_WAY | Fault.ISOLATE | Fault.SPLIT:
                 self._cut_brokers(fault, name)
+            case Fault.SLOW_BROKERS:
+                self._slow_brokers(name)
             case Fault.KILL_REGISTRY:
                 if isinstance(self._registry, ServedNode):
                     self._registry.node.kill()
@@ -150,6 +152,22 @@ class ClusterNemesis(Nemesis):
         if one_way and self._source.random() < 0.5:
             pairs = [(rest_one, one) for one, rest_one in pairs]
         self._cut_pairs(pairs, one_way=one_way)
+
+    def _slow_brokers(self, name: str) -> None:
+        """Make the links between a broker and all others slow, so that its followers, and it, fall behind."""
+        network = self._world.network
+        slowness = self._source.choice([10.0, 100.0])
+        others = [broker.node.name for broker in self._brokers if broker.node.name != name]
+        links = [network.link(*pair) for other in others for pair in ((name, other), (other, name))]
+        self._tell(f"makes the links of {name} to other brokers {slowness:g} times slower")
+        for link in links:
+            link.slowness = slowness
+
+        def heal() -> None:
+            for link in links:
+                link.slowness = 1.0
+
+        self._later(heal)
 
     def _cut_pairs(self, pairs: list[tuple[str, str]], *, one_way: bool) -> None:
         network = self._world.network

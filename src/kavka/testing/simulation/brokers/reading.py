@@ -1,7 +1,8 @@
 """Raw readers of a cluster: each partition is read from its leader, which the metadata of any broker names.
 
 Every request says which leader epoch it is meant for, so a broker that was deposed and does not know it yet can only
-speak for its own epoch.
+speak for its own epoch. Who says its rack goes where the leader sends it (KIP-392), and comes back when that follower
+refuses, or now and then.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.peer import Peer
 from kavka.testing.simulation.brokers.scenario import ClusterScenario, broker_name
+from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.events import EndAsked, EndSeen
 from kavka.testing.simulation.host import SimHost
 from kavka.testing.simulation.load.reading import (
@@ -26,7 +28,8 @@ from kavka.testing.simulation.load.reading import (
     fetch_request,
     fetched_part,
 )
-from kavka.testing.simulation.scenario import PORT
+from kavka.testing.simulation.scenario import PORT, Scenario
+from kavka.testing.simulation.world import World
 from kavka.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
@@ -37,6 +40,8 @@ from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 _TIMEOUT_MS = 3000
 _AUDITED_BYTES = 10_000  # a network with small windows brings them before the time is over
 _NOBODY = Fetched(ErrorCode.LEADER_NOT_AVAILABLE, -1, -1, [])
+_BACK_TO_LEADER = 0.05
+"""How often a follower is left, as by the age of metadata."""
 
 
 class Leader(NamedTuple):
@@ -47,7 +52,7 @@ class Leader(NamedTuple):
 
 
 class LeaderReader(RawReader):
-    """Reads partitions from their leaders. Methods raise OSError when no broker answers."""
+    """Reads partitions from their leaders, or followers. Methods raise OSError when no broker answers."""
 
     def __init__(
         self,
@@ -57,8 +62,12 @@ class LeaderReader(RawReader):
         topics: Collection[str] = (),
         *,
         read_committed: bool = False,
+        rack: str = "",
     ) -> None:
-        """Connect to nobody yet. `topics` are those that are read, else those of the scenario's partitions."""
+        """Connect to nobody yet. `topics` are those that are read, else those of the scenario's partitions.
+
+        With a `rack`, followers in it are read where leaders say so.
+        """
         self._host = host
         self._who = who
         self._scenario = scenario
@@ -66,6 +75,8 @@ class LeaderReader(RawReader):
         self._isolation_level = int(read_committed)
         self._peers: dict[int, Peer] = {}
         self._leaders: dict[TopicPartition, Leader] = {}
+        self._rack = rack
+        self._followers: dict[TopicPartition, int] = {}
         self._asked = 0
 
     def close(self) -> None:
@@ -108,21 +119,23 @@ class LeaderReader(RawReader):
         max_bytes: int = _AUDITED_BYTES,
         max_wait_ms: int = 300,
     ) -> dict[TopicPartition, Fetched]:
-        """Fetch what follows the positions, from one leader after the other."""
-        by_leader: dict[int, dict[TopicPartition, Leader]] = {}
+        """Fetch what follows the positions, from one broker after the other."""
+        by_broker: dict[int, dict[TopicPartition, Leader]] = {}
         fetched = dict.fromkeys(positions, _NOBODY)
         for partition in positions:
             leader = await self._leader(partition)
             if leader is not None:
-                by_leader.setdefault(leader.number, {})[partition] = leader
-        for leaders in by_leader.values():
+                number = self._followers.get(partition, leader.number)
+                by_broker.setdefault(number, {})[partition] = leader
+        for number, leaders in by_broker.items():
             asked = {partition: positions[partition] for partition in leaders}
-            wait_ms = max_wait_ms // len(by_leader)
-            fetched |= await self._fetch_from(leaders, asked, max_bytes, wait_ms)
+            wait_ms = max_wait_ms // len(by_broker)
+            fetched |= await self._fetch_from(number, leaders, asked, max_bytes, wait_ms)
         return fetched
 
     async def _fetch_from(
         self,
+        number: int,
         leaders: dict[TopicPartition, Leader],
         positions: dict[TopicPartition, int],
         max_bytes: int,
@@ -134,8 +147,9 @@ class LeaderReader(RawReader):
             max_wait_ms,
             leader_epochs={partition: leader.epoch for partition, leader in leaders.items()},
             isolation_level=self._isolation_level,
+            rack=self._rack,
         )
-        answer = await self._send(next(iter(leaders.values())), request, FETCH_VERSION)
+        answer = await self._send(Leader(number, -1), request, FETCH_VERSION)
         if answer is None:
             return dict.fromkeys(positions, _NOBODY)
         found: dict[TopicPartition, Fetched] = {}
@@ -145,9 +159,21 @@ class LeaderReader(RawReader):
                 fetched = fetched_part(part, positions[partition])
                 fetched.leader_epoch = leaders[partition].epoch
                 found[partition] = fetched
+                if number != leaders[partition].number:
+                    self._read_from_follower(partition, number, fetched)
+                elif fetched.preferred >= 0:
+                    self._followers[partition] = fetched.preferred
                 if fetched.error not in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
                     self._leaders.pop(partition, None)
         return found
+
+    def _read_from_follower(self, partition: TopicPartition, number: int, fetched: Fetched) -> None:
+        """Note what a follower has answered. Where it has nothing, only the leader can say whether there is nothing."""
+        fetched.follower = number
+        if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            fetched.error = ErrorCode.OFFSET_NOT_AVAILABLE
+        if fetched.error is not ErrorCode.NONE or self._host.chance.random() < _BACK_TO_LEADER:
+            self._followers.pop(partition, None)
 
     # -- who leads
 
@@ -196,6 +222,8 @@ class LeaderReader(RawReader):
                 lost.close()
             for partition in [p for p, at in self._leaders.items() if at.number == leader.number]:
                 del self._leaders[partition]
+            for partition in [p for p, at in self._followers.items() if at == leader.number]:
+                del self._followers[partition]
             return None
 
 
@@ -207,9 +235,26 @@ def _reader(node: ReaderNode | AuditorNode, host: SimHost) -> LeaderReader:
 class ClusterReaderNode(ReaderNode):
     """Reads all partitions from the start on, and asks for their ends now and then."""
 
+    def __init__(self, world: World, name: str, scenario: Scenario, checker: Checker) -> None:
+        """Read nothing yet."""
+        super().__init__(world, name, scenario, checker)
+        self._from_followers: set[TopicPartition] = set()
+
     async def connect(self, host: SimHost) -> RawReader:
         """Find the leaders."""
-        return _reader(self, host)
+        assert isinstance(self.scenario, ClusterScenario)
+        return LeaderReader(host, self.who, self.scenario, rack=self.scenario.rack)
+
+    async def fetch(
+        self, reader: RawReader, positions: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, Fetched]:
+        """Fetch, and tell when records begin to come from followers."""
+        fetched = await super().fetch(reader, positions)
+        for partition, part in fetched.items():
+            if part.follower >= 0 and part.records and partition not in self._from_followers:
+                self._from_followers.add(partition)
+                self.world.story.tell(self.name, f"reads {partition} from {part.follower}")
+        return fetched
 
     async def _step(self, reader: RawReader, positions: dict[TopicPartition, int]) -> None:
         assert isinstance(reader, LeaderReader)

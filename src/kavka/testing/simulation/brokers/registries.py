@@ -22,16 +22,18 @@ from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import StateNode
 
 if TYPE_CHECKING:
-    from kavka.testing.simulation.checker import Checker
     from kavka.testing.simulation.world import World
 
 _STATE = "/state"
+
+Observe = Callable[[StateWritten | ControllerElected], None]
+"""Who takes what is written."""
 
 
 class WatchedKeeper(Keeper):
     """A keeper whose writes are seen by the invariants."""
 
-    observe: Callable[[StateWritten | ControllerElected], None]
+    observe: Observe
     prefix = ""
     """The brokers' chroot."""
 
@@ -122,6 +124,11 @@ class RegistrySide(ABC):
         stat = self.tree.stat(self.prefix + path)
         return 0 if stat is None else stat.ephemeral_owner
 
+    def registered_ms(self, broker: int) -> int | None:
+        """Return when a broker has registered, by the registry's clock; None for one that is not registered."""
+        stat = self.tree.stat(f"{self.prefix}{znodes.BROKER_IDS}/{broker}")
+        return None if stat is None else stat.ctime_ms
+
     @property
     def controller(self) -> int:
         """The id of the broker that holds the office, -1 for none."""
@@ -136,11 +143,11 @@ class RegistrySide(ABC):
 class KeptRegistry(RegistrySide):
     """A keeper in memory, which never fails; each process of a broker has a session of its own."""
 
-    def __init__(self, world: World, checker: Checker, timeout_ms: int, delay_ms: int) -> None:
-        """Keep an empty tree."""
+    def __init__(self, world: World, observe: Observe, timeout_ms: int, delay_ms: int) -> None:
+        """Keep an empty tree; `observe` takes what is written."""
         clock = world.node(REGISTRY).clock
         self._keeper = WatchedKeeper(clock, SimChance(stream(world.seed, "keeper")))
-        self._keeper.observe = checker.observe
+        self._keeper.observe = observe
         self._timeout_ms = timeout_ms
         self._delay_ms = delay_ms
         self._sessions: dict[str, Session] = {}
@@ -190,12 +197,12 @@ class ServedNode(RegistrySide):
 
     prefix = "/kavka"
 
-    def __init__(self, world: World, checker: Checker) -> None:
-        """Serve nothing before `keep_running`."""
+    def __init__(self, world: World, observe: Observe) -> None:
+        """Serve nothing before `keep_running`; `observe` takes what is written."""
         self.node = world.node(REGISTRY)
         self.down_s = (0.05, 2.0)
         self._world = world
-        self._checker = checker
+        self._observe = observe
         self._source = stream(world.seed, "keeper of the registry")
         self._keeper: WatchedKeeper | None = None
         self._tree = ZnodeTree()
@@ -212,7 +219,7 @@ class ServedNode(RegistrySide):
         keeper = await WatchedKeeper.open(host.disk, "/registry", host.clock, host.chance)
         assert isinstance(keeper, WatchedKeeper)
         keeper.prefix = self.prefix
-        keeper.observe = self._checker.observe
+        keeper.observe = self._observe
         self._keeper, self._tree = keeper, keeper.tree
         texts = {
             "dataDir": "/registry",

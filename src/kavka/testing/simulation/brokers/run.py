@@ -13,18 +13,30 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kavka.testing.simulation.brokers.administering import ClusterAdminNode, ClusterSetUpNode
+from kavka.testing.simulation.brokers.administering import (
+    ClusterAdminNode,
+    ClusterSetUpNode,
+    LiftNode,
+    ThrottleNode,
+)
 from kavka.testing.simulation.brokers.health import Health
 from kavka.testing.simulation.brokers.nemesis import ClusterNemesis, until_healthy
 from kavka.testing.simulation.brokers.reading import ClusterAuditorNode, ClusterReaderNode
-from kavka.testing.simulation.brokers.registries import KeptRegistry, RegistrySide, ServedNode
+from kavka.testing.simulation.brokers.registries import (
+    KeptRegistry,
+    Observe,
+    RegistrySide,
+    ServedNode,
+)
 from kavka.testing.simulation.brokers.scenario import ClusterScenario, broker_name
+from kavka.testing.simulation.brokers.throttling import LateProducerNode
 from kavka.testing.simulation.brokers.transacting import (
     CommittedReaderNode,
     TransactionAuditorNode,
     TransactionNode,
 )
 from kavka.testing.simulation.brokers.two_phase import Arbiter, TwoPhaseNode
+from kavka.testing.simulation.brokers.unclean import UncleanElections
 from kavka.testing.simulation.brokers.witness import Witness
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.cluster import BrokerNode
@@ -41,6 +53,9 @@ _LIMIT_S = 3600.0
 _SET_UP_S = 120.0
 _STOP_S = 180.0
 _WHOLE_S = 120.0
+_SLOW_S = 0.05
+"""Where followers may fall out of sync because of the latency alone."""
+_THROTTLED_S = 60.0
 
 
 class ClusterRun(Playing):
@@ -52,27 +67,35 @@ class ClusterRun(Playing):
         """Build the world of the seed. A test may pass a scenario of its own."""
         world = World(seed)
         self.scenario = scenario or ClusterScenario.of_cluster(seed, brokers)
-        invariants = for_cluster(self.scenario.model, two_phase=self.scenario.two_phase)
+        invariants = for_cluster(
+            self.scenario.model, two_phase=self.scenario.two_phase, unclean=self.scenario.unclean
+        )
         super().__init__(world, Checker(invariants, world.story))
         world.network.weather = self.scenario.weather
-        self.registry = self._registry()
+        elections = UncleanElections(world, self.checker, self.scenario.log_dirs)
+        self.registry = elections.registry = self._registry(elections.observe)
         self.brokers = [
             BrokerNode(
                 world, broker_name(number), self.scenario.settings(number), self.registry.session
             )
             for number in self.scenario.numbers
         ]
+        elections.brokers = dict(zip(self.scenario.numbers, self.brokers, strict=True))
+        if self.scenario.unclean:
+            for broker in self.brokers:
+                broker.down_s = (0.05, 8.0)  # so that others must lead
         self._witness = Witness(world, self.brokers, self.registry, self.checker)
+        self._witness.expects_throttle = self.scenario.throttles
         self._health = Health(self.brokers, self.registry, self._witness)
         self._nemesis = ClusterNemesis(
             world, self.scenario, self.brokers, self.checker, self.registry, self._health
         )
 
-    def _registry(self) -> RegistrySide:
+    def _registry(self, observe: Observe) -> RegistrySide:
         if self.scenario.serves_registry:
-            return ServedNode(self.world, self.checker)
+            return ServedNode(self.world, observe)
         timeout_ms = int(self.scenario.broker["zookeeper.session.timeout.ms"])
-        return KeptRegistry(self.world, self.checker, timeout_ms, self.scenario.registry_delay_ms)
+        return KeptRegistry(self.world, observe, timeout_ms, self.scenario.registry_delay_ms)
 
     def run(self) -> Report:
         """Play the run. Return what was found."""
@@ -108,6 +131,8 @@ class ClusterRun(Playing):
         await self._nemesis.heal()
         await self.bounded("the work", scenario.liveness_s, finite)
         await self._become_whole()
+        if scenario.throttles and scenario.weather.latency_s < _SLOW_S:
+            await self._work_throttled()
         auditor = self._node(ClusterAuditorNode, "auditor")
         audit = self.begin("audit", auditor.keep_running())
         await self.bounded("the audit", scenario.liveness_s, [audit])
@@ -145,6 +170,17 @@ class ClusterRun(Playing):
         ]
         return tills, self._nodes(CommittedReaderNode, "committed-reader", 1 if tills else 0)
 
+    async def _work_throttled(self) -> None:
+        """Write under the lowest throttle while all replicas are in sync, which must not be felt; then lift it."""
+        for kind, name, seconds in (
+            (ThrottleNode, "throttler", self.scenario.liveness_s),
+            (LateProducerNode, "late-producer", _THROTTLED_S),
+            (LiftNode, "lifter", self.scenario.liveness_s),
+        ):
+            work = self.begin(name, self._node(kind, name).keep_running())
+            await self.bounded(f"the work of {name}", seconds, [work])
+        await self._become_whole()
+
     async def _become_whole(self) -> None:
         if not self.checker.stop.is_set():
             await self.until_broken(until_healthy(self._health, _WHOLE_S))
@@ -159,6 +195,7 @@ class ClusterRun(Playing):
             raise TimeoutError(f"replicas never become equal: {self._health.replicas_differ()}")
         self._witness.look()
         self._witness.compare()
+        self._witness.audit()
 
     async def _stop(self) -> None:
         """Stop one broker after the other, so that each but the last hands over."""

@@ -7,13 +7,16 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from kavka.ids import TopicPartition
-from kavka.testing.simulation.brokers.faults import MODELS
+from kavka.testing.simulation.brokers.faults import MODELS, UNCLEAN
 from kavka.testing.simulation.chance import stream
 from kavka.testing.simulation.network import Weather
 from kavka.testing.simulation.scenario import PORT, Scenario
 
 REGISTRY = "registry"
 REGISTRY_PORT = 2181
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+_UNCLEAN = 1 / 8
+_THROTTLES = 1 / 4
 PAYMENTS = "payments"
 """The topic of transactions."""
 
@@ -50,11 +53,22 @@ class ClusterScenario(Scenario):
     """The log directories of each broker, between which administrators move replicas."""
     factors: tuple[int, ...]
     """How many replicas a moved partition may have."""
+    unclean: tuple[str, ...]
+    """The topics that allow unclean elections."""
+    rack: str
+    """Where the readers are, when they may read from followers (KIP-392); else empty."""
+    throttles: bool
+    """Whether administrators throttle replication (KIP-73)."""
 
     @property
     def made_topics(self) -> dict[str, int]:
         """All topics of the run with their number of partitions."""
         return self.topics | ({PAYMENTS: len(self.payments)} if self.payments else {})
+
+    def configs_of(self, topic: str) -> dict[str, str]:
+        """Return what a topic is made with."""
+        allows = {"unclean.leader.election.enable": "true"} if topic in self.unclean else {}
+        return self.topic | allows
 
     @property
     def numbers(self) -> range:
@@ -90,11 +104,14 @@ class ClusterScenario(Scenario):
         source = stream(seed, "cluster scenario")
         alone = Scenario.of(seed)
         model = source.choice(MODELS)
+        more = stream(seed, "unclean, racks and throttles")
+        if more.random() < _UNCLEAN:
+            model = UNCLEAN
         chosen = source.choice([3, 3, 3, 4, 5])
         brokers = chosen if brokers is None else brokers
         replication = min(brokers, 3 if model.name == "power" else source.choice([2, 3, 3, 3]))
         minimum = "2" if replication == 3 and model.name == "power" else source.choice(["1", "2"])
-        minimum = minimum if replication > 1 else "1"
+        minimum = minimum if replication > 1 and model is not UNCLEAN else "1"
         inherited = {f.name: getattr(alone, f.name) for f in fields(alone)}
         inherited |= {
             "model": model,
@@ -115,9 +132,22 @@ class ClusterScenario(Scenario):
             serves_registry=source.random() < 0.25,
             registry_delay_ms=source.choice([0, 1, 15]),
             admins=source.choice([0, 1, 1]),
+            **_reading(more, inherited),
+            unclean=tuple(alone.topics) if model is UNCLEAN else (),
+            throttles=more.random() < _THROTTLES,
             **_transactions(stream(seed, "transactions"), replication, minimum, inherited),
             **_places(stream(seed, "places"), brokers, replication, inherited),
         )
+
+
+def _reading(source: random.Random, inherited: dict[str, Any]) -> dict[str, Any]:
+    """Choose whether readers may read from followers; add what brokers and members need for it to their settings."""
+    if source.random() < 0.5:
+        return {"rack": ""}
+    rack = f"rack-{source.randrange(2)}"
+    inherited["broker"] |= {"replica.selector.class": RACK_AWARE}
+    inherited["consumer"] = inherited["consumer"] | {"client.rack": rack}
+    return {"rack": rack}
 
 
 def _places(

@@ -241,7 +241,7 @@ class CommittedReaderNode(_InTransactions):
 
     async def work(self, host: SimHost) -> None:
         """Read until told to quit."""
-        consumer = self.consumer(host)
+        consumer = self.consumer(host, client_rack=self.cluster.rack)
         while True:
             try:
                 await consumer.start()

@@ -16,7 +16,13 @@ from kavka.storage.segment import segment_name
 from kavka.testing.simulation.brokers.registries import RegistrySide
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.cluster import BrokerNode
-from kavka.testing.simulation.events import Batch, BatchesSeen, Looked, ReplicaSeen
+from kavka.testing.simulation.events import (
+    Batch,
+    BatchesSeen,
+    LogsAudited,
+    Looked,
+    ReplicaSeen,
+)
 from kavka.wire.records.batch import decode_batch
 from kavka.wire.records.header import walk_complete
 from kavka.wire.stored import znodes
@@ -56,6 +62,8 @@ class Witness:
         self._facts: list[Fact] = []
         self._told: dict[TopicPartition, StateNode] = {}
         """The states that the last look told."""
+        self.expects_throttle = False
+        """Whether a throttle that holds a follower back is to be told, once."""
         world.loop.at_rest = self._rest
 
     @property
@@ -85,6 +93,8 @@ class Witness:
 
     def look(self) -> None:
         """Tell what the replicas are of all partitions of which anything is another than at the last look."""
+        if self.expects_throttle:
+            self._look_at_throttles()
         facts = self._look_at_all()
         states = self.states
         if facts == self._facts and states is self._told:
@@ -99,6 +109,16 @@ class Witness:
         self._facts, self._told = facts, states
         seen = tuple(ReplicaSeen(*fact) for fact in facts if fact[2] in news)
         self._checker.observe(Looked(seen, states))
+
+    def _look_at_throttles(self) -> None:
+        """Tell, once, that a leader lets a follower wait because of a throttle."""
+        for node in self._brokers:
+            broker = node.broker
+            if broker is not None and node.is_serving and node.node.is_running:
+                replication = broker.replicas.present_replication
+                if replication is not None and replication.leader_throttle.holds_back:
+                    self.expects_throttle = False
+                    self._world.story.tell(node.node.name, "holds a follower back, it is throttled")
 
     def _look_at_all(self) -> list[Fact]:
         """Return what all replicas are. A seed asks for it some thousand times, so it is one expression."""
@@ -142,6 +162,17 @@ class Witness:
                 self._checker.observe(
                     BatchesSeen(partition.broker_id, partition.topic_id, where, tuple(batches))
                 )
+
+    def audit(self) -> None:
+        """Tell all batches of all replicas that are not compacted: nobody writes any more."""
+        logs: dict[TopicPartition, dict[int, tuple[Batch, ...]]] = {}
+        for node, replica in self._replicas():
+            log = replica.log
+            if not log.config.is_compacted:
+                batches = _batches(node, replica, log.log_start_offset, log.written_offset)
+                logs.setdefault(replica.where, {})[replica.partition.broker_id] = tuple(batches)
+        for where, by_broker in logs.items():
+            self._checker.observe(LogsAudited(where, by_broker))
 
 
 def _batches(node: BrokerNode, replica: Replica, start: int, end: int) -> list[Batch]:

@@ -6,6 +6,8 @@ know nothing of brokers, only what users can see; those of clusters also know wh
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kavka.testing.simulation.faults import Durability, FaultModel
 from kavka.testing.simulation.invariants.acknowledged import AcknowledgedRecordsSurvive
 from kavka.testing.simulation.invariants.contiguous import OffsetsHaveNoGaps
@@ -29,6 +31,7 @@ from kavka.testing.simulation.invariants.replication import (
     InSyncReplicasHaveWhatIsCommitted,
     LeadersWatermarkOnlyGrows,
     OneLeaderPerEpoch,
+    ReplicasEndAlike,
 )
 from kavka.testing.simulation.invariants.transactions import (
     EachInputIsProcessedOnce,
@@ -76,9 +79,9 @@ _IN_CLUSTERS: tuple[type[Invariant], ...] = (
     *_IF_NOTHING_IS_LOST,
     OneLeaderPerEpoch,
     OneControllerPerEpoch,
-    StatesGoForward,
     LeadersWatermarkOnlyGrows,
     CommittedLogsAreEqual,
+    ReplicasEndAlike,
     EndOfPartitionNeverGoesBack,
     TransactionsAreAllOrNothing,
     OnlyCommittedRecordsAreRead,
@@ -88,14 +91,16 @@ _IN_CLUSTERS: tuple[type[Invariant], ...] = (
 )
 
 
-def for_cluster(model: FaultModel, *, two_phase: bool = False) -> list[Invariant]:
+def for_cluster(
+    model: FaultModel, *, two_phase: bool = False, unclean: Collection[str] = ()
+) -> list[Invariant]:
     """Return new invariants for a cluster; all its models promise that everything acknowledged is left.
 
-    `two_phase`: those of transactions that are prepared, too.
+    `two_phase`: those of transactions that are prepared, too. Topics `unclean` may lose what an unclean election says.
     """
     kinds = _IN_CLUSTERS
     if two_phase:
         kinds += (PreparedTransactionsEndAsDecided,)
     if model.name != _POWER_MODEL:
         kinds += (InSyncReplicasHaveWhatIsCommitted,)
-    return [kind() for kind in kinds]
+    return [StatesGoForward(unclean), *(kind() for kind in kinds)]

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from kavka.ids import TopicPartition
-from kavka.testing.simulation.events import Acknowledged, Audited, Deleted, Event
+from kavka.testing.simulation.events import (
+    Acknowledged,
+    Audited,
+    Deleted,
+    Event,
+    UncleanElection,
+)
 from kavka.testing.simulation.invariants.invariant import Invariant, Violation
 
 
 class AcknowledgedRecordsSurvive(Invariant):
-    """Every acknowledged record that nobody deleted is in the log, at the offset that was acknowledged."""
+    """Every acknowledged record that nobody deleted is in the log, at the offset that was acknowledged.
+
+    But those that an unclean election lost.
+    """
 
     says = "a record that was acknowledged is never lost"
 
@@ -17,11 +26,19 @@ class AcknowledgedRecordsSurvive(Invariant):
         self._acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
         self._somewhere: dict[TopicPartition, list[bytes]] = {}
         self._deleted: dict[TopicPartition, int] = {}
+        self._lost: dict[TopicPartition, frozenset[bytes]] = {}
+        self._moved: dict[TopicPartition, frozenset[bytes]] = {}
 
     def observe(self, event: Event) -> None:
         """Remember acknowledgements; compare them with the audit."""
         match event:
-            case Acknowledged(_, partition, -1, value):
+            case UncleanElection(partition=partition, lost=lost, moved=moved):
+                self._lose(partition, lost, moved)
+            case Acknowledged(_, partition, _, value) if value in self._lost.get(partition, ()):
+                pass
+            case Acknowledged(_, partition, offset, value) if (
+                offset == -1 or value in self._moved.get(partition, ())
+            ):
                 self._somewhere.setdefault(partition, []).append(value)
             case Acknowledged(_, partition, offset, value):
                 there = self._acknowledged.setdefault(partition, {}).setdefault(offset, value)
@@ -49,3 +66,18 @@ class AcknowledgedRecordsSurvive(Invariant):
                         raise Violation(f"{partition}: {value!r} was acknowledged and is nowhere")
             case _:
                 pass
+
+    def _lose(
+        self, partition: TopicPartition, lost: frozenset[bytes], moved: frozenset[bytes]
+    ) -> None:
+        self._lost[partition] = self._lost.get(partition, frozenset()) | lost
+        self._moved[partition] = self._moved.get(partition, frozenset()) | moved
+        there = self._acknowledged.get(partition, {})
+        self._acknowledged[partition] = {
+            offset: value for offset, value in there.items() if value not in lost | moved
+        }
+        somewhere = [
+            *self._somewhere.get(partition, []),
+            *sorted(moved.intersection(there.values())),
+        ]
+        self._somewhere[partition] = [value for value in somewhere if value not in lost]

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from kavka.testing.simulation.events import ControllerElected, Event, StateWritten
+from collections.abc import Container
+
+from kavka.testing.simulation.events import (
+    ControllerElected,
+    Event,
+    StateWritten,
+    UncleanElection,
+)
 from kavka.testing.simulation.invariants.invariant import Invariant, Violation
 
 
@@ -43,13 +50,22 @@ class OneControllerPerEpoch(Invariant):
 class StatesGoForward(Invariant):
     """Leader epochs never go back, another leader has another epoch, and comes from those that were in sync.
 
-    Unclean elections are not allowed in these runs.
+    Where unclean elections are allowed, and none of those is alive, another one may lead; it is alone in sync then, and
+    recovers.
     """
 
     says = "leaders are elected from the in-sync set, in growing leader epochs"
 
+    def __init__(self, unclean: Container[str] = ()) -> None:
+        """Allow unclean elections in the topics `unclean`."""
+        self._unclean = unclean
+
     def observe(self, event: Event) -> None:
         """Judge one change."""
+        if isinstance(event, UncleanElection) and event.ready:
+            raise Violation(
+                f"{event.partition} elects {event.leader} though {event.ready} are in sync and alive"
+            )
         if not isinstance(event, StateWritten):
             return
         before, after = event.before, event.after
@@ -66,6 +82,8 @@ class StatesGoForward(Invariant):
             raise Violation(f"{name} has another leader in the same epoch: {before}, then {after}")
         elected = after.leader >= 0 and after.leader != before.leader
         if elected and after.leader not in before.in_sync_replicas:
-            raise Violation(
-                f"{name} elects {after.leader}, which was not in sync: {before}, then {after}"
-            )
+            is_allowed = event.topic in self._unclean
+            if not (is_allowed and after.recovering and after.in_sync_replicas == [after.leader]):
+                raise Violation(
+                    f"{name} elects {after.leader}, which was not in sync: {before}, then {after}"
+                )

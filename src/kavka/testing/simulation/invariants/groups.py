@@ -12,6 +12,7 @@ from kavka.testing.simulation.events import (
     Event,
     PowerLost,
     Processed,
+    UncleanElection,
 )
 from kavka.testing.simulation.invariants.invariant import Invariant, Violation
 
@@ -42,7 +43,8 @@ class OneOwnerPerPartition(Invariant):
 class CommittedOffsetsStay(Invariant):
     """Who asks for a group's offset is never told less than was confirmed before.
 
-    Members of these runs never commit backwards.
+    Members of these runs never commit backwards, but where an unclean election has lost records: who finds its position
+    beyond the end begins again.
     """
 
     says = "a committed offset survives and never goes back"
@@ -50,13 +52,16 @@ class CommittedOffsetsStay(Invariant):
     def __init__(self) -> None:
         """Know of no group."""
         self._committed: dict[tuple[str, TopicPartition], list[tuple[float, int]]] = {}
+        self._cut: set[TopicPartition] = set()
 
     def observe(self, event: Event) -> None:
         """Compare what is told with what was confirmed."""
         match event:
             case Committed(group, _, partition, offset, at_s):
                 self._committed.setdefault((group, partition), []).append((at_s, offset))
-            case CommittedSeen(group, partition, offset, asked_s):
+            case UncleanElection(partition=partition, lost_batches=lost) if lost:
+                self._cut.add(partition)
+            case CommittedSeen(group, partition, offset, asked_s) if partition not in self._cut:
                 known = self._committed.get((group, partition), [])
                 confirmed = max((there for at_s, there in known if at_s <= asked_s), default=None)
                 if confirmed is not None and (offset is None or offset < confirmed):
@@ -68,7 +73,10 @@ class CommittedOffsetsStay(Invariant):
 
 
 class CommittedRecordsWereProcessed(Invariant):
-    """Nobody skips work: below a committed offset, each record of the log was processed by some member."""
+    """Nobody skips work: below a committed offset, each record of the log was processed by some member.
+
+    An offset that was committed before an unclean election says nothing of what came in the place of lost records.
+    """
 
     says = "everything below a committed offset was processed"
 
@@ -77,12 +85,15 @@ class CommittedRecordsWereProcessed(Invariant):
         self._processed: dict[tuple[str, TopicPartition], set[bytes]] = {}
         self._committed: dict[tuple[str, TopicPartition], int] = {}
         self._deleted: dict[TopicPartition, int] = {}
+        self._kept: dict[TopicPartition, int] = {}
 
     def observe(self, event: Event) -> None:
         """Compare the audit with what was processed."""
         match event:
             case Processed(group, _, partition, _, value):
                 self._processed.setdefault((group, partition), set()).add(value)
+            case UncleanElection(partition=partition, first_lost=first_lost):
+                self._kept[partition] = min(first_lost, self._kept.get(partition, first_lost))
             case Deleted(partition, offset):
                 self._deleted[partition] = max(offset, self._deleted.get(partition, 0))
             case Committed(group, _, partition, offset, _):
@@ -107,8 +118,9 @@ class CommittedRecordsWereProcessed(Invariant):
     ) -> None:
         processed = self._processed.get((group, partition), set())
         start = self._first_to_check(partition)
+        end = min(committed, self._kept.get(partition, committed))
         for offset, value in records:
-            if start <= offset < committed and value not in processed:
+            if start <= offset < end and value not in processed:
                 raise Violation(
                     f"{group} committed {committed} for {partition}, but nobody processed offset {offset} ({value!r})"
                 )

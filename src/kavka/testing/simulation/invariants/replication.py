@@ -11,9 +11,11 @@ from kavka.testing.simulation.events import (
     EndAsked,
     EndSeen,
     Event,
+    LogsAudited,
     Looked,
     ReplicaSeen,
     StateWritten,
+    UncleanElection,
     WatermarkSeen,
 )
 from kavka.testing.simulation.invariants.invariant import Invariant, Violation
@@ -101,7 +103,8 @@ class LeadersWatermarkOnlyGrows(Invariant):
 class CommittedLogsAreEqual(Invariant):
     """Below their high watermarks all replicas hold the same batches, with the same epochs, for ever.
 
-    Compaction may take records out of a batch, and batches out of a log; what is left is as it was.
+    Compaction may take records out of a batch, and batches out of a log; what is left is as it was. Batches that an
+    unclean election lost are left for a while where they were, until their replica is truncated.
     """
 
     says = "below the high watermark all logs are equal"
@@ -110,16 +113,22 @@ class CommittedLogsAreEqual(Invariant):
         """Know of no batches."""
         self._batches: dict[tuple[TopicId, int], dict[int, tuple[Batch, int]]] = {}
         self._records: dict[tuple[TopicId, int], dict[int, tuple[int, int]]] = {}
+        self._lost: dict[tuple[TopicId, int], set[Batch]] = {}
 
     def observe(self, event: Event) -> None:
         """Compare a replica's batches with those that were committed before."""
+        if isinstance(event, UncleanElection):
+            self._lose(event)
         if not isinstance(event, BatchesSeen):
             return
         place = event.topic_id, event.partition.partition
         committed = self._batches.setdefault(place, {})
         records = self._records.setdefault(place, {})
+        lost = self._lost.get(place, ())
         for whole in event.batches:
             batch = replace(whole, records=())
+            if batch in lost:
+                continue
             there, first = committed.setdefault(batch.base_offset, (batch, event.broker))
             if there != batch:
                 raise Violation(
@@ -132,9 +141,44 @@ class CommittedLogsAreEqual(Invariant):
                         f"the record {offset} of {event.partition} on {event.broker} is not that on {first}"
                     )
 
+    def _lose(self, event: UncleanElection) -> None:
+        place = event.topic_id, event.partition.partition
+        self._lost.setdefault(place, set()).update(event.lost_batches)
+        committed = self._batches.get(place, {})
+        for batch in event.lost_batches:
+            if committed.get(batch.base_offset, (None, -1))[0] == batch:
+                del committed[batch.base_offset]
+
+
+class ReplicasEndAlike(Invariant):
+    """When nobody writes any more, all replicas of a partition hold the same batches, to the last one.
+
+    Where their logs begin may differ: records are deleted at the leader first.
+    """
+
+    says = "in the end all replicas are equal, batch by batch"
+
+    def observe(self, event: Event) -> None:
+        """Compare the replicas of one partition from where all of them have begun."""
+        if not isinstance(event, LogsAudited) or not all(event.logs.values()):
+            return
+        start = max(batches[0].base_offset for batches in event.logs.values())
+        (first, expected), *others = (
+            (broker, [batch for batch in batches if batch.base_offset >= start])
+            for broker, batches in event.logs.items()
+        )
+        for other, found in others:
+            if found != expected:
+                differing = set(found).symmetric_difference(expected)
+                what = min(differing, key=lambda batch: batch.base_offset)
+                raise Violation(f"{event.partition}: {first} and {other} differ in {what}")
+
 
 class EndOfPartitionNeverGoesBack(Invariant):
-    """Who asks a leader for the end of a partition is told no less than was told before, by it or an earlier one."""
+    """Who asks a leader for the end of a partition is told no less than was told before, by it or an earlier one.
+
+    An unclean election takes what was told in epochs before it back to the end of the log that it elects.
+    """
 
     says = "the end of a partition that a leader names never goes back (KIP-207)"
 
@@ -142,10 +186,13 @@ class EndOfPartitionNeverGoesBack(Invariant):
         """Know of no partition."""
         self._most: dict[TopicPartition, dict[int, int]] = {}
         self._asked: dict[tuple[str, TopicPartition], dict[int, int]] = {}
+        self._elections: dict[TopicPartition, list[UncleanElection]] = {}
 
     def observe(self, event: Event) -> None:
         """Remember what leaders said, epoch by epoch."""
-        if isinstance(event, WatermarkSeen):
+        if isinstance(event, UncleanElection):
+            self._elections.setdefault(event.partition, []).append(event)
+        elif isinstance(event, WatermarkSeen):
             self._note(event.partition, event.leader_epoch, event.high_watermark)
         elif isinstance(event, EndAsked):
             known = dict(self._most.get(event.partition, {}))
@@ -153,12 +200,22 @@ class EndOfPartitionNeverGoesBack(Invariant):
         elif isinstance(event, EndSeen):
             known = self._asked.pop((event.reader, event.partition), {})
             for epoch, offset in known.items():
+                offset = self._left_of(offset, event, epoch)
                 if epoch <= event.leader_epoch and event.offset < offset:
                     raise Violation(
                         f"{event.partition} ends at {event.offset} by its leader in epoch {event.leader_epoch}, "
                         f"but {offset} was told in epoch {epoch}"
                     )
             self._note(event.partition, event.leader_epoch, event.offset)
+
+    def _left_of(self, offset: int, told: EndSeen, epoch: int) -> int:
+        """Return what the unclean elections between two epochs have left of what was told in the first."""
+        ends = [
+            election.end_offset
+            for election in self._elections.get(told.partition, ())
+            if epoch < election.leader_epoch <= told.leader_epoch
+        ]
+        return min([offset, *ends])
 
     def _note(self, partition: TopicPartition, epoch: int, offset: int) -> None:
         known = self._most.setdefault(partition, {})

@@ -54,6 +54,10 @@ class Fetched:
     last_stable_offset: int = -1
     next_offset: int = -1
     """Behind all batches of the answer, be there something to see in them or not."""
+    preferred: int = -1
+    """The follower that is to be asked, -1 for none."""
+    follower: int = -1
+    """The follower that answered, -1 for the leader."""
 
 
 class RawReader:
@@ -118,8 +122,12 @@ def fetch_request(
     *,
     leader_epochs: Mapping[TopicPartition, int] | None = None,
     isolation_level: int = 0,
+    rack: str = "",
 ) -> FetchRequest:
-    """Ask for what follows the positions, `max_bytes` of each; without `leader_epochs` whoever leads may answer."""
+    """Ask for what follows the positions, `max_bytes` of each; without `leader_epochs` whoever leads may answer.
+
+    Who says its `rack` may be sent to a follower.
+    """
     epochs = leader_epochs or {}
     topics = [
         FetchRequestTopic(
@@ -141,6 +149,7 @@ def fetch_request(
         max_bytes=1 << 24,
         isolation_level=isolation_level,
         topics=topics,
+        rack_id=rack,
     )
 
 
@@ -179,6 +188,7 @@ def fetched_part(part: FetchResponsePartition, position: int) -> Fetched:
         records,
         last_stable_offset=part.last_stable_offset,
         next_offset=next_offset,
+        preferred=part.preferred_read_replica,
     )
 
 
@@ -209,8 +219,14 @@ class ReaderNode(ClientNode):
         """Reach the broker."""
         return await RawReader.connect(host, self.who)
 
+    async def fetch(
+        self, reader: RawReader, positions: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, Fetched]:
+        """Fetch what follows the positions."""
+        return await reader.fetch(positions, max_bytes=self._max_bytes)
+
     async def _step(self, reader: RawReader, positions: dict[TopicPartition, int]) -> None:
-        fetched = await reader.fetch(positions, max_bytes=self._max_bytes)
+        fetched = await self.fetch(reader, positions)
         for partition, part in fetched.items():
             if part.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 start = await reader.offset(partition, EARLIEST)
@@ -219,7 +235,9 @@ class ReaderNode(ClientNode):
                     positions[partition] = start
             elif part.error is ErrorCode.NONE:
                 self.checker.observe(
-                    WatermarkSeen(self.who, partition, part.high_watermark, part.leader_epoch)
+                    WatermarkSeen(
+                        self.who, partition, part.high_watermark, part.leader_epoch, part.follower
+                    )
                 )
                 for offset, value in part.records:
                     self.checker.observe(Read(self.who, partition, offset, value))
