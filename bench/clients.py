@@ -50,7 +50,7 @@ async def produce_kavka(way: str, bootstrap: str, topic: str, count: int, size: 
                 try:
                     append(topic, value)
                 except BufferFull:
-                    await producer.room()
+                    await producer.wait_for_memory()
                     append(topic, value)
             await producer.flush()
         elif way == "send_many":

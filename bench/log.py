@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from kavka.ids import TopicPartition
-from kavka.net.clock import SystemChance, SystemClock
+from kavka.net.clock import SystemClock, SystemRandom
 from kavka.storage.disk import OsDisk
 from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
@@ -69,7 +69,7 @@ def old_calls(log: Log, calls: int) -> float:
 async def main(path: str) -> None:
     """Print one line per measure."""
     disk = OsDisk()
-    directory = LogDirectory(disk, SystemClock(), SystemChance(), path)
+    directory = LogDirectory(disk, SystemClock(), SystemRandom(), path)
     log = await Log.open(directory, TopicPartition("bench", 0), LogConfig(segment_bytes=256 << 20))
     measures: list[tuple[str, Callable[[], float]]] = [
         ("append 16 KiB", lambda: append_calls(log, 16384, 160, 2000)),
@@ -84,7 +84,7 @@ async def main(path: str) -> None:
             await asyncio.sleep(0)
         median = statistics.median(micros)
         print(f"{name:20} {median:8.2f} us   {1e6 / median:12,.0f}/s   best {min(micros):.2f} us")
-    await directory.settle()
+    await directory.wait_for_tasks()
     await log.close()
     disk.close()
 

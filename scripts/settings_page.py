@@ -100,7 +100,7 @@ def _topic_table(settings: Iterable[Setting]) -> Iterator[str]:
 
 def _change(setting: Setting) -> str:
     scope = setting.scope
-    kept = setting.is_idle and scope is not Scope.READ_ONLY
+    kept = setting.is_ineffective and scope is not Scope.READ_ONLY
     return f"{scope.value}, kept only" if kept else scope.value
 
 

@@ -61,7 +61,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later, as Kafka's own clients judge it."""
+        """Return whether the same request may succeed later, as Kafka's own clients judge it."""
         return self._value_ in _RETRIABLE
 
     UNKNOWN_SERVER_ERROR = -1, "The broker met an error that it did not expect."
@@ -264,5 +264,5 @@ class KafkaError(Exception):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same call may succeed later."""
+        """Return whether the same call may succeed later."""
         return self.code.retriable

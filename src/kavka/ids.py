@@ -13,7 +13,7 @@ TopicId = NewType("TopicId", bytes)
 Offset = NewType("Offset", int)
 """The number of a record in its partition; 0 and up."""
 LeaderEpoch = NewType("LeaderEpoch", int)
-"""How often leadership of a partition has moved; -1 is unknown."""
+"""Number of leader changes of a partition; -1 is unknown."""
 ProducerId = NewType("ProducerId", int)
 """Given out by InitProducerId; -1 is none."""
 ProducerEpoch = NewType("ProducerEpoch", int)
@@ -24,7 +24,7 @@ NO_PRODUCER_ID = ProducerId(-1)
 
 
 def are_other_topics(one: TopicId, other: TopicId) -> bool:
-    """Tell whether these are the ids of two topics; one that is not known may be any."""
+    """Return whether these are the ids of two topics; one that is not known may be any."""
     return NO_TOPIC_ID not in (one, other) and one != other
 
 

@@ -20,8 +20,8 @@ from typing import Any, Final, TypeVar, dataclass_transform
 T = TypeVar("T")
 
 
-class _Told:
-    """What `field` was told."""
+class _FieldSpec:
+    """The arguments of a `field` call."""
 
     __slots__ = ("factory", "init")
 
@@ -30,12 +30,12 @@ class _Told:
         self.init = init
 
 
-_REQUIRED: Final = _Told(None, True)
+_REQUIRED: Final = _FieldSpec(None, True)
 
 
 def field(*, factory: Callable[[], Any] | None = None, init: bool = True) -> Any:
     """Declare a field that is made by `factory` when it is not given, or (`init=False`) that `__post_init__` sets."""
-    return _Told(factory, init)
+    return _FieldSpec(factory, init)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -77,7 +77,7 @@ def _declare(cls: type[T], *, is_frozen: bool) -> type[T]:
         told |= base.__dict__.get("__told__", {})
     inherited = set(told)
     told |= {name: body.pop(name, _REQUIRED) for name in slots}
-    names = tuple(n for n, how in told.items() if not isinstance(how, _Told) or how.init)
+    names = tuple(n for n, how in told.items() if not isinstance(how, _FieldSpec) or how.init)
     for name in ("__dict__", "__weakref__"):
         body.pop(name, None)
     body |= {
@@ -141,7 +141,7 @@ def _constructor(cls: Any, *, is_frozen: bool) -> Callable[..., None]:
         how, value = cls.__told__[name], name
         if how is _REQUIRED:
             parameters.append(name)
-        elif isinstance(how, _Told):
+        elif isinstance(how, _FieldSpec):
             names[f"new_{name}"] = how.factory
             parameters.append(f"{name}=REQUIRED")
             value = f"new_{name}() if {name} is REQUIRED else {name}"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.broker import Broker
-from kavka.broker.host import RealHost
+from kavka.broker.environment import OsEnvironment
 from kavka.net.event_loop import MeasuredEventLoop
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
@@ -55,13 +55,13 @@ class Served:
         version = schema_of(type(request)).versions[-1] if version is None else version
         parts = encode(request, version)
         order = decode(type(request), version, memoryview(b"".join(bytes(part) for part in parts)))
-        orders = self.broker.orders
+        control_requests = self.broker.control_requests
         match order:
             case LeaderAndIsrRequest():
-                return await orders.leader_and_isr(order, version)
+                return await control_requests.leader_and_isr(order, version)
             case StopReplicaRequest():
-                return await orders.stop_replica(order, version)
-        return await orders.update_metadata(order, version)
+                return await control_requests.stop_replica(order, version)
+        return await control_requests.update_metadata(order, version)
 
     async def another(self) -> Served:
         """Connect once more; the broker closes the connection when it stops."""
@@ -162,7 +162,7 @@ async def serve(directory: Path, story: Story, **settings: str) -> None:
         "offsets.topic.num.partitions": "3",
         **texts,
     }
-    broker = Broker(texts, RealHost())
+    broker = Broker(texts, OsEnvironment())
     endpoints = await broker.start()
     try:
         peer = await Peer.connect(TcpNetwork(), "127.0.0.1", endpoints[0].port, client_id="test")

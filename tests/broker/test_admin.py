@@ -327,7 +327,7 @@ def test_topic_that_is_asked_for_by_its_id_is_told_once_whatever_names_stand_bes
 def test_a_directory_keeps_its_broker(run: Run) -> None:
     async def story(served: Any) -> None:
         assert served.broker.broker_id == 7
-        assert served.broker.replicas.find(TopicPartition("t", 0)) is (
+        assert served.broker.replica_manager.find(TopicPartition("t", 0)) is (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kavka.broker.control.adoption import adopted_producer_ids, adoption
-from kavka.doors import Host
 from kavka.ids import BrokerId
+from kavka.io import Environment
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.messages.metadata import MetadataRequest
 from kavka.wire.records.batch import BatchBuilder
@@ -114,7 +114,7 @@ def test_ids_that_only_the_transaction_log_names_are_left_out(run: Run, tmp_path
         builder.append(key, encode_transaction_value(value), 0)
         builder.append(b"no key", b"no value", 0)
         assert (await served.produce_bytes("copy", builder.build())).error_code == 0
-        store, disk = broker.replicas.store, broker.host.disk
+        store, disk = broker.replica_manager.store, broker.environment.disk
         partition_log = next(each for each in store if each.topic_partition.topic == "copy")
         partition_log.topic_partition = partition_log.topic_partition._replace(
             topic=TRANSACTIONS_TOPIC
@@ -129,9 +129,13 @@ def test_the_time_is_no_bound_where_the_clock_is_wrong(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.create("t")
         await produce_idempotently(served, 41, b"1")
-        host: Host = served.broker.host
+        environment: Environment = served.broker.environment
         operations = await adoption(
-            served.broker.replicas.store, host.disk, BrokerId(0), host.chance, 3
+            served.broker.replica_manager.store,
+            environment.disk,
+            BrokerId(0),
+            environment.random,
+            3,
         )
         assert ProducerIdBlock.decode(operations[-1].data or b"").end == 41
 

@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("broker", "storage", "registry", "net", "cli")
 ALARMS = ("warning", "error", "exception")
-SAID_BY_OTHERS = {"self._failed"}
-"""What a class was told to say: its makers' words are judged (`Looking`)."""
+SAID_BY_OTHERS = {"self._failure_message"}
+"""What a class was told to say: its makers' words are judged (`WatchLoop`)."""
 
 
 def alarms() -> Iterator[tuple[str, str]]:
@@ -35,7 +35,7 @@ def sayings(call: ast.Call, tree: ast.Module) -> list[str]:
             said = call.args[0]
         case ast.Attribute(value=ast.Name(id="log" | "logger"), attr="log"):
             said = call.args[1]
-        case ast.Name(id="Looking"):
+        case ast.Name(id="WatchLoop"):
             said = call.args[2]
         case _:
             return []

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from kavka.broker.broker import Broker
-from kavka.broker.host import RealHost
+from kavka.broker.environment import OsEnvironment
 from kavka.ids import TopicPartition
 from kavka.net.peer import Peer
-from kavka.storage.compaction.cleaning import CleanerLimits, CleaningPass
+from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass
 from kavka.storage.disk import OsDisk, OsFile
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
@@ -106,7 +106,7 @@ def test_aborted_records_stay_hidden_when_their_segment_is_cleaned_while_it_is_r
             name="t", num_partitions=1, replication_factor=1, configs=[config]
         )
         await peer.send(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
-        replica: Any = broker.replicas.find(TP)
+        replica: Any = broker.replica_manager.find(TP)
         append(replica, transactional=True)
         abort(replica)
         append(replica, transactional=False)
@@ -134,17 +134,17 @@ def test_aborted_records_stay_hidden_when_their_segment_is_cleaned_while_it_is_r
         assert seen == [(3, b"good")]
 
     async def life() -> None:
-        host = RealHost()
-        host.disk = disk = InterruptedDisk(threads=2)
+        environment = OsEnvironment()
+        environment.disk = disk = InterruptedDisk(threads=2)
         texts = {
             "listeners": "PLAINTEXT://127.0.0.1:0",
             "log.dirs": str(tmp_path / "data"),
             "log.cleaner.enable": "false",
         }
-        broker = Broker(texts, host)
+        broker = Broker(texts, environment)
         (endpoint,) = await broker.start()
         try:
-            peer = await Peer.connect(host.network, "127.0.0.1", endpoint.port)
+            peer = await Peer.connect(environment.network, "127.0.0.1", endpoint.port)
             try:
                 await story(broker, peer, disk)
             finally:

@@ -53,7 +53,7 @@ async def read(served: Any, topic: str) -> list[int]:
 
 
 def log_of(served: Any, topic: str) -> Log:
-    log: Log = served.broker.replicas.find(TopicPartition(topic, 0)).log
+    log: Log = served.broker.replica_manager.find(TopicPartition(topic, 0)).log
     return log
 
 
@@ -105,7 +105,7 @@ def test_a_damaged_log_is_left_alone_until_it_is_another_one(run: Run) -> None:
         await until(lambda: TopicPartition("bad", 0) in cleaner.uncleanable)
         assert "checksum" in cleaner.uncleanable[TopicPartition("bad", 0)]
         await until(lambda: is_clean(log_of(served, "good")))
-        await served.broker.replicas.stop(TopicPartition("bad", 0), -2, delete=True)
+        await served.broker.replica_manager.stop(TopicPartition("bad", 0), -2, delete=True)
         await until(lambda: not cleaner.uncleanable)
 
     run(story, **QUICK)
@@ -164,7 +164,7 @@ def test_retention_and_compaction_go_together(run: Run) -> None:
         log = log_of(served, "t")
         await until(lambda: is_clean(log))
         assert len(await read(served, "t")) == 100  # each key is its own last
-        await served.broker.replicas.delete_old_segments()
+        await served.broker.replica_manager.delete_old_segments()
         assert log.log_start_offset > 50
         await write(served, "t", 100, keys=1000)
         await until(lambda: is_clean(log))
@@ -192,12 +192,12 @@ def test_a_log_that_moves_is_cleaned_when_it_is_in_its_place(run: Run, tmp_path:
     async def story(served: Any) -> None:
         await served.create("t", **(COMPACTED | {"cleanup.policy": "delete"}))
         await write(served, "t", 40)
-        replica = served.broker.replicas.find(TopicPartition("t", 0))
+        replica = served.broker.replica_manager.find(TopicPartition("t", 0))
         rate = {"replica.alter.log.dirs.io.max.bytes.per.second": "1"}
         served.broker.configs.put_broker(rate, default=False)
         here, log = replica.log.directory.path, replica.log
         (there,) = {f"{tmp_path}/one", f"{tmp_path}/two"} - {here}
-        moves = served.broker.replicas.moves
+        moves = served.broker.replica_manager.alter_log_dirs
         assert await moves.move(replica, there) is ErrorCode.NONE
         served.broker.topics.topic_configured("t", COMPACTED)
         await until(lambda: served.broker.cleaner is not None)

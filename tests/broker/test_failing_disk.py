@@ -23,16 +23,16 @@ from kavka.wire.messages.metadata import MetadataRequest
 Run = Callable[..., None]
 
 
-def fail(served: Any, where: TopicPartition) -> None:
+def fail(served: Any, topic_partition: TopicPartition) -> None:
     """Take the directory of a partition offline, as a failed write does."""
-    replica = served.broker.replicas.find(where)
+    replica = served.broker.replica_manager.find(topic_partition)
     replica.log.directory.fail(OSError(errno.EIO, "Input/output error"))
 
 
 def test_only_the_partitions_of_a_failed_directory_go(run: Run, tmp_path: Path) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        logs = [served.broker.replicas.find(TopicPartition("t", p)).log for p in range(4)]
+        logs = [served.broker.replica_manager.find(TopicPartition("t", p)).log for p in range(4)]
         second = next(p for p, log in enumerate(logs) if log.path.startswith(f"{tmp_path}/two"))
         first = next(p for p, log in enumerate(logs) if log.path.startswith(f"{tmp_path}/one"))
         fail(served, TopicPartition("t", second))
@@ -59,7 +59,7 @@ def test_a_broker_without_any_directory_asks_to_be_stopped(run: Run) -> None:
 
 async def where_on(served: Any, directory: Path) -> int:
     """Return a partition of `t` in the directory."""
-    logs = [served.broker.replicas.find(TopicPartition("t", p)).log for p in range(4)]
+    logs = [served.broker.replica_manager.find(TopicPartition("t", p)).log for p in range(4)]
     return next(p for p, log in enumerate(logs) if log.path.startswith(f"{directory}/"))
 
 
@@ -94,12 +94,12 @@ def test_a_topic_is_deleted_whole_though_a_disk_fails(run: Run, tmp_path: Path) 
 def test_the_round_of_retention_goes_on_after_a_disk_failed_in_it(run: Run, tmp_path: Path) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        replicas = [served.broker.replicas.find(TopicPartition("t", p)) for p in range(4)]
+        replicas = [served.broker.replica_manager.find(TopicPartition("t", p)) for p in range(4)]
         for index in range(4):
             for _ in range(2):
                 await served.produce("t", b"x" * 200, partition=index)
         (tmp_path / "two").rename(tmp_path / "gone")
-        await served.broker.replicas.delete_old_segments()
+        await served.broker.replica_manager.delete_old_segments()
         failed = [replica.log.directory.failure is not None for replica in replicas]
         assert True in failed[:-1]  # and partitions of the other directory came after it
         kept = [
@@ -119,7 +119,9 @@ def test_a_partition_that_fails_while_its_topic_grows_stays_without_leader(
     async def story(served: Any) -> None:
         await served.topic("t")
         index = await where_on(served, tmp_path / "two")
-        growth = asyncio.create_task(served.broker.topics.grow("t", 6, None, validate_only=False))
+        growth = asyncio.create_task(
+            served.broker.topics.create_partitions("t", 6, None, validate_only=False)
+        )
         await asyncio.sleep(0)  # the growth waits for the registry's journal
         assert not growth.done()
         fail(served, TopicPartition("t", index))
@@ -172,6 +174,6 @@ def test_a_topic_that_was_deleted_while_a_disk_was_away_stays_deleted(
     strays = [path for path in two.iterdir() if path.name.endswith("-stray")]
     assert len(strays) == 2
     assert all(b"old" in (path / f"{0:020d}.log").read_bytes() for path in strays)
-    said = [r for r in caplog.records if r.getMessage().startswith("stray log set aside")]
+    said = [r for r in caplog.records if r.getMessage().startswith("stray log renamed")]
     assert len(said) == 2
     run(after, log__dirs=directories)

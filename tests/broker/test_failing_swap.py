@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from kavka.broker.broker import Broker
-from kavka.broker.host import RealHost
+from kavka.broker.environment import OsEnvironment
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.peer import Peer
-from kavka.storage.compaction.cleaning import CleanerLimits, CleaningPass
+from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass
 from kavka.storage.disk import OsDisk, OsFile
 from kavka.storage.failures import LogDirectoryFailed
-from kavka.storage.log_compacting import CompactingLog
+from kavka.storage.segment_replacement import CompactingLog
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
@@ -188,7 +188,7 @@ async def story(broker: Broker, peers: list[Peer], disk: SwapDisk) -> int:
         produced = ProduceRequestTopic(name="t", partition_data=[data])
         request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[produced])
         assert error_of(await peers[0].send(request, 9)) is ErrorCode.NONE
-    replica: Any = broker.replicas.find(TP)
+    replica: Any = broker.replica_manager.find(TP)
     assert replica.log.path.endswith("/data/t-0")
     clients = Clients(peers)
     disk.before_step = clients.ask_all
@@ -205,8 +205,8 @@ def test_a_swap_that_fails_has_clients_ask_again(
     tmp_path: Path, fails_at: int, is_cold: bool
 ) -> None:
     async def life() -> None:
-        host = RealHost()
-        host.disk = disk = SwapDisk()
+        environment = OsEnvironment()
+        environment.disk = disk = SwapDisk()
         disk.is_cold, disk.fails_at = is_cold, fails_at
         texts = {
             "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -214,9 +214,12 @@ def test_a_swap_that_fails_has_clients_ask_again(
             "log.cleaner.enable": "false",
             "log.retention.check.interval.ms": "3600000",
         }
-        broker = Broker(texts, host)
+        broker = Broker(texts, environment)
         (endpoint,) = await broker.start()
-        peers = [await Peer.connect(host.network, "127.0.0.1", endpoint.port) for _ in questions(0)]
+        peers = [
+            await Peer.connect(environment.network, "127.0.0.1", endpoint.port)
+            for _ in questions(0)
+        ]
         try:
             steps = await story(broker, peers, disk)
             assert fails_at >= steps or fails_at == NEVER or steps == fails_at + 1

@@ -124,7 +124,7 @@ def test_lone_broker_carries_out_no_order_from_the_network(
     async def story(served: Any) -> None:
         await served.create("t")
         await served.produce("t", b"a")
-        before = served.broker.orders.controller_epoch
+        before = served.broker.control_requests.controller_epoch
         for epoch in (before, HIGHEST):
             response = await served.send(ORDERS[key](version, epoch), version)
             assert response.error_code == REFUSED
@@ -143,7 +143,7 @@ def test_lone_broker_carries_out_no_order_from_the_network(
 def test_lone_broker_is_asked_for_nothing_that_brokers_ask_of_a_controller(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.create("t")
-        own = served.broker.orders.broker_epoch
+        own = served.broker.control_requests.broker_epoch
         shutdown = await served.send(ControlledShutdownRequest(broker_id=0, broker_epoch=own))
         assert shutdown.error_code == REFUSED
         ids = await served.send(AllocateProducerIdsRequest(broker_id=0, broker_epoch=own))
@@ -172,7 +172,7 @@ def test_marker_of_a_coordinator_epoch_that_no_coordinator_has_is_refused(run: R
 
         assert await mark(HIGHEST) == REFUSED
         assert await mark(1) == REFUSED
-        assert served.broker.replicas.find(WHERE).log.log_end_offset == 0
+        assert served.broker.replica_manager.find(WHERE).log.log_end_offset == 0
         assert await mark(0) == ErrorCode.NONE
 
     run(story)

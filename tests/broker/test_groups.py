@@ -31,8 +31,8 @@ OTHER = BrokerId(9)
 
 
 def offsets_replica(served: Any, group: str) -> Any:
-    where = TopicPartition("__consumer_offsets", partition_for(group, PARTITIONS))
-    return served.broker.replicas.find(where)
+    topic_partition = TopicPartition("__consumer_offsets", partition_for(group, PARTITIONS))
+    return served.broker.replica_manager.find(topic_partition)
 
 
 async def wait_for_follower(served: Any, group: str) -> None:
@@ -50,7 +50,12 @@ async def wait_for_follower(served: Any, group: str) -> None:
         topic_id=partition.topic_id,
         controller_epoch=partition.controller_epoch,
     )
-    assert await broker.replicas.obey(replica.where, state, is_new=False) is ErrorCode.NONE
+    assert (
+        await broker.replica_manager.make_leader_or_follower(
+            replica.topic_partition, state, is_new=False
+        )
+        is ErrorCode.NONE
+    )
 
 
 async def find(served: Any, group: str) -> Any:
@@ -119,7 +124,7 @@ def test_a_commit_that_is_not_replicated_in_time_is_refused_and_counts_when_it_i
         end_offset = offsets_replica(served, "g").log.log_end_offset
         assert end_offset == 2
         offsets_replica(served, "g").partition.followers[OTHER].log_end_offset = end_offset
-        served.broker.replicas.metadata_changed((), are_brokers_others=True)
+        served.broker.replica_manager.metadata_changed((), are_brokers_others=True)
         assert await committed(served, "g") == (ErrorCode.NONE, 6)
 
     run(story, offsets__commit__timeout__ms="20")

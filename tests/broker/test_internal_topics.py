@@ -83,7 +83,7 @@ def test_commits_behind_a_malformed_record_survive_a_restart(
         assert await commit(served, "t", 1) == 0
         broker = served.broker
         at = broker.groups.partition_of("g")
-        replica = broker.replicas.find(at)
+        replica = broker.replica_manager.find(at)
         key = encode_key(OffsetCommitKey(group="g", topic="t", partition=0))
         for batch in (
             batch_of(key, b"\x00\x09nothing"),
@@ -116,7 +116,7 @@ def test_transactions_load_in_spite_of_a_malformed_record(run: Run) -> None:
         at = broker.transactions.partition_of("x")
         key = encode_transaction_key(TransactionLogKey(transactional_id="x"))
         for batch in (batch_of(key, b"\x00\x00bad"), batch_of(b"\x00\x00\x7f", b"")):
-            assert broker.replicas.find(at).append_internal(batch).error is ErrorCode.NONE
+            assert broker.replica_manager.find(at).append_internal(batch).error is ErrorCode.NONE
 
     async def after(served: Any) -> None:
         await find_coordinator(served, "x", 1)

@@ -45,7 +45,7 @@ def large(codec: Compression = Compression.ZSTD, **options: Any) -> bytearray:
 
 async def until_a_check_waits(served: Any) -> None:
     """Give way until the connection of `served` is blocked by a request."""
-    await until(lambda: any(one.requests_in_work for one in served.broker.dispatcher.connections))
+    await until(lambda: any(one.requests_in_flight for one in served.broker.dispatcher.connections))
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -142,7 +142,7 @@ def test_a_large_batch_is_appended_without_its_connection(run: Run) -> None:
             other.peer.close()
             with pytest.raises(ConnectionError):
                 await sent
-        log = served.broker.replicas.find(WHERE).log
+        log = served.broker.replica_manager.find(WHERE).log
         await until(lambda: log.log_end_offset == LARGE)
 
     run(story)
@@ -176,7 +176,7 @@ def request_of(batches: list[bytes | bytearray]) -> ProduceRequest:
 def test_a_request_of_many_batches_is_appended_in_slices(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        log = served.broker.replicas.find(WHERE).log
+        log = served.broker.replica_manager.find(WHERE).log
         builder = BatchBuilder()
         builder.append(None, b"v", NOW)
         seen = [0]
@@ -232,7 +232,7 @@ def test_a_large_batch_of_a_transaction_is_checked_before_its_coordinator_is_ask
         )
         request = request_of([batch])
         request.transactional_id = producer.name
-        log = served.broker.replicas.find(WHERE).log
+        log = served.broker.replica_manager.find(WHERE).log
         async with served.broker.batch_checks.turn:
             sent = asyncio.ensure_future(served.send(request, 9))
             await until_a_check_waits(served)

@@ -45,7 +45,7 @@ def test_an_epoch_ends_where_the_next_begins(run: Run, epoch: int, answer: tuple
     async def story(served: Any) -> None:
         await served.topic("t")
         await served.produce("t", b"a", b"b")
-        replica = served.broker.replicas.find(TopicPartition("t", 0))
+        replica = served.broker.replica_manager.find(TopicPartition("t", 0))
         replica.partition.leader_epoch = 3
         replica.log.assign_epoch(3, 2)
         await served.produce("t", b"c")
@@ -67,7 +67,7 @@ def test_who_is_behind_or_ahead_is_told_so(
 ) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        served.broker.replicas.find(TopicPartition("t", 0)).partition.leader_epoch = 5
+        served.broker.replica_manager.find(TopicPartition("t", 0)).partition.leader_epoch = 5
         assert await ask(served, 0, current=current, partition=partition) == (code, NOTHING)
 
     run(story)

@@ -98,7 +98,7 @@ def test_a_partition_that_is_named_twice_is_refused_twice(run: Run) -> None:
 def test_who_knows_another_leader_epoch_is_told(run: Run, timestamp: int) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        partition = served.broker.replicas.find(TopicPartition("t", 0)).partition
+        partition = served.broker.replica_manager.find(TopicPartition("t", 0)).partition
         partition.leader_epoch = 5
         for epoch, code in (
             (4, ErrorCode.FENCED_LEADER_EPOCH),
@@ -115,7 +115,7 @@ def test_each_asker_sees_its_end_of_the_log(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         await served.produce("t", b"a", b"b", b"c", b"d")
-        partition = served.broker.replicas.find(TopicPartition("t", 0)).partition
+        partition = served.broker.replica_manager.find(TopicPartition("t", 0)).partition
         partition.high_watermark, partition.first_unstable_offset = 3, 2
 
         async def end(**asked: Any) -> int:
@@ -137,7 +137,7 @@ def test_a_new_leader_does_not_tell_an_end_that_may_go_back(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         await served.produce("t", b"a", b"b")
-        partition = served.broker.replicas.find(TopicPartition("t", 0)).partition
+        partition = served.broker.replica_manager.find(TopicPartition("t", 0)).partition
         partition.leader_epoch_start_offset, partition.high_watermark = 2, 1
         for version, code in (
             (4, ErrorCode.LEADER_NOT_AVAILABLE),

@@ -10,7 +10,7 @@ import pytest
 
 from kavka.broker import encoded_topics
 from kavka.broker.encoded_topics import PIECE, EncodedTopics, Form, pieces
-from kavka.broker.metadata import LiveBroker, MetadataCache, PartitionNews, TopicNews
+from kavka.broker.metadata import LiveBroker, MetadataCache, PartitionMetadata, TopicMetadata
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicId, TopicPartition
 from kavka.storage.log_store import LogStore
@@ -24,16 +24,16 @@ Run = Callable[..., None]
 FORM = Form(12, -(2**31))
 
 
-def news(leader: int = 0, replicas: tuple[int, ...] = (0,)) -> PartitionNews:
+def news(leader: int = 0, replicas: tuple[int, ...] = (0,)) -> PartitionMetadata:
     ids = tuple(map(BrokerId, replicas))
-    return PartitionNews(BrokerId(leader), 0, ids, ids, 0)
+    return PartitionMetadata(BrokerId(leader), 0, ids, ids, 0)
 
 
-def topic(name: str, partitions: int) -> TopicNews:
-    return TopicNews(name, TopicId(name.encode().ljust(16)), (news(),) * partitions)
+def topic(name: str, partitions: int) -> TopicMetadata:
+    return TopicMetadata(name, TopicId(name.encode().ljust(16)), (news(),) * partitions)
 
 
-def cache(*topics: TopicNews, brokers: tuple[int, ...] = (0,)) -> MetadataCache:
+def cache(*topics: TopicMetadata, brokers: tuple[int, ...] = (0,)) -> MetadataCache:
     metadata = MetadataCache("cluster")
     metadata.brokers = {BrokerId(b): LiveBroker(BrokerId(b), (), None, 0) for b in brokers}
     for each in topics:
@@ -77,7 +77,7 @@ def test_every_partition_is_encoded_once(count: int, monkeypatch: pytest.MonkeyP
 def test_only_the_topic_that_changed_is_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     encoding = Encoding(cache(topic("t", 30), topic("u", 5)), monkeypatch)
     encoding.partitions()
-    encoding.metadata.lose_leader(TopicPartition("u", 3))
+    encoding.metadata.clear_leader(TopicPartition("u", 3))
     assert encoding.partitions() == 5
 
 
@@ -129,7 +129,7 @@ def test_an_answer_with_a_large_topic_is_made_in_turns_and_whole(run: Run) -> No
     async def story(served: Any) -> None:
         metadata = served.broker.metadata
         metadata.put_topic(topic("large", 5 * PIECE))
-        metadata.put_topic(TopicNews("dead", TopicId(b"d" * 16), (news(7), news(0))))
+        metadata.put_topic(TopicMetadata("dead", TopicId(b"d" * 16), (news(7), news(0))))
         for version in (0, 5, 9, 12):
             asked = [[MetadataRequestTopic(name="large")], None if version else []]
             for topics in asked:
@@ -236,6 +236,6 @@ def test_topics_of_one_request_are_deleted_in_the_order_of_the_request(run: Run)
         assert [each.name for each in answer.responses] == [*names, "unknown"]
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert [each.error_code for each in answer.responses] == [0] * 70 + [missing]
-        assert not len(served.broker.replicas.store)
+        assert not len(served.broker.replica_manager.store)
 
     run(story)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.coordination.markers import Markers
+from kavka.broker.coordination.markers import TransactionMarkerManager
 from kavka.core.transaction.events import MarkersWritten, SendMarkers
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -86,7 +86,7 @@ class Coordinator:
         self.coordinator_epoch = 7
         self.told: list[tuple[int, tuple[TopicPartition, ...]]] = []
 
-    def tell(self, event: MarkersWritten) -> None:
+    def post(self, event: MarkersWritten) -> None:
         self.told.append((event.producer_id, event.partitions))
 
     async def until_told(self, count: int) -> list[tuple[int, tuple[TopicPartition, ...]]]:
@@ -100,17 +100,17 @@ def effect(producer_id: int, *partitions: TopicPartition, committed: bool = True
     return SendMarkers(f"x{producer_id}", producer_id, 3, committed, partitions)
 
 
-Story = Callable[[Markers, Door, Coordinator, Any], Any]
+Story = Callable[[TransactionMarkerManager, Door, Coordinator, Any], Any]
 
 
 def tell(run: Run, story: Story) -> None:
     """Run a story over the partitions `t-0` and `u-0` of a broker."""
 
     async def over(served: Any) -> None:
-        for where in (T, U):
-            await served.topic(where.topic)
+        for topic_partition in (T, U):
+            await served.topic(topic_partition.topic)
         door = Door()
-        markers = Markers(served.broker, door.write)
+        markers = TransactionMarkerManager(served.broker, door.write)
         try:
             await story(markers, door, Coordinator(), served)
         finally:
@@ -120,7 +120,9 @@ def tell(run: Run, story: Story) -> None:
 
 
 def test_all_partitions_of_a_transaction_are_told_at_once(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+    ) -> None:
         markers.send(coordinator, effect(1, T, U, committed=False))
         assert await door.asked() == [[(1, "t"), (1, "u")]]
         (marker,) = door.requests[0].markers
@@ -133,7 +135,9 @@ def test_all_partitions_of_a_transaction_are_told_at_once(run: Run) -> None:
 
 
 def test_a_partition_has_one_request_in_flight(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+    ) -> None:
         markers.send(coordinator, effect(1, T))
         await door.asked()
         markers.send(coordinator, effect(2, T))
@@ -148,7 +152,9 @@ def test_a_partition_has_one_request_in_flight(run: Run) -> None:
 
 
 def test_a_slow_partition_does_not_delay_another(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+    ) -> None:
         markers.send(coordinator, effect(1, T))
         await door.asked()
         for producer_id in range(2, 20):
@@ -162,7 +168,9 @@ def test_a_slow_partition_does_not_delay_another(run: Run) -> None:
 
 
 def test_many_slow_partitions_do_not_delay_another(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, served: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, served: Any
+    ) -> None:
         await served.send(
             CreateTopicsRequest(
                 topics=[
@@ -199,7 +207,9 @@ def test_many_slow_partitions_do_not_delay_another(run: Run) -> None:
     ids=lambda code: code.name,
 )
 def test_a_refused_marker_is_sent_again_alone(run: Run, code: ErrorCode) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+    ) -> None:
         markers.send(coordinator, effect(1, T, U))
         await door.asked()
         door.answer(t=code)
@@ -218,7 +228,9 @@ def test_a_refused_marker_is_sent_again_alone(run: Run, code: ErrorCode) -> None
 
 
 def test_where_a_newer_epoch_writes_nothing_is_left_to_end(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+    ) -> None:
         markers.send(coordinator, effect(1, T))
         await door.asked()
         door.answer(t=ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -228,7 +240,9 @@ def test_where_a_newer_epoch_writes_nothing_is_left_to_end(run: Run) -> None:
 
 
 def test_a_lost_request_is_sent_again(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+    ) -> None:
         markers.send(coordinator, effect(1, T))
         for error in (ConnectionError("lost"), TimeoutError("late")):
             assert await door.asked() == [[(1, "t")]]
@@ -241,7 +255,9 @@ def test_a_lost_request_is_sent_again(run: Run) -> None:
 
 
 def test_partitions_of_a_late_request_are_sent_again_one_by_one(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+    ) -> None:
         markers.send(coordinator, effect(1, T, U))
         await door.asked()
         door.fail(TimeoutError("late"))  # one of them may be why it was
@@ -254,7 +270,9 @@ def test_partitions_of_a_late_request_are_sent_again_one_by_one(run: Run) -> Non
 
 
 def test_a_coordinator_that_resigned_sends_nothing_more(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+    ) -> None:
         successor = Coordinator()
         markers.send(coordinator, effect(1, T, U))
         await door.asked()
@@ -271,7 +289,9 @@ def test_a_coordinator_that_resigned_sends_nothing_more(run: Run) -> None:
 
 
 def test_nobody_waits_for_a_deposed_leader(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, served: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, served: Any
+    ) -> None:
         metadata = served.broker.metadata
         news = metadata.topics["t"]
         elsewhere = news.partitions[0]._replace(leader=9)
@@ -289,7 +309,9 @@ def test_nobody_waits_for_a_deposed_leader(run: Run) -> None:
 
 
 def test_a_marker_that_is_withdrawn_while_connecting_is_not_sent(run: Run) -> None:
-    async def story(markers: Markers, _: Door, coordinator: Coordinator, served: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, _: Door, coordinator: Coordinator, served: Any
+    ) -> None:
         metadata = served.broker.metadata
         news = metadata.topics["t"]
         elsewhere = news.partitions[0]._replace(leader=9)
@@ -308,14 +330,16 @@ def test_a_marker_that_is_withdrawn_while_connecting_is_not_sent(run: Run) -> No
         async with asyncio.timeout(30):
             while markers._tasks:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
-        assert served.broker.replicas.find(T).log.log_end_offset == 1
+        assert served.broker.replica_manager.find(T).log.log_end_offset == 1
         assert coordinator.told == []
 
     tell(run, story)
 
 
 def test_a_topic_made_again_with_fewer_partitions_needs_no_marker_in_the_others(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+    ) -> None:
         gone = TopicPartition("t", 5)
         markers.send(coordinator, effect(1, gone))
         assert await coordinator.until_told(1) == [(1, (gone,))]
@@ -325,7 +349,9 @@ def test_a_topic_made_again_with_fewer_partitions_needs_no_marker_in_the_others(
 
 
 def test_a_deleted_topic_does_not_wait_for_another_that_hangs_in_its_request(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, served: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, served: Any
+    ) -> None:
         markers.send(coordinator, effect(1, T, U))
         assert await door.asked() == [[(1, "t"), (1, "u")]]
         deletion = DeleteTopicsRequest(
@@ -341,7 +367,9 @@ def test_a_deleted_topic_does_not_wait_for_another_that_hangs_in_its_request(run
 
 
 def test_a_topic_that_is_not_shown_for_a_moment_keeps_its_marker_in_flight(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, served: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, served: Any
+    ) -> None:
         metadata = served.broker.metadata
         markers.send(coordinator, effect(1, T))
         await door.asked()
@@ -358,7 +386,9 @@ def test_a_topic_that_is_not_shown_for_a_moment_keeps_its_marker_in_flight(run: 
 
 
 def test_a_topic_that_cannot_be_read_keeps_its_markers(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, served: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, served: Any
+    ) -> None:
         registry = served.broker.registry
         await registry.create(topic_path("odd"), b"junk")
         odd = TopicPartition("odd", 0)
@@ -373,7 +403,9 @@ def test_a_topic_that_cannot_be_read_keeps_its_markers(run: Run) -> None:
 
 
 def test_a_request_has_a_bounded_number_of_markers(run: Run) -> None:
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+    ) -> None:
         markers.send(coordinator, effect(0, T, U))
         await door.asked()
         for producer_id in range(1, 301):
@@ -392,7 +424,9 @@ def test_a_coordinator_that_fails_keeps_nothing_from_others(run: Run) -> None:
         def tell(self, event: MarkersWritten) -> None:
             raise RuntimeError("a fault")
 
-    async def story(markers: Markers, door: Door, coordinator: Coordinator, _: Any) -> None:
+    async def story(
+        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+    ) -> None:
         markers.send(coordinator, effect(0, T))
         await door.asked()
         markers.send(Failing(), effect(1, T))

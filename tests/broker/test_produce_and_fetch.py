@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kavka.broker.api import fetch
+from kavka.broker.deferred_response import DeferredResponse, DeferredResponses
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.parked import Parked, ParkedAnswers
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.frame import RequestHeader
@@ -91,15 +91,17 @@ def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -
         context = RequestContext(connection, RequestHeader(1, 11, 0, "test", 0), 0)
         asked = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
         topics = [FetchRequestTopic(topic="t", partitions=[asked])]
-        parked = fetch.handle(
+        deferred = fetch.handle(
             broker, context, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
         )
-        assert isinstance(parked, Parked)
+        assert isinstance(deferred, DeferredResponse)
         answers: list[Any] = []
-        ParkedAnswers().park(parked, connection, lambda: answers.append(parked.answer()))
+        DeferredResponses().add(
+            deferred, connection, lambda: answers.append(deferred.build_response())
+        )
         builder = BatchBuilder()
         builder.append(None, b"at once", 1_700_000_000_000)
-        broker.replicas.find(TopicPartition("t", 0)).append_internal(builder.build())
+        broker.replica_manager.find(TopicPartition("t", 0)).append_internal(builder.build())
         assert len(broker.fetch_purgatory) == 0
         assert answers == []  # whoever appended is answered first
         await asyncio.sleep(0)
@@ -119,9 +121,9 @@ def test_a_fetch_that_fails_when_it_is_woken_loses_its_connection(run: Run) -> N
         other = await served.another()
         waiting = asyncio.ensure_future(other.fetch("t", max_wait_ms=2**31 - 1))
         await served.until_a_fetch_waits()
-        replica = served.broker.replicas.find(TopicPartition("t", 0))
+        replica = served.broker.replica_manager.find(TopicPartition("t", 0))
         end, replica.partition.high_watermark = replica.partition.high_watermark, None
-        served.broker.fetch_purgatory.release(replica.where)
+        served.broker.fetch_purgatory.release(replica.topic_partition)
         with pytest.raises(ConnectionError):
             await waiting
         replica.partition.high_watermark = end
@@ -462,7 +464,7 @@ def test_damaged_records_are_told_to_who_asks_for_times(run: Run, tmp_path: Path
 
 def test_a_transaction_that_has_ended_holds_nobody(run: Run) -> None:
     def records(served: Any) -> Any:
-        return served.broker.replicas.find(TopicPartition("t", 0))
+        return served.broker.replica_manager.find(TopicPartition("t", 0))
 
     async def before(served: Any) -> None:
         await served.topic("t")

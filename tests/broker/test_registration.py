@@ -5,13 +5,13 @@ import pytest
 from waiting import until
 
 from kavka.broker.identity import IdentityError
-from kavka.broker.own_sessions import FILE, OwnSessions
+from kavka.broker.previous_sessions import FILE, PreviousSessions
 from kavka.broker.registration import Registration
 from kavka.ids import BrokerId
-from kavka.net.clock import SystemChance, SystemClock
+from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
 from kavka.registry.interface import ensure_path
-from kavka.registry.keeper import Keeper
+from kavka.registry.znode_server import ZnodeServer
 from kavka.storage.disk import OsDisk
 from kavka.storage.log_directory import LogDirectory
 from kavka.wire.stored.znodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, BrokerNode
@@ -25,17 +25,17 @@ def node_at(port: int) -> Callable[[], BrokerNode]:
 
 
 def registration(
-    session, port: int, patience_ms: int = 50, own: OwnSessions | None = None
+    session, port: int, patience_ms: int = 50, own: PreviousSessions | None = None
 ) -> Registration:
     """Return one of a process on directories of its own, or on those of `own`."""
-    own = OwnSessions([]) if own is None else own
+    own = PreviousSessions([]) if own is None else own
     return Registration(
         session,
         TcpNetwork(),
         BrokerId(7),
         node_at(port),
         own,
-        patience_ms=patience_ms,
+        session_timeout_ms=patience_ms,
         same_cluster=nothing,
     )
 
@@ -44,10 +44,10 @@ async def nothing(*_: object) -> None:
     """Have nothing to say or do."""
 
 
-async def opened() -> Keeper:
-    keeper = Keeper(SystemClock(), SystemChance())
-    await ensure_path(keeper.open_session(), BROKER_IDS)
-    return keeper
+async def opened() -> ZnodeServer:
+    znode_server = ZnodeServer(SystemClock(), SystemRandom())
+    await ensure_path(znode_server.open_session(), BROKER_IDS)
+    return znode_server
 
 
 class Listening:
@@ -70,8 +70,8 @@ async def closed_port() -> int:
 
 def test_the_epoch_is_the_transaction_that_made_the_node():
     async def run():
-        keeper = await opened()
-        session = keeper.open_session(1000)
+        znode_server = await opened()
+        session = znode_server.open_session(1000)
         epoch = await registration(session, 9092).register()
         stat = await session.stat(PATH)
         assert (epoch, session.session_id) == (stat.czxid, stat.ephemeral_owner)
@@ -81,11 +81,11 @@ def test_the_epoch_is_the_transaction_that_made_the_node():
 
 def test_an_id_whose_broker_answers_is_refused_with_its_address():
     async def run():
-        keeper = await opened()
+        znode_server = await opened()
         async with Listening() as port:
-            await registration(keeper.open_session(1000), port).register()
+            await registration(znode_server.open_session(1000), port).register()
             with pytest.raises(IdentityError, match=rf"broker.id=7 is running at .*:{port}"):
-                await registration(keeper.open_session(1000), 1).register()
+                await registration(znode_server.open_session(1000), 1).register()
 
     asyncio.run(run())
 
@@ -93,11 +93,11 @@ def test_an_id_whose_broker_answers_is_refused_with_its_address():
 @pytest.mark.parametrize("moves", [False, True])
 def test_the_node_of_this_brokers_last_life_is_taken_over(moves: bool):
     async def run():
-        keeper = await opened()
-        own = OwnSessions([])
+        znode_server = await opened()
+        own = PreviousSessions([])
         port = await closed_port()
-        first = await registration(keeper.open_session(60_000), port, own=own).register()
-        session = keeper.open_session(60_000)
+        first = await registration(znode_server.open_session(60_000), port, own=own).register()
+        session = znode_server.open_session(60_000)
         second = await registration(session, 1 if moves else port, own=own).register()
         assert second > first
         assert (await session.stat(PATH)).ephemeral_owner == session.session_id
@@ -107,11 +107,14 @@ def test_the_node_of_this_brokers_last_life_is_taken_over(moves: bool):
 
 def test_a_broker_that_is_back_at_its_own_port_takes_its_node_over():
     async def run():
-        keeper = await opened()
-        own = OwnSessions([])
+        znode_server = await opened()
+        own = PreviousSessions([])
         async with Listening() as port:
-            first = await registration(keeper.open_session(60_000), port, own=own).register()
-            assert await registration(keeper.open_session(60_000), port, own=own).register() > first
+            first = await registration(znode_server.open_session(60_000), port, own=own).register()
+            assert (
+                await registration(znode_server.open_session(60_000), port, own=own).register()
+                > first
+            )
 
     asyncio.run(run())
 
@@ -121,11 +124,11 @@ def test_an_address_alone_does_not_prove_that_an_older_process_is_dead(port: int
     """Two machines may both call themselves localhost: whoever is there may live, and nobody answers here."""
 
     async def run():
-        keeper = await opened()
-        session = keeper.open_session(60_000)
+        znode_server = await opened()
+        session = znode_server.open_session(60_000)
         epoch = await registration(session, 9092).register()
         with pytest.raises(IdentityError, match=r"broker\.id=7 is running at .*:9092"):
-            await registration(keeper.open_session(60_000), port).register()
+            await registration(znode_server.open_session(60_000), port).register()
         assert (await session.stat(PATH)).czxid == epoch
 
     asyncio.run(run())
@@ -136,14 +139,14 @@ def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(
     port: int, caplog: pytest.LogCaptureFixture
 ):
     async def run():
-        keeper = await opened()
-        session = keeper.open_session(60_000)
+        znode_server = await opened()
+        session = znode_server.open_session(60_000)
         first = await registration(session, 9092).register()
-        late = registration(keeper.open_session(60_000), port, patience_ms=60_000)
+        late = registration(znode_server.open_session(60_000), port, patience_ms=60_000)
         registering = asyncio.ensure_future(late.register())
         await until(lambda: "waiting for an older session to end" in caplog.text)
         assert not registering.done()
-        keeper.expire(session)
+        znode_server.expire(session)
         assert await asyncio.wait_for(registering, 60) > first
 
     asyncio.run(run())
@@ -151,18 +154,18 @@ def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(
 
 def test_the_office_of_a_process_that_is_gone_goes_with_its_node():
     async def run():
-        keeper = await opened()
-        dead, other = keeper.open_session(60_000), keeper.open_session(60_000)
-        port, own = await closed_port(), OwnSessions([])
+        znode_server = await opened()
+        dead, other = znode_server.open_session(60_000), znode_server.open_session(60_000)
+        port, own = await closed_port(), PreviousSessions([])
         await registration(dead, port, own=own).register()
         await dead.create(CONTROLLER_EPOCH, b"1")
         await dead.create(CONTROLLER, b"{}", ephemeral=True)
-        session = keeper.open_session(60_000)
+        session = znode_server.open_session(60_000)
         await registration(session, port, own=own).register()
         assert await session.stat(CONTROLLER) is None
         # An office that is another's stays.
         await other.create(CONTROLLER, b"{}", ephemeral=True)
-        await registration(keeper.open_session(60_000), port, own=own).register()
+        await registration(znode_server.open_session(60_000), port, own=own).register()
         assert await session.stat(CONTROLLER) is not None
 
     asyncio.run(run())
@@ -170,20 +173,20 @@ def test_the_office_of_a_process_that_is_gone_goes_with_its_node():
 
 def test_sessions_are_remembered_in_every_directory_that_works(tmp_path, caplog):
     def directories() -> list[LogDirectory]:
-        chance, clock = SystemChance(), SystemClock()
-        return [LogDirectory(disk, clock, chance, str(tmp_path / name)) for name in ("a", "b", "c")]
+        random, clock = SystemRandom(), SystemClock()
+        return [LogDirectory(disk, clock, random, str(tmp_path / name)) for name in ("a", "b", "c")]
 
     async def run():
         for name in ("a", "b", "c"):
             (tmp_path / name).mkdir()
-        first = OwnSessions(directories())
+        first = PreviousSessions(directories())
         await first.load()
         for session_id in (0x100, 0xABC, 0x100):
             await first.add(session_id)
         assert (tmp_path / "b" / FILE).read_text() == "100\nabc\n"
         (tmp_path / "a" / FILE).unlink()
         (tmp_path / "b" / FILE).write_bytes(b"\x00\xff")
-        later = OwnSessions(directories())
+        later = PreviousSessions(directories())
         await later.load()
         assert [one in later for one in (0x100, 0xABC, 0x101)] == [True, True, False]
         assert "sessions not read" in caplog.text
@@ -191,7 +194,7 @@ def test_sessions_are_remembered_in_every_directory_that_works(tmp_path, caplog)
         broken[0].fail(OSError("gone"))
         (tmp_path / "b" / FILE).unlink()
         (tmp_path / "b" / FILE).mkdir()  # cannot be replaced
-        last = OwnSessions(broken)
+        last = PreviousSessions(broken)
         for session_id in range(20):
             await last.add(session_id)
         assert (tmp_path / "c" / FILE).read_text().split() == [f"{n:x}" for n in range(12, 20)]
@@ -203,8 +206,8 @@ def test_sessions_are_remembered_in_every_directory_that_works(tmp_path, caplog)
 
 def test_a_lost_session_is_followed_by_a_new_one_with_a_new_epoch():
     async def run():
-        keeper = await opened()
-        session = keeper.open_session(1000)
+        znode_server = await opened()
+        session = znode_server.open_session(1000)
         kept = registration(session, 1)
         first = await kept.register()
         renewed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -212,8 +215,8 @@ def test_a_lost_session_is_followed_by_a_new_one_with_a_new_epoch():
         async def learn(epoch: int) -> None:
             renewed.set_result(epoch)
 
-        kept.keep(learn, pytest.fail)
-        keeper.expire(session)
+        kept.keep_registered(learn, pytest.fail)
+        znode_server.expire(session)
         assert await asyncio.wait_for(renewed, 60) > first
         assert (await session.stat(PATH)).czxid == kept.epoch
         await kept.stop()
@@ -223,8 +226,8 @@ def test_a_lost_session_is_followed_by_a_new_one_with_a_new_epoch():
 
 def test_an_id_that_was_taken_while_the_session_was_lost_ends_the_broker():
     async def run():
-        keeper = await opened()
-        session = keeper.open_session(1000)
+        znode_server = await opened()
+        session = znode_server.open_session(1000)
         kept = registration(session, 1)
         await kept.register()
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -233,9 +236,9 @@ def test_an_id_that_was_taken_while_the_session_was_lost_ends_the_broker():
             async def refuse(epoch: int) -> None:
                 pytest.fail("registered")
 
-            kept.keep(refuse, failed.set_result)
-            keeper.expire(session)
-            await registration(keeper.open_session(1000), port).register()
+            kept.keep_registered(refuse, failed.set_result)
+            znode_server.expire(session)
+            await registration(znode_server.open_session(1000), port).register()
             assert "broker.id=7" in await asyncio.wait_for(failed, 60)
             await kept.stop()
 
@@ -244,8 +247,8 @@ def test_an_id_that_was_taken_while_the_session_was_lost_ends_the_broker():
 
 def test_broker_that_is_refused_a_node_goes_on_trying():
     async def run():
-        keeper = await opened()
-        session, other = keeper.open_session(1000), keeper.open_session(1000)
+        znode_server = await opened()
+        session, other = znode_server.open_session(1000), znode_server.open_session(1000)
         broker = registration(session, 1)
         await broker.register()
         renewed = asyncio.Event()
@@ -253,10 +256,10 @@ def test_broker_that_is_refused_a_node_goes_on_trying():
         async def told(_epoch: int) -> None:
             renewed.set()
 
-        broker.keep(told, pytest.fail)
+        broker.keep_registered(told, pytest.fail)
         await other.delete(PATH)
         await other.delete(BROKER_IDS)
-        keeper.expire(session)
+        znode_server.expire(session)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await renewed.wait()
@@ -270,10 +273,10 @@ def test_broker_that_is_refused_a_node_goes_on_trying():
 
 def test_an_id_whose_broker_answers_is_refused_without_waiting():
     async def run():
-        keeper = await opened()
+        znode_server = await opened()
         async with Listening() as port:
-            await registration(keeper.open_session(1000), port).register()
-            late = registration(keeper.open_session(1000), 1, patience_ms=600_000)
+            await registration(znode_server.open_session(1000), port).register()
+            late = registration(znode_server.open_session(1000), 1, patience_ms=600_000)
             with pytest.raises(IdentityError, match="is running at"):
                 await asyncio.wait_for(late.register(), 30)
 
@@ -282,16 +285,16 @@ def test_an_id_whose_broker_answers_is_refused_without_waiting():
 
 def test_a_broker_whose_number_and_address_another_took_stops():
     async def run():
-        keeper = await opened()
-        kept = registration(keeper.open_session(1000), 1)
+        znode_server = await opened()
+        kept = registration(znode_server.open_session(1000), 1)
         await kept.register()
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def refuse(epoch: int) -> None:
-            pytest.fail("registered anew")
+            pytest.fail("registered again")
 
-        kept.keep(refuse, failed.set_result)
-        other = keeper.open_session(1000)
+        kept.keep_registered(refuse, failed.set_result)
+        other = znode_server.open_session(1000)
         await other.delete(PATH)
         await registration(other, 1).register()
         assert "another process has registered as broker.id=7" in await asyncio.wait_for(failed, 60)
@@ -319,16 +322,16 @@ class Meanwhile:
 
 def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead():
     async def run():
-        keeper = await opened()
-        dead, faster = keeper.open_session(60_000), keeper.open_session(60_000)
-        own = OwnSessions([])
+        znode_server = await opened()
+        dead, faster = znode_server.open_session(60_000), znode_server.open_session(60_000)
+        own = PreviousSessions([])
         await registration(dead, 1, own=own).register()
 
         async def another_is_faster() -> None:
             await dead.delete(PATH)
             await registration(faster, 2, own=own).register()
 
-        slower = keeper.open_session(60_000)
+        slower = znode_server.open_session(60_000)
         network = Meanwhile(another_is_faster)
         late = Registration(
             slower,
@@ -336,7 +339,7 @@ def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead()
             BrokerId(7),
             node_at(3),
             own,
-            patience_ms=50,
+            session_timeout_ms=50,
             same_cluster=nothing,
         )
         await late.register()
@@ -349,12 +352,12 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
     """Meanwhile another process took number and address; the watch that told so is used up."""
 
     async def run():
-        keeper = await opened()
-        session = keeper.open_session(200)
+        znode_server = await opened()
+        session = znode_server.open_session(200)
         ours = registration(session, 9092)
         await ours.register()
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        ours.keep(nothing, lambda reason: failed.done() or failed.set_result(reason))
+        ours.keep_registered(nothing, lambda reason: failed.done() or failed.set_result(reason))
         await _settled()
         unanswered: list[ConnectionError] = []
         stat = session.stat
@@ -368,7 +371,7 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
 
         session.stat = noted
         session.delay_ms = 150  # a watch comes, an answer comes too late
-        other = keeper.open_session()
+        other = znode_server.open_session()
         await other.delete(PATH)
         await registration(other, 9092).register()
         await until(lambda: unanswered)
@@ -383,11 +386,11 @@ def test_who_stopped_looks_no_more():
     """The session that is closed next takes the node with it."""
 
     async def run():
-        keeper = await opened()
-        session = keeper.open_session(1000)
+        znode_server = await opened()
+        session = znode_server.open_session(1000)
         ours = registration(session, 9092)
         await ours.register()
-        ours.keep(nothing, pytest.fail)
+        ours.keep_registered(nothing, pytest.fail)
         await _settled()
         await ours.stop()
         await session.close()

@@ -26,7 +26,7 @@ class Gate:
 
     def __init__(self, served: Any) -> None:
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        writes = served.broker.replicas.find(WHERE).log.directory.writes
+        writes = served.broker.replica_manager.find(WHERE).log.directory.writes
         self.written = writes.submit(self._wait)
 
     async def _wait(self) -> None:
@@ -45,19 +45,19 @@ async def behind(served: Any, count: int) -> tuple[Gate, list[asyncio.Future[Non
     other = await served.another()
     known = set(served.broker.dispatcher.connections)
     gate = Gate(served)
-    log = served.broker.replicas.find(WHERE).log
+    log = served.broker.replica_manager.find(WHERE).log
     sent = [asyncio.ensure_future(send_silently(other, b"a")) for _ in range(count)]
     await until(lambda: log.log_end_offset == count)
-    (connection,) = [one for one in known if one.requests_in_work]
+    (connection,) = [one for one in known if one.requests_in_flight]
     return gate, sent, connection
 
 
 def test_acks_0_counts_as_in_work_until_a_slow_disk_has_it(run: Run) -> None:
     async def story(served: Any) -> None:
         gate, sent, connection = await behind(served, 3)
-        assert connection.requests_in_work == 3
+        assert connection.requests_in_flight == 3
         gate.open()
-        await until(lambda: connection.requests_in_work == 0)
+        await until(lambda: connection.requests_in_flight == 0)
         assert [record.value for record in await served.read("t")] == [b"a"] * 3
         assert connection.is_open
         assert not any(one.done() for one in sent)

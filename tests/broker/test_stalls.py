@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.dispatch import Answering, RequestContext
-from kavka.broker.duties import DutyRound
+from kavka.broker.periodic_tasks import DutyRound
 from kavka.broker.stalls import StallWarnings
 from kavka.net.connection import Connection, Limits
 from kavka.net.event_loop import Stall

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from kavka.broker.broker import Broker
-from kavka.broker.host import RealHost
+from kavka.broker.environment import OsEnvironment
 from kavka.broker.identity import IdentityError
 from kavka.ids import TopicPartition
-from kavka.net.clock import SystemChance, SystemClock
+from kavka.net.clock import SystemClock, SystemRandom
 from kavka.registry.interface import Registry, ensure_path
 from kavka.registry.journal import CorruptRegistry
-from kavka.registry.keeper import Keeper
+from kavka.registry.znode_server import ZnodeServer
 from kavka.settings.properties import parse_properties
 from kavka.storage.disk import OsDisk
 from kavka.wire.messages.create_topics import (
@@ -69,7 +69,7 @@ def test_a_clean_stop_leaves_the_epoch_of_the_broker_in_the_marker(
     epochs = []
 
     async def story(served: Any) -> None:
-        epochs.append(served.broker.orders.broker_epoch)
+        epochs.append(served.broker.control_requests.broker_epoch)
 
     for _ in range(2):
         run(story)
@@ -81,14 +81,14 @@ def test_a_clean_stop_leaves_the_epoch_of_the_broker_in_the_marker(
 def test_a_port_that_is_taken_is_named(run: Run, tmp_path: Path) -> None:
     async def story(served: Any) -> None:
         from kavka.broker.broker import Broker
-        from kavka.broker.host import RealHost
+        from kavka.broker.environment import OsEnvironment
 
         settings = {
             "listeners": f"PLAINTEXT://127.0.0.1:{served.port}",
             "log.dirs": str(tmp_path / "other"),
         }
         with pytest.raises(OSError, match=str(served.port)):
-            await Broker(settings, RealHost()).start()
+            await Broker(settings, OsEnvironment()).start()
 
     run(story)
 
@@ -113,11 +113,11 @@ def test_a_start_that_finds_its_port_taken_leaves_the_marker_as_it_was(
 def test_a_directory_in_use_is_refused(run: Run, tmp_path: Path) -> None:
     async def story(served: Any) -> None:
         from kavka.broker.broker import Broker
-        from kavka.broker.host import RealHost
+        from kavka.broker.environment import OsEnvironment
 
         settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "data")}
         with pytest.raises(BlockingIOError):
-            await Broker(settings, RealHost()).start()
+            await Broker(settings, OsEnvironment()).start()
         assert (await served.produce("t", b"a")).error_code == 3  # it serves on
         await some_records(served)
 
@@ -149,16 +149,16 @@ def test_a_cluster_that_is_not_where_zookeeper_connect_says_is_not_begun_anew(
 
     async def start_on(registry: Registry) -> None:
         settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "data")}
-        broker = Broker(settings, RealHost(), registry)
+        broker = Broker(settings, OsEnvironment(), registry)
         await broker.start()
         await broker.stop()
 
     async def story() -> None:
-        keeper = Keeper(SystemClock(), SystemChance())
-        session = keeper.open_session()
+        znode_server = ZnodeServer(SystemClock(), SystemRandom())
+        session = znode_server.open_session()
         with pytest.raises(IdentityError, match=f"has the Cluster ID {cluster_id}"):
             await start_on(session)
-        empty = keeper.open_session()
+        empty = znode_server.open_session()
         assert await empty.stat("/cluster/id") is None
         await ensure_path(empty, "/cluster")
         await empty.create("/cluster/id", encode_cluster_id(cluster_id))
@@ -199,7 +199,7 @@ def test_the_leader_epoch_grows_only_after_an_unclean_stop(run: Run, tmp_path: P
 
     async def note(served: Any) -> None:
         await served.topic("t")
-        replica = served.broker.replicas.find(TopicPartition("t", 0))
+        replica = served.broker.replica_manager.find(TopicPartition("t", 0))
         epochs.append(replica.partition.leader_epoch)
 
     run(note)
@@ -250,14 +250,14 @@ def test_as_many_logs_are_opened_at_one_time_as_the_setting_says(
         await served.topic("t")
 
     async def start_again() -> int:
-        host = RealHost()
-        host.disk = disk = CountingDisk(threads)
+        environment = OsEnvironment()
+        environment.disk = disk = CountingDisk(threads)
         settings = {
             "listeners": "PLAINTEXT://127.0.0.1:0",
             "log.dirs": str(tmp_path / "data"),
             "num.recovery.threads.per.data.dir": str(threads),
         }
-        broker = Broker(settings, host)
+        broker = Broker(settings, environment)
         await broker.start()
         await broker.stop()
         return disk.most

@@ -11,8 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from kavka.broker.dispatch import SERVED
-from kavka.broker.warming import left_out, warm_up
+from kavka.broker.background_imports import deferred_modules, import_in_background
+from kavka.broker.dispatch import SUPPORTED_APIS
 from kavka.testing.simulation.loop import SimLoop
 from kavka.wire.messages.metadata import MetadataRequest
 
@@ -44,10 +44,10 @@ FORBIDDEN = {
     "kavka.core.group",
     "kavka.core.transaction",
     "kavka.net.peer",
-    "kavka.registry.served",
+    "kavka.registry.registry_server",
     "kavka.registry.zookeeper",
     "kavka.testing",
-    *(f"kavka.broker.api.{name}" for name in SERVED.values()),
+    *(f"kavka.broker.api.{name}" for name in SUPPORTED_APIS.values()),
 }
 
 SERVER = """
@@ -80,13 +80,13 @@ def test_a_start_loads_no_more_than_a_lone_broker_needs(tmp_path: Path) -> None:
 def test_what_was_left_out_can_be_imported_piece_by_piece() -> None:
     says = f"""
 import importlib, sys
-for name in {left_out()!r}:
+for name in {deferred_modules()!r}:
     importlib.import_module(name)
 import kavka.broker.dispatch
 print(*sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True, check=True)
-    assert set(left_out()) <= set(done.stdout.split())
+    assert set(deferred_modules()) <= set(done.stdout.split())
 
 
 def test_the_rest_is_imported_in_quiet_moments_only() -> None:
@@ -98,12 +98,12 @@ def test_the_rest_is_imported_in_quiet_moments_only() -> None:
         return min(int(loop.time() * 1000), 10_000) + (loop.time() > 60)
 
     async def test() -> None:
-        await warm_up(requests_received, lambda name: imported.append(loop.time()))
+        await import_in_background(requests_received, lambda name: imported.append(loop.time()))
         gc.unfreeze()
 
     with closing(loop):
         loop.run(test())
-    assert len(imported) == len(left_out())
+    assert len(imported) == len(deferred_modules())
     assert 10 < imported[0] < 12
     assert min(after - before for before, after in pairwise(imported)) > 0.019
 

@@ -56,7 +56,12 @@ async def told(served: Any, shard: Any, epoch: int, leader: int) -> None:
         topic_id=partition.topic_id,
         controller_epoch=partition.controller_epoch,
     )
-    assert await broker.replicas.obey(replica.where, state, is_new=False) is ErrorCode.NONE
+    assert (
+        await broker.replica_manager.make_leader_or_follower(
+            replica.topic_partition, state, is_new=False
+        )
+        is ErrorCode.NONE
+    )
     assert partition.leader_epoch == epoch
 
 

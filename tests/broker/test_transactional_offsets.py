@@ -17,7 +17,7 @@ from transactional_producer import (
     replica,
 )
 
-from kavka.broker.coordination.group_shell import GroupShell
+from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
 from kavka.core.group.settings import GroupSettings
 from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode
@@ -127,23 +127,23 @@ def test_a_marker_that_comes_while_a_shard_is_loading_counts(run: Run, turns: in
         assert await producer.commit_offset(5) == NONE
         where = replica(served, "__consumer_offsets", partition_for("g", 3))
         broker = served.broker
-        shell = GroupShell(
-            where, GroupSettings(), Compression.NONE, 5_000, broker.clock, broker.host.disk
+        runtime = GroupShardRuntime(
+            where, GroupSettings(), Compression.NONE, 5_000, broker.clock, broker.environment.disk
         )
-        shell.start()
+        runtime.start()
         for _ in range(turns):
             await asyncio.sleep(0)
         marker = EndMarker(ControlType.COMMIT, 0)
         outcome = where.append_marker(producer.producer_id, producer.epoch, marker)
-        shell.marker_appended(producer.producer_id, committed=True, end_offset=outcome.end_offset)
+        runtime.marker_appended(producer.producer_id, committed=True, end_offset=outcome.end_offset)
         for _ in range(TRIES):
-            if not shell.machine.is_loading:
+            if not runtime.machine.is_loading:
                 break
             await asyncio.sleep(0)
-        (_stored, offsets, undecided) = shell.machine.durable()["g"]
+        (_stored, offsets, undecided) = runtime.machine.durable()["g"]
         assert [value.offset for value in offsets.values()] == [5]
         assert not undecided
-        shell.stop()
+        runtime.stop()
 
     run(story, **SETTINGS)
 
@@ -155,20 +155,20 @@ def test_a_shard_that_cannot_be_loaded_keeps_no_markers(run: Run) -> None:
         assert await producer.commit_offset(5) == NONE
         where = replica(served, "__consumer_offsets", partition_for("g", 3))
         broker = served.broker
-        shell = GroupShell(
-            where, GroupSettings(), Compression.NONE, 5_000, broker.clock, broker.host.disk
+        runtime = GroupShardRuntime(
+            where, GroupSettings(), Compression.NONE, 5_000, broker.clock, broker.environment.disk
         )
         where.log.directory.fail(OSError(errno.EIO, "Input/output error"))
-        shell.start()
-        assert shell._loading is not None
+        runtime.start()
+        assert runtime._loading is not None
         for _ in range(3):
-            shell.marker_appended(producer.producer_id, committed=True, end_offset=2)
-        assert shell._ends_while_loading
-        await shell._loading
-        assert shell.machine.is_loading
-        assert not shell._ends_while_loading
-        shell.marker_appended(producer.producer_id, committed=True, end_offset=2)
-        assert not shell._ends_while_loading
-        shell.stop()
+            runtime.marker_appended(producer.producer_id, committed=True, end_offset=2)
+        assert runtime._ends_while_loading
+        await runtime._loading
+        assert runtime.machine.is_loading
+        assert not runtime._ends_while_loading
+        runtime.marker_appended(producer.producer_id, committed=True, end_offset=2)
+        assert not runtime._ends_while_loading
+        runtime.stop()
 
     run(story, **SETTINGS)

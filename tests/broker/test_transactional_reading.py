@@ -23,7 +23,7 @@ from transactional_producer import (
 from kavka.broker.api import find_coordinator
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.host import RealHost
+from kavka.broker.environment import OsEnvironment
 from kavka.errors import ErrorCode
 from kavka.net.peer import Peer
 from kavka.storage.disk import OsDisk, OsFile
@@ -166,12 +166,12 @@ def test_what_is_read_from_the_disk_comes_with_its_aborted_transactions(
         await plain(served, b"behind")
 
     async def later() -> None:
-        host = RealHost()
-        host.disk = ColdDisk(threads=2)
+        environment = OsEnvironment()
+        environment.disk = ColdDisk(threads=2)
         listeners = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "data")}
-        broker = Broker(listeners, host)
+        broker = Broker(listeners, environment)
         (endpoint,) = await broker.start()
-        peer = await Peer.connect(host.network, "127.0.0.1", endpoint.port)
+        peer = await Peer.connect(environment.network, "127.0.0.1", endpoint.port)
         try:
             assert await committed(peer) == [b"behind"]
         finally:

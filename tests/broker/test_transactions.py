@@ -121,7 +121,7 @@ async def until_it_is(served: Any, name: str) -> Any:
 
 def markers(served: Any, topic: str = "t") -> list[str]:
     """Return what the markers in partition 0 of a topic say, in order."""
-    replica = served.broker.replicas.find(TopicPartition(topic, 0))
+    replica = served.broker.replica_manager.find(TopicPartition(topic, 0))
     read = replica.log.read(0, 1 << 20, replica.log.log_end_offset, True)
     if read.range is None:
         return []
@@ -383,7 +383,7 @@ def test_its_topic_is_made_as_kafka_makes_it(run: Run) -> None:
 async def wait_for_follower(served: Any) -> Any:
     """Let a follower that never fetches be in sync with the partition of the transactional id; return the replica."""
     broker = served.broker
-    replica = broker.replicas.find(
+    replica = broker.replica_manager.find(
         TopicPartition("__transaction_state", partition_for(ID, PARTITIONS))
     )
     broker.metadata.brokers[OTHER] = LiveBroker(OTHER, (), None, 1)
@@ -398,14 +398,19 @@ async def wait_for_follower(served: Any) -> Any:
         topic_id=partition.topic_id,
         controller_epoch=partition.controller_epoch,
     )
-    assert await broker.replicas.obey(replica.where, told, is_new=False) is ErrorCode.NONE
+    assert (
+        await broker.replica_manager.make_leader_or_follower(
+            replica.topic_partition, told, is_new=False
+        )
+        is ErrorCode.NONE
+    )
     return replica
 
 
 def catch_up(served: Any, replica: Any) -> None:
     """Let the follower have everything."""
     replica.partition.followers[OTHER].log_end_offset = replica.log.log_end_offset
-    served.broker.replicas.metadata_changed((), are_brokers_others=True)
+    served.broker.replica_manager.metadata_changed((), are_brokers_others=True)
 
 
 async def meanwhile(served: Any, replica: Any, request: Coroutine[Any, Any, int]) -> int:
@@ -446,7 +451,9 @@ def test_a_shard_does_not_serve_before_all_that_it_loaded_is_committed(run: Run)
         await add(served, who, t=[0])
         replica = await wait_for_follower(served)
         assert await end(served, who) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        served.broker.transactions.lead(replica)  # a new leader whose follower has not all of it
+        served.broker.transactions.become_leader(
+            replica
+        )  # a new leader whose follower has not all of it
         for _ in range(10):
             assert await end(served, who) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert markers(served) == []
@@ -465,7 +472,7 @@ def test_a_shard_does_not_serve_before_all_that_it_loaded_is_committed(run: Run)
 def test_producers_that_wait_are_told_when_their_coordinator_stops(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
-        async with served.broker.producer_ids._turn:  # so that no producer id comes
+        async with served.broker.producer_ids._lock:  # so that no producer id comes
             asking = asyncio.create_task(init(await served.another()))
             for _ in range(TRIES):
                 if served.broker.transactions.shard_of(ID)._tokens:
@@ -482,13 +489,13 @@ def test_a_partition_of_transactions_that_is_damaged_is_not_served(
 ) -> None:
     t0 = TopicPartition("t", 0)
     stale = StoredTransaction(1, 0, 60_000, TransactionState.PREPARE_COMMIT, frozenset({t0}), 0, 0)
-    where = TopicPartition("__transaction_state", partition_for(ID, PARTITIONS))
+    topic_partition = TopicPartition("__transaction_state", partition_for(ID, PARTITIONS))
 
     async def before(served: Any) -> None:
         await ready(served)
         key, value = to_bytes(TransactionRecord(ID, stale))
         assert value is not None
-        replica = served.broker.replicas.find(where)
+        replica = served.broker.replica_manager.find(topic_partition)
         for missing in (0, 1):
             builder = BatchBuilder()
             builder.append(key, value, 0)
@@ -497,7 +504,7 @@ def test_a_partition_of_transactions_that_is_damaged_is_not_served(
             assert replica.append_internal(batch).error is ErrorCode.NONE
 
     async def after(served: Any) -> None:
-        await until(lambda: f"shard not loaded partition={where}" in caplog.text)
+        await until(lambda: f"shard not loaded partition={topic_partition}" in caplog.text)
         assert (await init(served)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert (await state(served)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert markers(served) == []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.config import Endpoint
-from kavka.broker.metadata import LiveBroker, PartitionNews, TopicNews
+from kavka.broker.metadata import LiveBroker, PartitionMetadata, TopicMetadata
 from kavka.broker.replica import AppendOutcome
 from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode
@@ -62,7 +62,7 @@ class Coordinator:
         self.is_mute = is_mute
         self.is_asked = asyncio.Event()
         self.answers: asyncio.Queue[ErrorCode] = asyncio.Queue()
-        self.where = T
+        self.topic_partition = T
         self.refuses_all = False
         self._server: asyncio.Server | None = None
         self._served: list[asyncio.Task[Any]] = []
@@ -79,9 +79,9 @@ class Coordinator:
 
     def lead(self, leader: BrokerId) -> None:
         """Let the broker know who coordinates."""
-        news = PartitionNews(leader, 0, (leader,), (leader,), 0)
+        partition_metadata = PartitionMetadata(leader, 0, (leader,), (leader,), 0)
         metadata = self.broker.metadata
-        metadata.put_topic(TopicNews("__transaction_state", NO_TOPIC_ID, (news,)))
+        metadata.put_topic(TopicMetadata("__transaction_state", NO_TOPIC_ID, (partition_metadata,)))
         metadata.changed()
 
     async def stop(self) -> None:
@@ -117,9 +117,11 @@ class Coordinator:
         if self.refuses_all:
             return AddPartitionsToTxnResponse(error_code=code)
         row = AddPartitionsToTxnResponsePartition(
-            partition_index=self.where.partition, partition_error_code=code
+            partition_index=self.topic_partition.partition, partition_error_code=code
         )
-        topic = AddPartitionsToTxnResponseTopic(name=self.where.topic, results_by_partition=[row])
+        topic = AddPartitionsToTxnResponseTopic(
+            name=self.topic_partition.topic, results_by_partition=[row]
+        )
         return AddPartitionsToTxnResponse(
             error_code=NONE,
             results_by_transaction=[
@@ -176,7 +178,7 @@ def test_a_batch_is_answered_though_its_partition_is_deleted_meanwhile(run: Run)
     async def story(served: Any, coordinator: Coordinator) -> None:
         answer = asyncio.ensure_future(produce(served))
         await coordinator.is_asked.wait()
-        assert await served.broker.replicas.stop(T, -2, delete=True) is NONE
+        assert await served.broker.replica_manager.stop(T, -2, delete=True) is NONE
         coordinator.answers.put_nowait(NONE)
         assert (await answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -185,7 +187,7 @@ def test_a_batch_is_answered_though_its_partition_is_deleted_meanwhile(run: Run)
 
 def test_a_batch_is_answered_though_the_one_before_it_cannot_be_appended(run: Run) -> None:
     async def story(served: Any, coordinator: Coordinator) -> None:
-        found = served.broker.replicas.find(T)
+        found = served.broker.replica_manager.find(T)
         appends = []
         for sequence in range(2):
             data = batch(sequence)
@@ -204,7 +206,7 @@ def test_a_batch_is_answered_though_the_one_before_it_cannot_be_appended(run: Ru
 
 def test_a_late_batch_does_not_pass_by_the_answer_about_a_newer_epoch(run: Run) -> None:
     async def story(served: Any, coordinator: Coordinator) -> None:
-        found = served.broker.replicas.find(T)
+        found = served.broker.replica_manager.find(T)
         appends = []
         for epoch in (1, 0):
             data = batch(epoch=epoch)
@@ -231,7 +233,7 @@ def test_a_marker_that_may_end_what_is_added_has_the_leader_ask_again(
         answer = asyncio.ensure_future(produce(served, 12))
         await coordinator.is_asked.wait()
         marker = EndMarker(ControlType.COMMIT, 0)
-        found = served.broker.replicas.find(T)
+        found = served.broker.replica_manager.find(T)
         version = 2 if raises_epoch else 0  # of the transaction before, or perhaps of this one
         assert found.append_marker(PRODUCER_ID, 0, marker, version).error is NONE
         coordinator.answers.put_nowait(NONE)
@@ -250,7 +252,7 @@ def test_what_was_asked_with_an_unknown_partition_may_be_sent_again(run: Run) ->
         for _ in range(2):
             coordinator.answers.put_nowait(ErrorCode.OPERATION_NOT_ATTEMPTED)
         assert (await produce(served)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-        coordinator.where = offsets
+        coordinator.topic_partition = offsets
         assert await commit_offset(served) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     with_coordinator(run, story)
@@ -276,7 +278,7 @@ def test_nobody_waits_for_a_broker_that_coordinates_no_more(
             coordinator.lead(served.broker.broker_id)
         found = await answer
         assert found.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-        assert served.broker.replicas.find(T).log.log_end_offset == 0
+        assert served.broker.replica_manager.find(T).log.log_end_offset == 0
 
     with_coordinator(run, story, is_mute=is_mute)
 
@@ -309,17 +311,21 @@ async def commit_offset(served: Any) -> int:
     return code
 
 
-async def move(served: Any, where: TopicPartition, directories: list[Path]) -> None:
+async def move(served: Any, topic_partition: TopicPartition, directories: list[Path]) -> None:
     """Bring the log of a partition into the directory where it is not."""
-    replica = served.broker.replicas.find(where)
+    replica = served.broker.replica_manager.find(topic_partition)
     before = replica.log
     (other,) = [path for path in directories if not before.path.startswith(f"{path}/")]
-    topic = AlterReplicaLogDirsRequestTopic(name=where.topic, partitions=[where.partition])
+    topic = AlterReplicaLogDirsRequestTopic(
+        name=topic_partition.topic, partitions=[topic_partition.partition]
+    )
     asked = AlterReplicaLogDirsRequestDir(path=str(other), topics=[topic])
     client = await served.another()  # the first waits for its answer
     response = await client.send(AlterReplicaLogDirsRequest(dirs=[asked]))
     assert response.results[0].partitions[0].error_code == NONE
-    await asyncio.gather(*(m.task for m in served.broker.replicas.moves._moves.values()))
+    await asyncio.gather(
+        *(m.task for m in served.broker.replica_manager.alter_log_dirs._moves.values())
+    )
     assert replica.log is not before
 
 
@@ -330,13 +336,13 @@ def test_offsets_open_no_transaction_in_a_log_that_moved_while_they_were_verifie
     offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
 
     async def story(served: Any, coordinator: Coordinator) -> None:
-        coordinator.where = offsets
+        coordinator.topic_partition = offsets
         answer = asyncio.ensure_future(commit_offset(served))
         await coordinator.is_asked.wait()
         await move(served, offsets, directories)
         coordinator.answers.put_nowait(NONE)
         assert await answer == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert served.broker.replicas.find(offsets).log.log_end_offset == 0
+        assert served.broker.replica_manager.find(offsets).log.log_end_offset == 0
         coordinator.answers.put_nowait(NONE)
         assert await commit_offset(served) == NONE
 
@@ -353,11 +359,11 @@ def test_offsets_wait_or_are_fenced_when_a_marker_came_while_they_were_verified(
     offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
 
     async def story(served: Any, coordinator: Coordinator) -> None:
-        coordinator.where = offsets
+        coordinator.topic_partition = offsets
         answer = asyncio.ensure_future(commit_offset(served))
         await coordinator.is_asked.wait()
         marker = EndMarker(ControlType.ABORT, 0)
-        found = served.broker.replicas.find(offsets)
+        found = served.broker.replica_manager.find(offsets)
         assert found.append_marker(PRODUCER_ID, marker_epoch, marker, 0).error is NONE
         coordinator.answers.put_nowait(NONE)
         assert await answer == expected
@@ -365,9 +371,9 @@ def test_offsets_wait_or_are_fenced_when_a_marker_came_while_they_were_verified(
     with_coordinator(run, story)
 
 
-async def lead_again(served: Any, where: TopicPartition) -> None:
+async def lead_again(served: Any, topic_partition: TopicPartition) -> None:
     """Lead a partition in the next epoch, after another leader had it and the log was cut back to its history."""
-    replica = served.broker.replicas.find(where)
+    replica = served.broker.replica_manager.find(topic_partition)
     await replica.log.truncate_fully_and_start_at(0)
     partition = replica.partition
     partition.leader_epoch += 1
@@ -379,7 +385,7 @@ def test_offsets_wait_when_the_group_was_coordinated_elsewhere_while_they_were_v
     offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
 
     async def story(served: Any, coordinator: Coordinator) -> None:
-        coordinator.where = offsets
+        coordinator.topic_partition = offsets
         answer = asyncio.ensure_future(commit_offset(served))
         await coordinator.is_asked.wait()
         await lead_again(served, offsets)
@@ -413,7 +419,7 @@ def test_the_refusal_of_a_whole_verification_keeps_its_meaning(
     offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
 
     async def story(served: Any, coordinator: Coordinator) -> None:
-        coordinator.where = offsets
+        coordinator.topic_partition = offsets
         coordinator.refuses_all = True
         coordinator.answers.put_nowait(code)
         assert await commit_offset(served) == expected
@@ -452,7 +458,7 @@ def test_the_verification_of_who_is_fenced_is_swept_at_once(
     async def story(served: Any, coordinator: Coordinator) -> None:
         answer = asyncio.ensure_future(produce(served))
         await coordinator.is_asked.wait()
-        producers = served.broker.replicas.find(T).log.producers
+        producers = served.broker.replica_manager.find(T).log.producers
         now_ms = served.broker.clock.now_ms()
         verification = producers.begin_verification(PRODUCER_ID, 0, 0, now_ms)
         coordinator.answers.put_nowait(code)

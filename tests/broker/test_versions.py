@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.dispatch import SERVED
+from kavka.broker.dispatch import SUPPORTED_APIS
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kavka.wire.messages.add_partitions_to_txn import (
@@ -321,7 +321,7 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
     raise AssertionError(key)
 
 
-@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
+@pytest.mark.parametrize("key", sorted(SUPPORTED_APIS), ids=lambda key: key.name)
 def test_every_version_is_answered(run: Run, key: ApiKey) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")

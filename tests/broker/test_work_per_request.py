@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from kavka.broker.broker import Broker
-from kavka.broker.dispatch import SERVED
-from kavka.broker.host import RealHost
+from kavka.broker.dispatch import SUPPORTED_APIS
+from kavka.broker.environment import OsEnvironment
 from kavka.errors import ErrorCode
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.frame import decode_response, encode_request
@@ -123,7 +123,7 @@ def broker_of_its_own(directory: Path) -> Iterator[int]:
             "offsets.topic.num.partitions": "3",
             "transaction.state.log.num.partitions": "3",
         }
-        broker = Broker(settings, RealHost())
+        broker = Broker(settings, OsEnvironment())
         endpoints = await broker.start()
         ports.append(endpoints[0].port)
         over.append((asyncio.get_running_loop(), stop))
@@ -142,7 +142,7 @@ def broker_of_its_own(directory: Path) -> Iterator[int]:
         thread.join()
 
 
-@pytest.mark.parametrize("key", SERVED, ids=lambda key: key.name)
+@pytest.mark.parametrize("key", SUPPORTED_APIS, ids=lambda key: key.name)
 def test_the_largest_requests_of_an_api_keep_nobody_waiting(
     key: ApiKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -240,7 +240,7 @@ def test_requests_behind_a_large_one_are_served_after_it(run: Run) -> None:
 
 def test_a_connection_that_is_closed_ends_what_is_held_on_it(run: Run) -> None:
     async def story(served: Any) -> None:
-        held = served.broker.dispatcher._held
+        held = served.broker.dispatcher._corked
         topics = [MetadataRequestTopic(name=f"topic-{n}") for n in range(50_000)]
         _reader, writer = await connected(served)
         frame = framed(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9)
@@ -408,7 +408,7 @@ def test_a_commit_of_many_offsets_is_stored_in_batches(run: Run) -> None:
             (n, 0) for n in range(1200)
         ]
         where = served.broker.groups.partition_of("g")
-        assert len(served.broker.replicas.find(where).log.segments) == 1
+        assert len(served.broker.replica_manager.find(where).log.segments) == 1
         asked = [OffsetFetchRequestTopic(name="t", partition_indexes=list(range(1200)))]
         found = await served.send(OffsetFetchRequest(group_id="g", topics=asked), 7)
         offsets = {row.partition_index: row.committed_offset for row in found.topics[0].partitions}

@@ -227,4 +227,4 @@ async def group_offset(served: Any, *, stable: bool = True) -> tuple[int, int]:
 
 
 def replica(served: Any, topic: str = "t", partition: int = 0) -> Any:
-    return served.broker.replicas.find(TopicPartition(topic, partition))
+    return served.broker.replica_manager.find(TopicPartition(topic, partition))

@@ -78,20 +78,25 @@ class _Pipeline:
         async with asyncio.timeout(_PATIENCE_S):
             while True:
                 found = await admin.list_group_offsets("g", _parts("in"))
-                left = [at for at in ends if at not in found or found[at].offset < ends[at].offset]
+                left = [
+                    topic_partition
+                    for topic_partition in ends
+                    if topic_partition not in found
+                    or found[topic_partition].offset < ends[topic_partition].offset
+                ]
                 if not left:
                     return
                 await asyncio.sleep(0.2)
 
     async def _work(self, number: int) -> None:
-        chance = random.Random(number)
+        rng = random.Random(number)
         while not self._stop.is_set():
             try:
-                await self._live(number, chance)
+                await self._live(number, rng)
             except (FatalError, OSError):  # its next life goes on
                 await asyncio.sleep(0.2)
 
-    async def _live(self, number: int, chance: random.Random) -> None:
+    async def _live(self, number: int, rng: random.Random) -> None:
         reading = self._settings | {
             "group.id": "g",
             "auto.offset.reset": "earliest",
@@ -110,10 +115,10 @@ class _Pipeline:
             consumer.subscribe(["in"])
             await producer.init_transactions()
             loop = ExactlyOnce(consumer, producer, _copy)
-            ends = asyncio.get_running_loop().time() + chance.uniform(2, 8)
+            ends = asyncio.get_running_loop().time() + rng.uniform(2, 8)
             while not self._stop.is_set() and asyncio.get_running_loop().time() < ends:
                 await loop.step(500)
-            if chance.random() < 0.5:
+            if rng.random() < 0.5:
                 producer.begin_transaction()  # and leave it open: closing aborts it
                 await producer.send("out", b"never seen")
 
@@ -124,7 +129,12 @@ class _Pipeline:
             consumer.seek_to_beginning()
             ends = await consumer.end_offsets(_parts("out"))
             async with asyncio.timeout(_PATIENCE_S):
-                while any([await consumer.position(at) < end for at, end in ends.items()]):
+                while any(
+                    [
+                        await consumer.position(topic_partition) < end
+                        for topic_partition, end in ends.items()
+                    ]
+                ):
                     for batch in await consumer.poll(1000):
                         found.update(record.value.decode() for record in batch.records())
         return found
@@ -136,12 +146,12 @@ def _copy(batch):  # type: ignore[no-untyped-def]
 
 
 def _kill_one_after_another(cluster: LocalCluster) -> None:
-    chance = random.Random(1)
+    rng = random.Random(1)
     for _ in range(_KILLS):
-        time.sleep(chance.uniform(1, 4))
-        victim = chance.choice(cluster.running)
+        time.sleep(rng.uniform(1, 4))
+        victim = rng.choice(cluster.running)
         cluster.kill(victim)
-        time.sleep(chance.uniform(0.2, 2))
+        time.sleep(rng.uniform(0.2, 2))
         cluster.start(victim)
 
 

@@ -75,8 +75,12 @@ class Operator:
     def execute(self, plan: Plan, *words: str) -> None:
         """Begin to move."""
         entries = [
-            {"topic": at.topic, "partition": at.partition, "replicas": replicas}
-            for at, replicas in plan.items()
+            {
+                "topic": topic_partition.topic,
+                "partition": topic_partition.partition,
+                "replicas": replicas,
+            }
+            for topic_partition, replicas in plan.items()
         ]
         self._plan.write_text(json.dumps({"version": 1, "partitions": entries}))
         self._reassign("--execute", *words)
@@ -85,16 +89,21 @@ class Operator:
         """Take the moves of the plan that was executed last back; the topics then look as before."""
         said = self._reassign("--cancel")
         (found,) = (line for line in said if line.startswith("Successfully cancelled"))
-        assert set(found.partition("for: ")[2].split(",")) == {str(at) for at in before}
+        assert set(found.partition("for: ")[2].split(",")) == {
+            str(topic_partition) for topic_partition in before
+        }
         assert self.run("reassign-partitions", "--list") == ["No partition reassignments found."]
         until(partial(self._is_described, before), 30, f"topics look like {before}")
 
     def is_complete(self, plan: Plan) -> bool:
         """Tell whether all moves of the plan that was executed last have ended; throttles are removed then."""
         said = self._reassign("--verify")
-        return all(f"Reassignment of partition {at} is completed." in said for at in plan)
+        return all(
+            f"Reassignment of partition {topic_partition} is completed." in said
+            for topic_partition in plan
+        )
 
-    def finish(self, plan: Plan) -> None:
+    def complete(self, plan: Plan) -> None:
         """Verify until all is moved; the topics then look as planned, and others' replicas are gone."""
         until(partial(self.is_complete, plan), 30, "all moves have ended")
         until(partial(self._is_described, plan), 30, f"topics look like {plan}")
@@ -103,7 +112,7 @@ class Operator:
     def move(self, plan: Plan, *words: str) -> None:
         """Carry a plan out."""
         self.execute(plan, *words)
-        self.finish(plan)
+        self.complete(plan)
 
     def prefer(self) -> None:
         """Let first replicas lead."""
@@ -136,12 +145,14 @@ class Operator:
             if "Partition:" not in words:
                 continue
             fields = {word: words[place + 1] for place, word in enumerate(words[:-1])}
-            at = TopicPartition(fields["Topic:"], int(fields["Partition:"]))
+            topic_partition = TopicPartition(fields["Topic:"], int(fields["Partition:"]))
             replicas = [int(number) for number in fields["Replicas:"].split(",")]
             in_sync = {int(number) for number in fields["Isr:"].split(",")}
             leads = fields["Leader:"] in fields["Replicas:"].split(",")
-            described[at] = leads and replicas == plan.get(at) and in_sync == set(replicas)
-        return all(described[at] for at in plan)
+            described[topic_partition] = (
+                leads and replicas == plan.get(topic_partition) and in_sync == set(replicas)
+            )
+        return all(described[topic_partition] for topic_partition in plan)
 
 
 @pytest.fixture
@@ -315,10 +326,10 @@ def assert_read_as_sent(events: Sequence[Event]) -> None:
     kept: dict[TopicPartition, list[str]] = {}
     for event in events:
         match event:
-            case Event(type=Type.INVOKE, action=Send(partition=at, value=value)):
-                sent[at].append(value)
-            case Event(type=Type.OK, action=Scan(partition=at, records=records)):
-                kept[at] = [record.value for record in records]
+            case Event(type=Type.INVOKE, action=Send(partition=topic_partition, value=value)):
+                sent[topic_partition].append(value)
+            case Event(type=Type.OK, action=Scan(partition=topic_partition, records=records)):
+                kept[topic_partition] = [record.value for record in records]
     assert kept == sent
 
 

@@ -94,6 +94,6 @@ def _lose_the_end(broker: Broker) -> None:
 def test_a_broker_that_loses_the_end_of_its_logs_is_found_out(tmp_path: Path) -> None:
     port = free_port()
     start = lambda: start_kavka(tmp_path, _SETTINGS, port)  # noqa: E731
-    verdict = _judge(start, 1, _lose_the_end, client="confluent", patience_seconds=8)
+    verdict = _judge(start, 1, _lose_the_end, client="confluent", timeout_seconds=8)
     assert not verdict.passed
     assert {"lost-write", "vanished-read"} & set(verdict.forbidden), verdict.report()

@@ -145,7 +145,7 @@ def _committed(consumer: Consumer) -> int:
 def _kill_under_load(start: Start, kills: int, tell: Callable[[str], None]) -> Broker:
     """Kill and restart the broker `kills` times, check what it holds, and return it stopped."""
     seed = random.randrange(1 << 32)
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     broker = start()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap}, logger=_silent())
     admin.create_topics([NewTopic("t", _PARTITIONS, 1)])["t"].result(30)
@@ -156,7 +156,7 @@ def _kill_under_load(start: Start, kills: int, tell: Callable[[str], None]) -> B
                 before = load.count()
                 _commit(consumer, kill)
                 _wait_for_progress(load, before)
-                time.sleep(chance.uniform(0, 0.3))
+                time.sleep(rng.uniform(0, 0.3))
                 broker.process.kill()
                 broker = start()
                 assert _committed(consumer) == kill, f"a committed offset was lost (seed {seed})"

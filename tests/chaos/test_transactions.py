@@ -45,7 +45,7 @@ def test_killing_the_broker_tears_no_transaction(tmp_path: Path, client: str) ->
             readers=1,
             members=1,
             rate=100,
-            patience_seconds=_PATIENCE_S,
+            timeout_seconds=_PATIENCE_S,
         )
         with Load(settings) as load:
             for _ in range(_KILLS):

@@ -49,7 +49,10 @@ def committed(cluster: LocalCluster) -> dict[int, int]:
     with blocking.Admin({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
         offsets = admin.list_group_offsets("g")
     return {
-        n: offsets[at].offset if (at := TopicPartition("t", n)) in offsets else 0 for n in (0, 1)
+        n: offsets[topic_partition].offset
+        if (topic_partition := TopicPartition("t", n)) in offsets
+        else 0
+        for n in (0, 1)
     }
 
 

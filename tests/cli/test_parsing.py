@@ -98,8 +98,8 @@ def test_ranges_of_partitions_leave_out_their_end(
     rule: str, inside: list[TopicPartition], outside: list[TopicPartition]
 ) -> None:
     wanted = any_of([topic_range(rule)])
-    assert all(wanted(at) for at in inside)
-    assert not any(wanted(at) for at in outside)
+    assert all(wanted(topic_partition) for topic_partition in inside)
+    assert not any(wanted(topic_partition) for topic_partition in outside)
 
 
 @pytest.mark.parametrize("rule", ["t:x", "t:1:2", "t:1-2-3"])

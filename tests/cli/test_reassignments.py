@@ -26,7 +26,7 @@ from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replica_log_dirs import Replica, ReplicaLogDirs
 from kavka.client.metadata import BrokerAddress
 from kavka.ids import BrokerId, TopicPartition
-from kavka.net.clock import SystemChance
+from kavka.net.clock import SystemRandom
 
 AT = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 10)
@@ -143,7 +143,7 @@ def brokers(*racks: str | None) -> list[BrokerAddress]:
 def test_a_generated_plan_spreads_replicas_over_racks(partitions: int, factor: int) -> None:
     current = {TopicPartition("t", number): [9] * factor for number in range(partitions)}
     hosts = brokers("a", "a", "b", "b", "c", "c")
-    proposed = generate(current, hosts, True, SystemChance())
+    proposed = generate(current, hosts, True, SystemRandom())
     assert list(proposed) == list(current)
     for replicas in proposed.values():
         assert len({hosts[broker].rack for broker in replicas}) == factor
@@ -154,9 +154,9 @@ def test_a_generated_plan_spreads_replicas_over_racks(partitions: int, factor: i
 def test_racks_are_known_of_all_brokers_or_of_none() -> None:
     current = {AT: (0, 1)}
     with pytest.raises(CommandFailed, match="Not all brokers have rack information"):
-        generate(current, brokers("a", None), True, SystemChance())
+        generate(current, brokers("a", None), True, SystemRandom())
     for hosts, rack_aware in [(brokers("a", None), False), (brokers(None, None), True)]:
-        [replicas] = generate(current, hosts, rack_aware, SystemChance()).values()
+        [replicas] = generate(current, hosts, rack_aware, SystemRandom()).values()
         assert sorted(replicas) == [0, 1]
 
 
@@ -171,13 +171,13 @@ def test_a_generated_plan_puts_replicas_on_several_machines(
         BrokerAddress(BrokerId(i), "one" if i < 2 else "two", 9092 + i, rack)
         for i, rack in enumerate(racks)
     ]
-    for replicas in generate(current, hosts, rack_aware, SystemChance()).values():
+    for replicas in generate(current, hosts, rack_aware, SystemRandom()).values():
         assert {hosts[broker].host for broker in replicas} == {"one", "two"}
 
 
 def test_more_replicas_than_brokers_are_refused() -> None:
     with pytest.raises(CommandFailed, match="only 1 broker"):
-        generate({AT: (0, 1)}, brokers(None), True, SystemChance())
+        generate({AT: (0, 1)}, brokers(None), True, SystemRandom())
 
 
 # States
@@ -225,7 +225,7 @@ def test_replicas_tell_how_far_their_moves_are(
 ) -> None:
     state = LogDirState(found, "/two")
     assert state.is_done is is_done
-    assert state.told(Replica("t", 0, 1)) == sentence
+    assert state.description(Replica("t", 0, 1)) == sentence
 
 
 def test_a_move_under_way_is_listed_with_what_it_adds_and_removes() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kavka.broker.config import BrokerConfig
-from kavka.registry.served import ServedConfig
+from kavka.registry.registry_server import RegistryServerConfig
 from kavka.registry.zookeeper import parse_connect
 from kavka.settings.broker import BROKER_SETTINGS
 from kavka.settings.properties import parse_properties
@@ -50,7 +50,7 @@ def test_the_three_brokers_share_nothing_but_the_registry() -> None:
 def test_the_registry_is_where_the_brokers_look_for_it() -> None:
     texts = _read("zookeeper.properties")
     assert [name for name in texts if name not in REGISTRY_SETTINGS] == []
-    config = ServedConfig.parse(texts)
+    config = RegistryServerConfig.parse(texts)
     assert (config.host, config.port) == ("127.0.0.1", 2181)
     assert BrokerConfig(_read(_THREE[0])).optional("zookeeper.connect") == "localhost:2181"
 

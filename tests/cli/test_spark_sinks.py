@@ -12,7 +12,7 @@ import pytest
 from kavka.cli.main import main
 from kavka.client import Admin, Consumer, NewTopic, Producer
 from kavka.ids import TopicPartition
-from kavka.spark.committing import Plan
+from kavka.spark.commit_protocol import Plan
 from kavka.spark.decisions import Batch, Decision, Outcome, Part, SinkNames
 from kavka.spark.driver import Driver
 from kavka.spark.errors import ConnectorError
@@ -123,12 +123,12 @@ def committed(cluster: LocalCluster, sink: str) -> list[bytes]:
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
         }
-        at, found = TopicPartition("out", 0), []
+        topic_partition, found = TopicPartition("out", 0), []
         async with Consumer(settings) as consumer:
-            consumer.assign([at])
+            consumer.assign([topic_partition])
             async with asyncio.timeout(PATIENCE_S):
-                end = await until_stable(cluster, consumer, at)
-                while await consumer.position(at) < end:
+                end = await until_stable(cluster, consumer, topic_partition)
+                while await consumer.position(topic_partition) < end:
                     for batch in await consumer.poll(100):
                         found += [bytes(record.value or b"") for record in batch.records()]
         return [value for value in found if value.startswith(sink.encode() + b" ")]
@@ -136,11 +136,13 @@ def committed(cluster: LocalCluster, sink: str) -> list[bytes]:
     return asyncio.run(read())
 
 
-async def until_stable(cluster: LocalCluster, consumer: Consumer, at: TopicPartition) -> int:
+async def until_stable(
+    cluster: LocalCluster, consumer: Consumer, topic_partition: TopicPartition
+) -> int:
     """Return the last stable offset, once it has passed all that is written: no transaction is open."""
     async with Consumer({"bootstrap.servers": cluster.bootstrap_servers}) as other:
-        written = (await other.end_offsets([at]))[at]
-    while (end := (await consumer.end_offsets([at]))[at]) < written:  # noqa: ASYNC110 - a broker is asked
+        written = (await other.end_offsets([topic_partition]))[topic_partition]
+    while (end := (await consumer.end_offsets([topic_partition]))[topic_partition]) < written:  # noqa: ASYNC110 - a broker is asked
         await asyncio.sleep(0.01)
     return end
 

@@ -12,10 +12,10 @@ import pytest
 from kavka.cli.main import main
 from kavka.cli.shell_commands import sentence_about
 from kavka.cli.shell_words import BadCommand, Syntax, parse_words, split_line
-from kavka.net.clock import SystemChance, SystemClock
+from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
-from kavka.registry.keeper import Keeper
-from kavka.registry.served import ServedConfig, ServedRegistry
+from kavka.registry.registry_server import RegistryServer, RegistryServerConfig
+from kavka.registry.znode_server import ZnodeServer
 from kavka.registry.zookeeper_connection import ServerRefused
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -37,9 +37,9 @@ def served() -> Iterator[str]:
     def call(work):
         return asyncio.run_coroutine_threadsafe(work, loop).result(10)
 
-    async def start() -> ServedRegistry:
-        config = ServedConfig.parse({"clientPort": "0", "clientPortAddress": "127.0.0.1"})
-        registry = ServedRegistry(Keeper(SystemClock(), SystemChance()), config, TcpNetwork())
+    async def start() -> RegistryServer:
+        config = RegistryServerConfig.parse({"clientPort": "0", "clientPortAddress": "127.0.0.1"})
+        registry = RegistryServer(ZnodeServer(SystemClock(), SystemRandom()), config, TcpNetwork())
         await registry.start()
         return registry
 

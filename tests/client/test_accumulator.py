@@ -11,7 +11,7 @@ def add(accumulator, at=AT, size=10, count=1, now_ms=0):
     """Open a batch with `count` records of `size` bytes."""
     batch = accumulator.open_batch(at, size, now_ms)
     for _ in range(count):
-        batch.room -= size
+        batch.free_bytes -= size
         batch.values.append(b"x" * size)
         batch.timestamps.append(0)
     return batch
@@ -44,7 +44,7 @@ def test_a_batch_is_sent_early_when_it_is_followed_or_wanted():
 def test_partitions_without_a_leader_are_named():
     accumulator = Accumulator(100, 0, 1000)
     add(accumulator)
-    found = accumulator.ready(0, lambda at: None, False)
+    found = accumulator.ready(0, lambda topic_partition: None, False)
     assert (found.brokers, found.leaderless) == ({}, ["t"])
 
 
@@ -72,27 +72,27 @@ def test_draining_closes_the_open_batch():
     accumulator = Accumulator(100, 0, 1000)
     batch = add(accumulator)
     assert drain(accumulator) == [batch]
-    assert batch.room < 0
+    assert batch.free_bytes < 0
     assert accumulator.queues == {}
 
 
 def test_a_request_takes_one_batch_per_partition_up_to_its_size():
     accumulator = Accumulator(100, 0, 10_000)
     ats = [TopicPartition("t", i) for i in range(4)]
-    for at in ats:
-        add(accumulator, at, size=50, count=2)
-        add(accumulator, at, size=50, count=2)
+    for topic_partition in ats:
+        add(accumulator, topic_partition, size=50, count=2)
+        add(accumulator, topic_partition, size=50, count=2)
     drained = drain(accumulator, ats, max_bytes=250)
     assert len(drained) == 2
-    assert len({batch.at for batch in drained}) == 2
+    assert len({batch.topic_partition for batch in drained}) == 2
 
 
 def test_partitions_take_turns_in_full_requests():
     accumulator = Accumulator(100, 0, 10_000)
     ats = [TopicPartition("t", i) for i in range(3)]
-    for at in ats:
-        add(accumulator, at, size=50, count=2)
-    seen = [drain(accumulator, ats, max_bytes=1)[0].at for _ in range(3)]
+    for topic_partition in ats:
+        add(accumulator, topic_partition, size=50, count=2)
+    seen = [drain(accumulator, ats, max_bytes=1)[0].topic_partition for _ in range(3)]
     assert sorted(seen) == ats
 
 
@@ -159,7 +159,12 @@ def test_a_repeat_waits_for_its_back_off_unless_there_is_a_newer_leader():
     drain(accumulator)
     batch.leader_epoch = 3
     accumulator.requeue(batch, 50)
-    assert accumulator.ready(10, lambda at: 0, False, lambda at: 3).due_ms == 50
+    assert (
+        accumulator.ready(10, lambda topic_partition: 0, False, lambda topic_partition: 3).due_ms
+        == 50
+    )
     assert drain(accumulator, now_ms=10) == []
-    assert accumulator.ready(10, lambda at: 1, False, lambda at: 4).brokers == {1: [AT]}
+    assert accumulator.ready(
+        10, lambda topic_partition: 1, False, lambda topic_partition: 4
+    ).brokers == {1: [AT]}
     assert drain(accumulator, now_ms=10) == [batch]

@@ -101,13 +101,13 @@ def test_roundrobin_equals_another_implementation(counts, size):
 @given(TOPICS, MEMBERS, st.sampled_from(sorted(ASSIGNORS)))
 def test_every_wanted_partition_has_exactly_one_owner_who_wants_it(counts, pairs, name):
     answer = ASSIGNORS[name].assign(counts, members_of(pairs))
-    owners = Counter(at for got in answer.values() for at in got)
+    owners = Counter(topic_partition for got in answer.values() for topic_partition in got)
     wanted = {topic for _, topics in pairs for topic in topics}
     assert owners == Counter(
         TopicPartition(t, p) for t, n in counts.items() if t in wanted for p in range(n)
     )
     for member_id, topics in pairs:
-        assert all(at.topic in topics for at in answer[member_id])
+        assert all(topic_partition.topic in topics for topic_partition in answer[member_id])
 
 
 @given(TOPICS, st.integers(1, 6))

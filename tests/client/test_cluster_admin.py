@@ -38,11 +38,11 @@ def elected(request, fault, version):
             topic=name,
             partition_result=[
                 elect_leaders.ElectLeadersResponsePartition(
-                    partition_id=at.partition, error_code=codes[name]
+                    partition_id=topic_partition.partition, error_code=codes[name]
                 )
             ],
         )
-        for name, at in (("t", AT), ("u", OTHER))
+        for name, topic_partition in (("t", AT), ("u", OTHER))
     ]
     return elect_leaders.ElectLeadersResponse(
         error_code=fault or ErrorCode.NONE, replica_election_results=results

@@ -76,7 +76,12 @@ async def committed(cluster, topic, partitions=1):
         consumer.assign(parts)
         consumer.seek_to_beginning()
         ends = await consumer.end_offsets(parts)
-        while any([await consumer.position(at) < end for at, end in ends.items()]):
+        while any(
+            [
+                await consumer.position(topic_partition) < end
+                for topic_partition, end in ends.items()
+            ]
+        ):
             for batch in await consumer.poll(1000):
                 found += [record.value for record in batch.records()]
     return sorted(found)

@@ -1,6 +1,6 @@
 import pytest
 
-from kavka.client.consumer.session import FetchSession, Wanted
+from kavka.client.consumer.fetch_session import FetchSession, FetchTarget
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 
@@ -9,7 +9,7 @@ NO_ID = bytes(16)
 
 
 def want(offset=0, epoch=0, topic_id=NO_ID):
-    return Wanted(offset, 1000, epoch, topic_id)
+    return FetchTarget(offset, 1000, epoch, topic_id)
 
 
 def opened(partitions=(A, B)):
@@ -99,7 +99,7 @@ def test_a_topic_that_was_made_anew_begins_a_session():
 
 def test_epochs_go_from_the_last_to_one():
     session = opened()
-    session._position.epoch = 2**31 - 1
+    session._metadata.epoch = 2**31 - 1
     session.request({A: want(), B: want()}, False)
     session.on_answer(ErrorCode.NONE, 7, [])
     assert session.request({A: want(), B: want()}, False).session_epoch == 1

@@ -170,7 +170,7 @@ def test_append_says_when_the_buffer_is_full_and_room_comes_back(broker, setting
                 producer.append("t", b"x" * 100)
                 count += 1
         assert 10 < count < 1000
-        await producer.room()
+        await producer.wait_for_memory()
         producer.append("t", b"last")
         await producer.flush()
         return count
@@ -216,10 +216,10 @@ def test_records_of_unknown_topics_are_bounded_by_the_buffer(broker, settings):
         with pytest.raises(BufferFull):
             append_much()
         with pytest.raises(TimeoutError, match="Failed to allocate memory"):
-            await producer.room()
+            await producer.wait_for_memory()
         with pytest.raises(TimeoutError, match="Topic nowhere not present"):
             await producer.flush()
-        await producer.room()
+        await producer.wait_for_memory()
         return await producer.send("t", b"a")
 
     more = {"max.block.ms": 50, "buffer.memory": 8000, "batch.size": 1000}
@@ -459,10 +459,10 @@ def test_with_acks_0_a_slow_broker_fills_the_buffer_and_no_more(broker, settings
             for _ in range(1000):
                 producer.append("t", b"x" * 100)
         with pytest.raises(TimeoutError, match="Failed to allocate memory"):
-            await producer.room()
+            await producer.wait_for_memory()
         assert len(broker.seen(ApiKey.PRODUCE)) == 1
         wire.resume_writing()
-        await producer.room()
+        await producer.wait_for_memory()
         await producer.flush()
 
     more = {"acks": "0", "max.block.ms": 50, "buffer.memory": 8000, "batch.size": 1000}
@@ -478,7 +478,7 @@ def test_with_acks_0_records_go_on_when_a_slow_broker_is_lost(broker, settings):
         producer.append("t", b"second")
         flushing = asyncio.create_task(producer.flush(10_000))
         sender = producer._sender
-        while not sender._urgent or sender._is_scheduled:  # noqa: ASYNC110 - until it has looked
+        while not sender._flush_count or sender._is_scheduled:  # noqa: ASYNC110 - until it has looked
             await asyncio.sleep(0)
         assert len(broker.seen(ApiKey.PRODUCE)) == 1
         wire.test_close()

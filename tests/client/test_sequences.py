@@ -1,7 +1,7 @@
 import pytest
 
 from kavka.client.producer.batch import ProducerBatch
-from kavka.client.producer.sequences import Sequences
+from kavka.client.producer.sequences import SequenceNumbers
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 
@@ -15,7 +15,7 @@ def batch(count, at=AT):
 
 @pytest.fixture
 def sequences():
-    made = Sequences()
+    made = SequenceNumbers()
     made.set_producer(7, 0)
     start(made, AT, OTHER)
     return made
@@ -26,7 +26,7 @@ def start(sequences, *partitions):
     for at in partitions or (AT,):
         first = batch(1, at)
         drain(sequences, first)
-        first.is_on_wire = False
+        first.is_in_flight = False
         sequences.on_acked(first, 0)
 
 
@@ -34,7 +34,7 @@ def drain(sequences, *batches):
     for one in batches:
         assert sequences.may_drain(one)
         sequences.assign(one)
-        one.is_on_wire = True
+        one.is_in_flight = True
 
 
 def test_batches_are_numbered_without_gaps_per_partition(sequences):
@@ -45,11 +45,11 @@ def test_batches_are_numbered_without_gaps_per_partition(sequences):
 
 
 def test_nothing_is_drained_without_a_producer_id():
-    assert not Sequences().may_drain(batch(1))
+    assert not SequenceNumbers().may_drain(batch(1))
 
 
 def test_the_first_batch_of_a_partition_goes_alone():
-    sequences = Sequences()
+    sequences = SequenceNumbers()
     sequences.set_producer(7, 0)
     one, two = batch(1), batch(1)
     drain(sequences, one)
@@ -61,7 +61,7 @@ def test_the_first_batch_of_a_partition_goes_alone():
 def test_only_the_first_of_refused_batches_may_be_repeated(sequences):
     one, two = batch(1), batch(1)
     drain(sequences, one, two)
-    one.is_on_wire = two.is_on_wire = False
+    one.is_in_flight = two.is_in_flight = False
     assert sequences.may_repeat(one, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     assert sequences.may_repeat(two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert not sequences.may_drain(two)
@@ -75,7 +75,7 @@ def test_no_more_batches_are_on_their_way_than_leaders_remember(sequences):
     sent = [batch(1) for _ in range(5)]
     drain(sequences, *sent)
     # The old leader refuses the first and has not answered the others; the new one gets the first alone.
-    sent[0].is_on_wire = False
+    sent[0].is_in_flight = False
     assert sequences.may_repeat(sent[0], ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     drain(sequences, sent[0])
     assert not sequences.may_drain(batch(1)), "it would push the first out of what leaders remember"
@@ -102,11 +102,11 @@ def test_what_is_answered_behind_the_oldest_counts(sequences):
 def test_a_batch_that_is_given_up_starts_a_new_epoch_for_what_is_behind_it(sequences):
     one, two, three = batch(1), batch(2), batch(1)
     drain(sequences, one, two)
-    one.is_on_wire = False
+    one.is_in_flight = False
     sequences.on_failed(one, is_certain=True)
     sequences.bump()
     assert not sequences.may_drain(three), "two is on the wire with the old numbers"
-    two.is_on_wire = False
+    two.is_in_flight = False
     sequences.bump()
     assert (two.producer_epoch, two.base_sequence) == (1, 0)
     drain(sequences, two)
@@ -119,7 +119,7 @@ def test_a_batch_that_is_given_up_starts_a_new_epoch_for_what_is_behind_it(seque
 def test_other_partitions_move_to_the_new_epoch_when_they_have_nothing_in_flight(sequences):
     one, two, three = batch(1), batch(1, OTHER), batch(1, OTHER)
     drain(sequences, one, two)
-    one.is_on_wire = False
+    one.is_in_flight = False
     sequences.on_failed(one, is_certain=True)
     sequences.bump()
     assert not sequences.may_drain(three)
@@ -131,7 +131,7 @@ def test_other_partitions_move_to_the_new_epoch_when_they_have_nothing_in_flight
 def test_an_unknown_fate_is_settled_by_later_answers(sequences):
     one, two = batch(1), batch(1)
     drain(sequences, one, two)
-    one.is_on_wire = False
+    one.is_in_flight = False
     sequences.on_failed(one, is_certain=False)
     assert not sequences.may_drain(batch(1))
     sequences.on_acked(two, 1)
@@ -143,7 +143,7 @@ def test_an_unknown_fate_is_settled_by_later_answers(sequences):
 def test_an_unknown_fate_that_stays_unknown_starts_a_new_epoch(sequences):
     one = batch(1)
     drain(sequences, one)
-    one.is_on_wire = False
+    one.is_in_flight = False
     sequences.on_failed(one, is_certain=False)
     sequences.bump()
     assert sequences.epoch == 1
@@ -157,7 +157,7 @@ def test_a_broker_that_lost_acknowledged_batches_starts_a_new_epoch(sequences):
     drain(sequences, one)
     sequences.on_acked(one, 0)
     drain(sequences, two)
-    two.is_on_wire = False
+    two.is_in_flight = False
     assert sequences.may_repeat(two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     sequences.bump()
     assert (two.producer_epoch, two.base_sequence) == (1, 0)
@@ -168,7 +168,7 @@ def test_records_that_were_deleted_with_the_producers_state_start_a_new_epoch(se
     drain(sequences, one)
     sequences.on_acked(one, 0)
     drain(sequences, two)
-    two.is_on_wire = False
+    two.is_in_flight = False
     assert sequences.may_repeat(two, ErrorCode.UNKNOWN_PRODUCER_ID, 10)
     sequences.bump()
     assert (two.producer_epoch, two.base_sequence) == (1, 0)
@@ -188,18 +188,18 @@ def test_when_epochs_run_out_a_new_producer_id_is_asked_for(sequences):
     start(sequences)
     one, two = batch(1), batch(1)
     drain(sequences, one, two)
-    one.is_on_wire = two.is_on_wire = False
+    one.is_in_flight = two.is_in_flight = False
     sequences.on_failed(one, is_certain=True)
     sequences.bump()
     assert not sequences.has_producer
-    sequences.restart_with(8, 0)
+    sequences.restart_with_producer(8, 0)
     assert (two.producer_id, two.producer_epoch, two.base_sequence) == (8, 0, 0)
 
 
 def test_halves_of_a_split_batch_keep_their_sequences(sequences):
     one, two = batch(5), batch(1)
     drain(sequences, one, two)
-    one.is_on_wire = False
+    one.is_in_flight = False
     halves = one.split()
     sequences.on_split(one, halves)
     assert [(h.base_sequence, h.count) for h in halves] == [(1, 2), (3, 3)]
@@ -210,7 +210,7 @@ def test_halves_of_a_split_batch_keep_their_sequences(sequences):
 def test_halves_of_a_split_batch_count_as_two_of_those_that_leaders_remember(sequences):
     one, *later = [batch(5), batch(1), batch(1), batch(1)]
     drain(sequences, one, *later)
-    one.is_on_wire = False
+    one.is_in_flight = False
     first, second = one.split()
     sequences.on_split(one, [first, second])
     drain(sequences, first)
@@ -228,10 +228,10 @@ def test_a_batch_behind_one_that_failed_is_only_sent_again(sequences):
     drain(sequences, one)
     sequences.on_acked(one, 0)
     drain(sequences, two, three)
-    three.is_on_wire = False
+    three.is_in_flight = False
     numbered = (three.producer_epoch, three.base_sequence)
     assert sequences.may_repeat(three, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
-    two.is_on_wire = False
+    two.is_in_flight = False
     sequences.bump()
     assert (three.producer_epoch, three.base_sequence) == numbered
 
@@ -239,7 +239,7 @@ def test_a_batch_behind_one_that_failed_is_only_sent_again(sequences):
 def test_an_unknown_producer_without_a_log_start_is_only_sent_again(sequences):
     one = batch(1)
     drain(sequences, one)
-    one.is_on_wire = False
+    one.is_in_flight = False
     numbered = (one.producer_epoch, one.base_sequence)
     assert sequences.may_repeat(one, ErrorCode.UNKNOWN_PRODUCER_ID, -1)
     sequences.bump()
@@ -251,7 +251,7 @@ def test_a_batch_that_was_numbered_anew_does_not_start_one_more_epoch(sequences)
     drain(sequences, one)
     sequences.on_acked(one, 0)
     drain(sequences, two)
-    two.is_on_wire = False
+    two.is_in_flight = False
     sequences.may_repeat(two, ErrorCode.UNKNOWN_PRODUCER_ID, 10)
     sequences.bump()
     for code in (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):

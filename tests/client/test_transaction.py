@@ -2,7 +2,6 @@
 
 import pytest
 
-from kavka.client.producer.transaction import State, Transaction
 from kavka.client.producer.transaction_errors import (
     AbortableError,
     ErrorClass,
@@ -12,6 +11,7 @@ from kavka.client.producer.transaction_errors import (
     classify,
     refusal,
 )
+from kavka.client.producer.transaction_state import State, TransactionState
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 
@@ -23,7 +23,7 @@ FENCED = FatalError(ErrorCode.PRODUCER_FENCED)
 
 @pytest.fixture
 def ready():
-    made = Transaction()
+    made = TransactionState()
     made.begin_init()
     made.initialized()
     return made
@@ -36,7 +36,7 @@ def opened(ready):
 
 
 def test_nothing_is_possible_before_init():
-    transaction = Transaction()
+    transaction = TransactionState()
     for call in (
         transaction.begin,
         transaction.begin_commit,
@@ -73,34 +73,34 @@ def test_records_are_taken_between_begin_and_commit_alone(opened):
 
 
 def test_partitions_take_part_when_the_coordinator_has_said_so(opened):
-    opened.want([AT])
-    assert not opened.includes(AT)
-    assert opened.ask() == [AT]
-    opened.want([AT, OTHER])
-    assert opened.ask() == [], "one request at a time"
+    opened.add_wanted([AT])
+    assert not opened.includes_partition(AT)
+    assert opened.next_to_add() == [AT]
+    opened.add_wanted([AT, OTHER])
+    assert opened.next_to_add() == [], "one request at a time"
     opened.partitions_added()
-    assert opened.includes(AT)
+    assert opened.includes_partition(AT)
     assert opened.is_known
-    assert opened.ask() == [OTHER]
+    assert opened.next_to_add() == [OTHER]
 
 
 def test_refused_partitions_leave_nothing_to_end(opened):
-    opened.want([AT])
-    opened.ask()
+    opened.add_wanted([AT])
+    opened.next_to_add()
     opened.partitions_refused()
-    assert not opened.includes(AT)
+    assert not opened.includes_partition(AT)
     assert not opened.is_known
 
 
 def test_the_next_transaction_knows_no_partitions(opened):
-    opened.want([AT])
-    opened.ask()
+    opened.add_wanted([AT])
+    opened.next_to_add()
     opened.partitions_added()
     opened.group_added("g")
     opened.begin_commit()
     opened.ended()
     opened.begin()
-    assert not opened.includes(AT)
+    assert not opened.includes_partition(AT)
     assert not opened.includes_group("g")
     assert not opened.is_known
 
@@ -151,9 +151,9 @@ def test_a_fatal_error_ends_everything(opened):
 
 
 def test_nothing_is_added_after_an_error(opened):
-    opened.want([AT])
+    opened.add_wanted([AT])
     opened.must_abort(ABORTABLE)
-    assert opened.ask() == []
+    assert opened.next_to_add() == []
 
 
 @pytest.mark.parametrize("stage", list(Stage))

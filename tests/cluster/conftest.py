@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kavka.broker.broker import Broker
-from kavka.broker.host import RealHost
-from kavka.broker.metadata import PartitionNews
+from kavka.broker.environment import OsEnvironment
+from kavka.broker.metadata import PartitionMetadata
 from kavka.client import Consumer
 from kavka.core.partition import Partition
 from kavka.core.znodes import ZnodeTree
@@ -19,8 +19,8 @@ from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
-from kavka.registry.keeper import Keeper
-from kavka.registry.session import Session
+from kavka.registry.local_session import LocalSession
+from kavka.registry.znode_server import ZnodeServer
 from kavka.values import replace
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
@@ -43,10 +43,10 @@ class Cluster:
         self.settings = settings
         self.session_ms = 6_000
         """For how long the sessions of brokers that start from now on outlive them."""
-        host = RealHost()
-        self.keeper = Keeper(host.clock, host.chance, None, ZnodeTree())
+        environment = OsEnvironment()
+        self.znode_server = ZnodeServer(environment.clock, environment.random, None, ZnodeTree())
         self.brokers: dict[int, Broker] = {}
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, LocalSession] = {}
         self.ports: dict[int, int] = {}
         self.peers: dict[int, Peer] = {}
 
@@ -54,7 +54,7 @@ class Cluster:
 
     async def start(self, *numbers: int) -> None:
         for number in numbers:
-            session = self.keeper.open_session(self.session_ms)
+            session = self.znode_server.open_session(self.session_ms)
             broker = Broker(
                 {
                     "broker.id": str(number),
@@ -65,7 +65,7 @@ class Cluster:
                     "replica.fetch.backoff.ms": "50",
                     **{k: v.replace("%d", str(number)) for k, v in self.settings.items()},
                 },
-                RealHost(),
+                OsEnvironment(),
                 session,
             )
             (endpoint,) = await broker.start()
@@ -93,7 +93,7 @@ class Cluster:
             self.brokers[number].config.values["controlled.shutdown.enable"] = False
         for number in sorted(self.brokers):
             await self.brokers.pop(number).stop()
-        await self.keeper.close()
+        await self.znode_server.close()
 
     async def deafen(self, number: int) -> None:
         """Let nobody connect to a broker, and break what is connected, while it lives on."""
@@ -126,7 +126,7 @@ class Cluster:
     @property
     def controller(self) -> int:
         """The broker that rules."""
-        data = self.keeper.tree.data(znodes.CONTROLLER)
+        data = self.znode_server.tree.data(znodes.CONTROLLER)
         ruler = -1 if data is None else znodes.decode_controller(data)
         broker = self.brokers.get(ruler)
         return ruler if broker is not None and broker.controller.is_active else -1
@@ -140,37 +140,43 @@ class Cluster:
         except TimeoutError:
             raise AssertionError(f"it never became so: {what or condition}") from None
 
-    def news(self, number: int, where: TopicPartition) -> PartitionNews | None:
+    def partition_metadata(
+        self, number: int, topic_partition: TopicPartition
+    ) -> PartitionMetadata | None:
         """Return what a broker shows of a partition."""
-        return self.brokers[number].metadata.partition(where)
+        return self.brokers[number].metadata.partition(topic_partition)
 
-    def leader(self, where: TopicPartition) -> int:
+    def leader(self, topic_partition: TopicPartition) -> int:
         """Return the leader that all brokers show, or -1 while they differ."""
         leaders = {
-            -1 if (news := self.news(number, where)) is None else int(news.leader)
+            -1
+            if (partition_metadata := self.partition_metadata(number, topic_partition)) is None
+            else int(partition_metadata.leader)
             for number in self.brokers
         }
         leader = leaders.pop() if len(leaders) == 1 else -1
         if leader not in self.brokers:
             return -1
-        found = self.brokers[leader].replicas.find(where)
+        found = self.brokers[leader].replica_manager.find(topic_partition)
         return -1 if isinstance(found, ErrorCode) or not found.partition.is_leader else leader
 
-    def in_sync(self, where: TopicPartition) -> set[int]:
+    def in_sync(self, topic_partition: TopicPartition) -> set[int]:
         """Return the in-sync set as its leader has it."""
-        leader = self.leader(where)
+        leader = self.leader(topic_partition)
         return (
-            set() if leader < 0 else set(map(int, self.partition(leader, where).in_sync_replicas))
+            set()
+            if leader < 0
+            else set(map(int, self.partition(leader, topic_partition).in_sync_replicas))
         )
 
-    def partition(self, number: int, where: TopicPartition) -> Partition:
-        replica = self.brokers[number].replicas.find(where)
+    def partition(self, number: int, topic_partition: TopicPartition) -> Partition:
+        replica = self.brokers[number].replica_manager.find(topic_partition)
         assert not isinstance(replica, ErrorCode), replica
         return replica.partition
 
-    def hosts(self, number: int, where: TopicPartition) -> bool:
+    def hosts(self, number: int, topic_partition: TopicPartition) -> bool:
         """Tell whether a broker has the log of a partition."""
-        return self.brokers[number].replicas.store.get(where) is not None
+        return self.brokers[number].replica_manager.store.get(topic_partition) is not None
 
     async def create(self, name: str, *replicas: list[int]) -> None:
         """Create a topic with these replicas, and wait until it is led and whole."""
@@ -181,32 +187,33 @@ class Cluster:
         answer = (await self.send(self.controller, request)).topics[0]
         assert answer.error_code == ErrorCode.NONE, answer
         for index, brokers in enumerate(replicas):
-            where = TopicPartition(name, index)
+            topic_partition = TopicPartition(name, index)
             await self.until(
-                lambda w=where, b=brokers: self.in_sync(w) == set(b), f"{where} is in sync"
+                lambda w=topic_partition, b=brokers: self.in_sync(w) == set(b),
+                f"{topic_partition} is in sync",
             )
 
     async def produce(
-        self, where: TopicPartition, *values: bytes, acks: int = -1
+        self, topic_partition: TopicPartition, *values: bytes, acks: int = -1
     ) -> ProduceResponsePartition:
         """Produce to the leader, once."""
         builder = BatchBuilder()
         for value in values:
             builder.append(None, value, 1_700_000_000_000)
-        data = ProduceRequestPartition(index=where.partition, records=builder.build())
-        topic = ProduceRequestTopic(name=where.topic, partition_data=[data])
+        data = ProduceRequestPartition(index=topic_partition.partition, records=builder.build())
+        topic = ProduceRequestTopic(name=topic_partition.topic, partition_data=[data])
         request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[topic])
-        await self.until(lambda: self.leader(where) >= 0, f"{where} is led")
-        response = await self.send(self.leader(where), request, 9)
+        await self.until(lambda: self.leader(topic_partition) >= 0, f"{topic_partition} is led")
+        response = await self.send(self.leader(topic_partition), request, 9)
         answer: ProduceResponsePartition = response.responses[0].partition_responses[0]
         return answer
 
-    async def must_produce(self, where: TopicPartition, *values: bytes) -> None:
+    async def must_produce(self, topic_partition: TopicPartition, *values: bytes) -> None:
         """Produce with acks=all until it is acknowledged, as a client that retries."""
         async with asyncio.timeout(60):
             while True:
                 try:
-                    answer = await self.produce(where, *values)
+                    answer = await self.produce(topic_partition, *values)
                 except (ConnectionError, TimeoutError):
                     continue
                 if answer.error_code == ErrorCode.NONE:
@@ -221,23 +228,25 @@ class Cluster:
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
         }
-        where = TopicPartition(topic, 0)
+        topic_partition = TopicPartition(topic, 0)
         found: list[bytes] = []
         async with Consumer(settings) as consumer, asyncio.timeout(60):
-            consumer.assign([where])
-            end = self.partition(self.leader(where), where).log_end_offset
-            while await consumer.position(where) < end:
+            consumer.assign([topic_partition])
+            end = self.partition(self.leader(topic_partition), topic_partition).log_end_offset
+            while await consumer.position(topic_partition) < end:
                 for batch in await consumer.poll(timeout_ms=200):
                     found += [bytes(record.value or b"") for record in batch.records()]
         return found
 
-    async def read(self, where: TopicPartition) -> list[bytes]:
+    async def read(self, topic_partition: TopicPartition) -> list[bytes]:
         """Return the values that consumers see."""
-        await self.until(lambda: self.leader(where) >= 0)
-        asked = FetchRequestPartition(partition=where.partition, partition_max_bytes=1 << 20)
-        topic = FetchRequestTopic(topic=where.topic, partitions=[asked])
+        await self.until(lambda: self.leader(topic_partition) >= 0)
+        asked = FetchRequestPartition(
+            partition=topic_partition.partition, partition_max_bytes=1 << 20
+        )
+        topic = FetchRequestTopic(topic=topic_partition.topic, partitions=[asked])
         request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[topic])
-        response = await self.send(self.leader(where), request, 11)
+        response = await self.send(self.leader(topic_partition), request, 11)
         data = bytes(response.responses[0].partitions[0].records or b"")
         return [
             bytes(record.value or b"")

@@ -17,7 +17,7 @@ Cluster = Any
 
 
 def asked_by(cluster: Cluster, number: int) -> AllocateProducerIdsRequest:
-    epoch = cluster.brokers[number].orders.broker_epoch
+    epoch = cluster.brokers[number].control_requests.broker_epoch
     return AllocateProducerIdsRequest(broker_id=number, broker_epoch=epoch)
 
 
@@ -74,7 +74,7 @@ def test_who_asks_what_the_controller_fails_in_is_told_so(run: Run) -> None:
         controller = cluster.brokers[1].controller
         with pytest.raises(ConnectionError, match="the controller failed"):
             async with asyncio.timeout(60):
-                await controller.ask(Misunderstood)
+                await controller.submit_and_wait(Misunderstood)
         answer = await controller.send(asked_by(cluster, 1), 10_000)
         assert answer.error_code == ErrorCode.NONE
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.control.reign import Reign
+from kavka.broker.control.controller_term import ControllerTerm
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.alter_partition_reassignments import (
@@ -69,13 +69,15 @@ def test_new_topic_is_shown_to_nobody_before_it_is_led(run: Run) -> None:
             name="t", num_partitions=-1, replication_factor=-1, assignments=[row]
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
-        async with cluster.brokers[2].orders._turn:  # it obeys nobody meanwhile
+        async with cluster.brokers[2].control_requests._lock:  # it obeys nobody meanwhile
             asked = asyncio.ensure_future(cluster.send(cluster.controller, request))
             await cluster.until(lambda: cluster.hosts(3, WHERE), "3 follows")
-            assert {cluster.news(number, WHERE) for number in cluster.brokers} == {None}
+            assert {cluster.partition_metadata(number, WHERE) for number in cluster.brokers} == {
+                None
+            }
             assert not asked.done()
         assert (await asked).topics[0].error_code == ErrorCode.NONE
-        assert cluster.news(cluster.controller, WHERE).leader == 2
+        assert cluster.partition_metadata(cluster.controller, WHERE).leader == 2
         assert cluster.partition(2, WHERE).is_leader
 
     run(story)
@@ -90,7 +92,7 @@ def test_records_survive_the_death_of_their_leader(run: Run) -> None:
         assert cluster.leader(WHERE) == 3
         assert await cluster.read(WHERE) == [b"before", b"after"]
         assert (
-            cluster.keeper.tree.stat("/brokers/ids/2") is not None
+            cluster.znode_server.tree.stat("/brokers/ids/2") is not None
         )  # long before its session ends
 
     run(story)
@@ -203,7 +205,7 @@ def test_controller_that_is_killed_is_replaced_before_its_session_ends(run: Run)
         await cluster.kill(1)
         await cluster.must_produce(WHERE, b"after")
         assert cluster.controller in (2, 3)
-        assert cluster.keeper.tree.stat("/brokers/ids/1") is not None
+        assert cluster.znode_server.tree.stat("/brokers/ids/1") is not None
         assert await cluster.read(WHERE) == [b"before", b"after"]
         await cluster.start(1)
         await cluster.until(lambda: cluster.in_sync(WHERE) == {1, 2, 3}, "1 is in sync again")
@@ -226,7 +228,7 @@ def test_next_controller_leaves_alone_what_was_written_after_a_broker_came_back(
             await cluster.brokers[2].registry.delete(znodes.CONTROLLER)
             await cluster.until(lambda: cluster.controller > 0, "somebody rules")
         await cluster.until(lambda: cluster.brokers[1].metadata.controller_id == 2, "1 knows")
-        await cluster.brokers[2].controller.shown("t")
+        await cluster.brokers[2].controller.wait_until_published("t")
         assert cluster.leader(WHERE) == 1
         assert cluster.partition(1, WHERE).leader_epoch == before
 
@@ -236,7 +238,7 @@ def test_next_controller_leaves_alone_what_was_written_after_a_broker_came_back(
 def test_controller_that_loses_its_session_rules_no_longer(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2, 3])
-        cluster.keeper.expire(cluster.sessions[1]._seat)
+        cluster.znode_server.expire(cluster.sessions[1]._session_state)
         await cluster.until(lambda: cluster.controller in (2, 3), "another rules")
         await cluster.must_produce(WHERE, b"after")
         await cluster.until(lambda: cluster.in_sync(WHERE) == {1, 2, 3}, "1 is registered anew")
@@ -268,10 +270,10 @@ def test_deletion_waits_for_a_broker_that_is_away(run: Run) -> None:
         request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000)
         answer = await cluster.send(cluster.controller, request, 5)
         assert answer.responses[0].error_code == ErrorCode.NONE
-        assert cluster.keeper.tree.children("/admin/delete_topics") == ["t"]
+        assert cluster.znode_server.tree.children("/admin/delete_topics") == ["t"]
         await cluster.start(3)
         await cluster.until(
-            lambda: not cluster.keeper.tree.children("/admin/delete_topics"), "gone"
+            lambda: not cluster.znode_server.tree.children("/admin/delete_topics"), "gone"
         )
         assert not cluster.hosts(3, WHERE)
 
@@ -296,7 +298,7 @@ def test_broker_that_nobody_reaches_for_a_while_is_led_away_from_and_taken_back(
         await cluster.until(
             lambda: {int(b.metadata.partition(WHERE).leader) for b in others} == {3}, "3 leads"
         )
-        assert cluster.keeper.tree.stat("/brokers/ids/2") is not None
+        assert cluster.znode_server.tree.stat("/brokers/ids/2") is not None
         await cluster.undeafen(2)
         await cluster.until(lambda: cluster.in_sync(WHERE) == {1, 2, 3}, "2 is in sync again")
         await cluster.must_produce(WHERE, b"after")
@@ -398,7 +400,7 @@ def test_unclean_election_follows_when_it_is_allowed(run: Run) -> None:
         await cluster.until(lambda: cluster.in_sync(WHERE) == {2}, "3 is out")
         await cluster.kill(2)
         await cluster.start(3)
-        await cluster.until(lambda: cluster.news(3, WHERE) is not None, "3 knows")
+        await cluster.until(lambda: cluster.partition_metadata(3, WHERE) is not None, "3 knows")
         assert cluster.leader(WHERE) == -1
         change = IncrementalAlterConfigsRequestConfig(
             name="unclean.leader.election.enable", value="true"
@@ -415,9 +417,9 @@ def test_unclean_election_follows_when_it_is_allowed(run: Run) -> None:
 def test_unclean_election_that_is_allowed_while_a_controller_begins_is_not_missed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = Reign.begin
+    begin = ControllerTerm.start
 
-    async def begin_and_allow(reign: Reign, bounced: Collection[int] = ()) -> None:
+    async def begin_and_allow(reign: ControllerTerm, bounced: Collection[int] = ()) -> None:
         """Hear of the setting after the first elections, before the new controller is known."""
         await begin(reign, bounced)
         allowed = {"unclean.leader.election.enable": "true"}
@@ -428,7 +430,7 @@ def test_unclean_election_that_is_allowed_while_a_controller_begins_is_not_misse
         await cluster.stop(2)
         await cluster.until(lambda: cluster.in_sync(WHERE) == {1}, "2 is out")
         await cluster.stop(1)
-        monkeypatch.setattr(Reign, "begin", begin_and_allow)
+        monkeypatch.setattr(ControllerTerm, "start", begin_and_allow)
         await cluster.start(2)
         await cluster.until(lambda: cluster.leader(WHERE) == 2, "2 leads")
 
@@ -438,7 +440,11 @@ def test_unclean_election_that_is_allowed_while_a_controller_begins_is_not_misse
 def test_replica_on_a_failed_disk_is_led_away_from(run: Run, tmp_path: Path) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [2, 3, 1])
-        (directory,) = {r.log.directory for r in cluster.brokers[2].replicas if r.where == WHERE}
+        (directory,) = {
+            r.log.directory
+            for r in cluster.brokers[2].replica_manager
+            if r.topic_partition == WHERE
+        }
         directory.fail(OSError(5, "no disk"))
         await cluster.until(lambda: cluster.leader(WHERE) == 3, "3 leads")
         await cluster.until(lambda: cluster.in_sync(WHERE) == {1, 3}, "2 is out")
@@ -450,11 +456,11 @@ def test_replica_on_a_failed_disk_is_led_away_from(run: Run, tmp_path: Path) -> 
 def test_moves_and_elections_are_asked_for_by_znodes_as_well(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [2, 1])
-        tools = cluster.keeper.open_session()
+        tools = cluster.znode_server.open_session()
         moves = znodes.encode_reassignments({WHERE: [3, 1], TopicPartition("nobody", 0): [1]})
         await tools.create(znodes.REASSIGN_PARTITIONS, moves)
         await cluster.until(
-            lambda: cluster.keeper.tree.stat(znodes.REASSIGN_PARTITIONS) is None, "it is done"
+            lambda: cluster.znode_server.tree.stat(znodes.REASSIGN_PARTITIONS) is None, "it is done"
         )
         await cluster.until(lambda: cluster.in_sync(WHERE) == {1, 3}, "it has moved")
         wanted = cluster.leader(WHERE)
@@ -464,7 +470,7 @@ def test_moves_and_elections_are_asked_for_by_znodes_as_well(run: Run) -> None:
         await cluster.until(lambda: cluster.in_sync(WHERE) == {1, 3}, "3 is back")
         await tools.create(znodes.PREFERRED_ELECTION, znodes.encode_partitions([WHERE]))
         await cluster.until(lambda: cluster.leader(WHERE) == 3 == wanted, "the preferred leads")
-        assert cluster.keeper.tree.stat(znodes.PREFERRED_ELECTION) is None
+        assert cluster.znode_server.tree.stat(znodes.PREFERRED_ELECTION) is None
 
     run(story)
 
@@ -473,7 +479,7 @@ def test_state_that_somebody_else_wrote_is_read_before_it_is_replaced(run: Run) 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [2, 3, 1])
         path = znodes.state_path(*WHERE)
-        tools = cluster.keeper.open_session()
+        tools = cluster.znode_server.open_session()
         data, _stat = await tools.get(path)
         state = znodes.StateNode.decode(data)
         await tools.set(path, state._replace(leader_epoch=7, in_sync_replicas=[2, 3]).encode())
@@ -493,8 +499,8 @@ def test_groups_stay_where_they_are_when_a_follower_of_their_offsets_dies(run: R
         assert not isinstance(before, ErrorCode)
         await cluster.kill(3)
         for index in range(2):
-            where = TopicPartition("__consumer_offsets", index)
-            await cluster.until(lambda w=where: cluster.in_sync(w) == {1, 2}, "3 is out")
+            topic_partition = TopicPartition("__consumer_offsets", index)
+            await cluster.until(lambda w=topic_partition: cluster.in_sync(w) == {1, 2}, "3 is out")
         assert groups.shard_of("g") is before
 
     run(story)
@@ -518,7 +524,7 @@ def test_a_state_that_an_older_leader_wrote_itself_is_taken_up(run: Run) -> None
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2, 3])
-        other = cluster.keeper.open_session(60_000)
+        other = cluster.znode_server.open_session(60_000)
         path = znodes.state_path("t", 0)
         data, stat = await other.get(path)
         before = StateNode.decode(data)
@@ -527,7 +533,7 @@ def test_a_state_that_an_older_leader_wrote_itself_is_taken_up(run: Run) -> None
         await other.create(f"{znodes.ISR_CHANGES}/isr_change_", told, sequence=True)
 
         def is_taken_up() -> bool:
-            tree = cluster.keeper.tree
+            tree = cluster.znode_server.tree
             state, version = StateNode.decode(tree.data(path)), tree.stat(path).version
             leader = cluster.partition(1, WHERE)
             return (
@@ -535,7 +541,7 @@ def test_a_state_that_an_older_leader_wrote_itself_is_taken_up(run: Run) -> None
                 and (leader.leader_epoch, leader.partition_epoch) == (state.leader_epoch, version)
                 and set(state.in_sync_replicas) == {1, 2, 3}
                 and all(
-                    set(cluster.news(n, WHERE).in_sync_replicas) == {1, 2, 3}
+                    set(cluster.partition_metadata(n, WHERE).in_sync_replicas) == {1, 2, 3}
                     for n in cluster.brokers
                 )
             )

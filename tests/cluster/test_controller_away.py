@@ -18,7 +18,7 @@ def state(cluster: LocalCluster, number: int) -> tuple[int, int, int]:
     member = cluster._members[number]
 
     def look() -> tuple[int, int, int]:
-        partition: Partition = member.broker.replicas.find(T0).partition  # type: ignore[union-attr]
+        partition: Partition = member.broker.replica_manager.find(T0).partition  # type: ignore[union-attr]
         return partition.leader_epoch, partition.partition_epoch, len(partition.in_sync_replicas)
 
     return member.process.ask(look)

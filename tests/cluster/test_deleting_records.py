@@ -55,9 +55,9 @@ def test_a_follower_that_comes_back_deletes_what_was_deleted_without_it(run: Run
         session = cluster.sessions[3]
         await cluster.kill(3)
         await cluster.send(1, delete(1, HOUR_MS))
-        cluster.keeper.expire(session)
+        cluster.znode_server.expire(session)
         await cluster.start(3)
-        replica = cluster.brokers[3].replicas.find
+        replica = cluster.brokers[3].replica_manager.find
         await cluster.until(
             lambda: getattr(getattr(replica(T), "log", None), "log_start_offset", 0) == 1
         )

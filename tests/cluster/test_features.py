@@ -76,7 +76,7 @@ def test_a_broker_that_lacks_a_feature_keeps_it_from_being_finalised(run: Run) -
         foreign = znodes.BrokerNode(
             ["PLAINTEXT://127.0.0.1:1"], {"PLAINTEXT": "PLAINTEXT"}, None, 0, "127.0.0.1", 1
         )
-        session = cluster.keeper.open_session(60_000)
+        session = cluster.znode_server.open_session(60_000)
         await session.create(f"{znodes.BROKER_IDS}/9", foreign.encode(), ephemeral=True)
         async with Admin(at(cluster)) as admin:
             refused = (await admin.update_features(UP))[TRANSACTION_VERSION]
@@ -180,11 +180,11 @@ async def _versions(cluster: Cluster) -> Any:
 
 
 def test_a_lone_broker_begins_with_version_2(tmp_path: Any) -> None:
-    from kavka.broker.host import RealHost
+    from kavka.broker.environment import OsEnvironment
 
     async def main() -> int:
         settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
-        broker = Broker(settings, RealHost())
+        broker = Broker(settings, OsEnvironment())
         await broker.start()
         level = broker.features.transaction_version
         await broker.stop()

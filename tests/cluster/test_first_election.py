@@ -10,32 +10,32 @@ from typing import Any
 import pytest
 
 from kavka.broker.broker import Broker
-from kavka.broker.host import RealHost
+from kavka.broker.environment import OsEnvironment
 from kavka.core.znodes import SetData
 from kavka.ids import TopicId, TopicPartition
 from kavka.registry.interface import ensure_paths
-from kavka.registry.keeper import Keeper
-from kavka.registry.session import Session
+from kavka.registry.local_session import LocalSession
+from kavka.registry.znode_server import ZnodeServer
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import TopicNode
 
 WHERE = TopicPartition("t", 0)
 
 
-async def depose(keeper: Keeper, _session: Session) -> None:
+async def depose(znode_server: ZnodeServer, _session: LocalSession) -> None:
     """Rule for a moment, as another broker."""
-    other = keeper.open_session()
+    other = znode_server.open_session()
     epoch, _stat = await other.get(znodes.CONTROLLER_EPOCH)
     await other.multi([SetData(znodes.CONTROLLER_EPOCH, str(int(epoch) + 1).encode())])
     await other.delete(znodes.CONTROLLER)
 
 
-async def expire(keeper: Keeper, session: Session) -> None:
+async def expire(znode_server: ZnodeServer, session: LocalSession) -> None:
     """End the session of who was elected."""
-    keeper.expire(session)
+    znode_server.expire(session)
 
 
-class Overtaken(Session):
+class Overtaken(LocalSession):
     """A session to whose holder something happens, while it reads what it is to rule over."""
 
     happens: Any = None
@@ -44,7 +44,7 @@ class Overtaken(Session):
         happens = self.happens
         if happens is not None and path == znodes.DELETED_TOPICS:
             self.happens = None
-            await happens(self._keeper, self)
+            await happens(self._znode_server, self)
         return await super().children(path, watch)
 
 
@@ -53,9 +53,9 @@ def test_broker_that_is_deposed_before_it_rules_starts_all_the_same(
     happens: Callable[..., Any], tmp_path: Path
 ) -> None:
     async def run() -> None:
-        host = RealHost()
-        keeper = Keeper(host.clock, host.chance)
-        session = Overtaken(keeper, 6_000)
+        environment = OsEnvironment()
+        znode_server = ZnodeServer(environment.clock, environment.random)
+        session = Overtaken(znode_server, 6_000)
         await ensure_paths(session, znodes.PERSISTENT_ROOTS)
         await session.create(znodes.CONTROLLER_EPOCH, b"7")
         node = TopicNode(TopicId(bytes(15) + b"1"), {0: [1]})  # its leader is to be written
@@ -66,7 +66,7 @@ def test_broker_that_is_deposed_before_it_rules_starts_all_the_same(
             "listeners": "PLAINTEXT://127.0.0.1:0",
             "log.dirs": str(tmp_path),
         }
-        broker = Broker(settings, host, session)
+        broker = Broker(settings, environment, session)
         async with asyncio.timeout(60):
             await broker.start()
             assert session.happens is None
@@ -74,6 +74,6 @@ def test_broker_that_is_deposed_before_it_rules_starts_all_the_same(
                 await broker.metadata.next_change()
         assert broker.controller.is_active
         await broker.stop()
-        await keeper.close()
+        await znode_server.close()
 
     asyncio.run(run())

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kavka.broker.coordination.shard_shell import ShardShell
+from kavka.broker.coordination.shard_runtime import ShardRuntime
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -80,7 +80,7 @@ async def asked_until(ask: Callable[[], Awaitable[T]], is_enough: Callable[[T], 
 def test_offsets_are_not_told_before_they_are_loaded_and_by_one_broker_only(
     run: Run, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replay = ShardShell._replay_log
+    replay = ShardRuntime._replay_log
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [3])
@@ -93,7 +93,7 @@ def test_offsets_are_not_told_before_they_are_loaded_and_by_one_broker_only(
             await may_load.wait()
             await replay(shell)
 
-        monkeypatch.setattr(ShardShell, "_replay_log", held)
+        monkeypatch.setattr(ShardRuntime, "_replay_log", held)
         await (cluster.kill(1) if way == "killed" else cluster.stop(1))
         await cluster.until(lambda: cluster.leader(OFFSETS) == 2)
         assert await coordinator(cluster, 3) == 2

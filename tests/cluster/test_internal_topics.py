@@ -32,7 +32,7 @@ def test_a_coordinator_that_is_asked_for_too_early_is_there_when_enough_brokers_
         (said,) = [m for m in caplog.messages if "internal topic not created" in m]
         assert "larger than available brokers: 2" in said
         assert "replication.factor" in said.partition("setting=")[2]
-        assert topic not in (cluster.keeper.tree.children(znodes.TOPICS) or [])
+        assert topic not in (cluster.znode_server.tree.children(znodes.TOPICS) or [])
         await cluster.start(3)
         while await code() is not ErrorCode.NONE:
             await cluster.until(lambda: len(cluster.brokers[asked].metadata.brokers) == 3)

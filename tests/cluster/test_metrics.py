@@ -48,7 +48,7 @@ def test_what_a_follower_fetches_is_counted_on_both_sides(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2])
         await cluster.must_produce(WHERE, b"a", b"b")
-        log_size = cluster.brokers[1].replicas.find(WHERE).log.size
+        log_size = cluster.brokers[1].replica_manager.find(WHERE).log.size
         await until(cluster, 2, TOPICS + "replicationbytesin_total", log_size)
         leader, follower = page(cluster.brokers[1]), page(cluster.brokers[2])
         assert leader[TOPICS + "replicationbytesout_total"] == log_size
@@ -69,7 +69,7 @@ def test_what_a_follower_fetches_is_counted_on_both_sides(run: Run) -> None:
 def test_follower_that_fetches_no_more_shrinks_the_set_and_comes_back(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2])
-        replication = cluster.brokers[2].replicas.replication
+        replication = cluster.brokers[2].replica_manager.replication_manager
         replication.unfollow(WHERE)
         await cluster.produce(WHERE, b"a", acks=1)
         await until(cluster, 1, MANAGER + "isrshrinks_total", 1)
@@ -78,7 +78,7 @@ def test_follower_that_fetches_no_more_shrinks_the_set_and_comes_back(run: Run) 
         assert found[MANAGER + "atminisrpartitioncount"] == 1
         assert found['kafka_cluster_partition_insyncreplicascount{topic="t",partition="0"}'] == 1
         before = found[MANAGER + "isrexpands_total"]
-        replication.follow(cluster.brokers[2].replicas.find(WHERE))
+        replication.follow(cluster.brokers[2].replica_manager.find(WHERE))
         await until(cluster, 1, MANAGER + "isrexpands_total", before + 1)
         assert page(cluster.brokers[1])[MANAGER + "underreplicatedpartitions"] == 0
 

@@ -40,7 +40,7 @@ def order(cluster: Cluster, number: int, **claim: int) -> StopReplicaRequest:
     true = {
         "controller_id": ruler,
         "controller_epoch": cluster.brokers[ruler].controller.epoch,
-        "broker_epoch": cluster.brokers[number].orders.broker_epoch,
+        "broker_epoch": cluster.brokers[number].control_requests.broker_epoch,
     }
     return StopReplicaRequest(**{**true, **claim})
 
@@ -67,7 +67,7 @@ async def elect(cluster: Cluster, session: Any, broker: int) -> int:
 def test_order_is_carried_out_only_with_the_epochs_that_the_registry_has(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         number = follower(cluster)
-        own = cluster.brokers[number].orders.broker_epoch
+        own = cluster.brokers[number].control_requests.broker_epoch
         ruler, epoch = cluster.controller, cluster.brokers[number].controller.epoch
         assert await answer(cluster, number, controller_epoch=HIGHEST) is STALE
         assert await answer(cluster, number, controller_epoch=epoch - 1) is STALE
@@ -99,7 +99,7 @@ def test_controller_that_the_broker_has_not_heard_of_is_obeyed(run: Run) -> None
         assert await answer(cluster, number) is ErrorCode.NONE
         before = cluster.brokers[number].controller.epoch
         claim = order(cluster, number)
-        session = cluster.keeper.open_session(60_000)
+        session = cluster.znode_server.open_session(60_000)
         epoch = await elect(cluster, session, 77)
         assert epoch == before + 1
         claim.controller_id, claim.controller_epoch = 77, epoch
@@ -118,11 +118,11 @@ def test_orders_of_a_new_controller_are_carried_out_in_their_sequence_while_the_
         broker, session = cluster.brokers[number], cluster.sessions[number]
         assert await answer(cluster, number) is ErrorCode.NONE
         confirmed, new = order(cluster, number), order(cluster, number)
-        other = cluster.keeper.open_session(60_000)
+        other = cluster.znode_server.open_session(60_000)
         new.controller_id, new.controller_epoch = 77, await elect(cluster, other, 77)
         await cluster.until(lambda: broker.controller.epoch == new.controller_epoch)
         carried_out: list[int] = []
-        stop_replica, stat = broker.orders.stop_replica, session.stat
+        stop_replica, stat = broker.control_requests.stop_replica, session.stat
         gate = asyncio.Event()
 
         async def slow(path: str, watch: Any = None) -> Any:
@@ -137,16 +137,16 @@ def test_orders_of_a_new_controller_are_carried_out_in_their_sequence_while_the_
             return await stop_replica(request, version)
 
         monkeypatch.setattr(session, "stat", slow)
-        monkeypatch.setattr(broker.orders, "stop_replica", noted)
+        monkeypatch.setattr(broker.control_requests, "stop_replica", noted)
         peer = await Peer.connect(TcpNetwork(), "127.0.0.1", cluster.ports[number])
         cluster.peers[99] = peer
         first = asyncio.ensure_future(peer.send(new, 2))
-        await cluster.until(lambda: bool(broker.order_admission._waiting))
+        await cluster.until(lambda: bool(broker.control_request_check._waiting))
         # Who is confirmed does not wait for the registry; what came second on the connection is not first.
         assert (await cluster.send(number, confirmed)).error_code == ErrorCode.NONE
         new.delete_partitions = True
         second = asyncio.ensure_future(peer.send(new, 2))
-        await cluster.until(lambda: len(broker.order_admission._waiting) == 2)
+        await cluster.until(lambda: len(broker.control_request_check._waiting) == 2)
         gate.set()
         codes = [(await each).error_code for each in (first, second)]
         assert codes == [ErrorCode.NONE, ErrorCode.NONE]
@@ -190,12 +190,14 @@ def test_marker_has_no_newer_epoch_than_the_registry_gives_coordinators(run: Run
             code: int = response.markers[0].topics[0].partitions[0].error_code
             return code
 
-        newest = cluster.news(leader, TopicPartition("__transaction_state", 0)).leader_epoch
+        newest = cluster.partition_metadata(
+            leader, TopicPartition("__transaction_state", 0)
+        ).leader_epoch
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         assert await mark(newest + 1) == refused
         assert await mark(HIGHEST) == refused
         path = znodes.state_path("__transaction_state", 0)
-        session = cluster.keeper.open_session(60_000)
+        session = cluster.znode_server.open_session(60_000)
         data, stat = await session.get(path)
         state = znodes.StateNode.decode(data)
         # Elected in the registry, and not heard of here.

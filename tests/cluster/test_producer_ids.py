@@ -29,14 +29,14 @@ def test_each_broker_has_a_block_from_the_controller(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         asked: list[int] = []
         ids = cluster.brokers[1].producer_ids
-        take = ids.take_block
+        take = ids.allocate_block
 
         async def take_block(broker_id: int) -> ProducerIdBlock:
             asked.append(broker_id)
             block: ProducerIdBlock = await take(broker_id)
             return block
 
-        ids.take_block = take_block
+        ids.allocate_block = take_block
         given = [await producer_id(cluster, number) for number in (2, 3, 1, 2)]
         assert given == [0, 1000, 2000, 1]
         assert asked == [2, 3, 1]

@@ -72,7 +72,7 @@ def test_a_consumer_reads_in_its_rack(run: Run, client: Any) -> None:
         await cluster.create("t", [LEADER, NEAR, FAR])
 
         def out(number: int) -> int:
-            return int(cluster.brokers[number].replicas.find(T0).traffic.bytes_out)
+            return int(cluster.brokers[number].replica_manager.find(T0).traffic.bytes_out)
 
         servers = ",".join(f"127.0.0.1:{cluster.ports[n]}" for n in (LEADER, NEAR, FAR))
         await cluster.must_produce(T0, b"first")

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from kavka.broker.broker import Broker
-from kavka.broker.host import RealHost
+from kavka.broker.environment import OsEnvironment
 from kavka.core.znodes import Operation, ZnodeError
-from kavka.doors import Listener
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
+from kavka.io import Listener
 from kavka.net.network import TcpNetwork
 from kavka.registry.interface import RegistryRefused, Watch, ensure_paths
-from kavka.registry.session import Session
+from kavka.registry.local_session import LocalSession
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.stored import znodes
@@ -25,7 +25,7 @@ Run = Callable[..., None]
 Cluster = Any
 
 
-class Failing(Session):
+class Failing(LocalSession):
     """A session in which some lists cannot be read just now, as when no member of an ensemble answers for a while."""
 
     unreadable: str | None = None
@@ -43,10 +43,12 @@ class Failing(Session):
         return names
 
 
-async def start(cluster: Cluster, session: Session, host: RealHost | None = None) -> None:
+async def start(
+    cluster: Cluster, session: LocalSession, environment: OsEnvironment | None = None
+) -> None:
     """Start broker 1 in this session."""
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(cluster.path / "1")}
-    broker = Broker({"broker.id": "1", **settings}, host or RealHost(), session)
+    broker = Broker({"broker.id": "1", **settings}, environment or OsEnvironment(), session)
     (endpoint,) = await broker.start()
     cluster.brokers[1], cluster.ports[1] = broker, endpoint.port
 
@@ -55,12 +57,12 @@ def test_a_broker_that_finds_another_cluster_in_its_registry_stops(run: Run) -> 
     """The registry lost its data while the broker ran, and another cluster was begun in it."""
 
     async def story(cluster: Cluster) -> None:
-        session = cluster.keeper.open_session(60_000)
+        session = cluster.znode_server.open_session(60_000)
         await start(cluster, session)
         broker = cluster.brokers[1]
-        other = cluster.keeper.open_session(60_000)
+        other = cluster.znode_server.open_session(60_000)
         await other.set(znodes.CLUSTER_ID, znodes.encode_cluster_id("another"))
-        cluster.keeper.expire(session)
+        cluster.znode_server.expire(session)
         await cluster.until(broker.failed.done, "it stops")
         assert "cluster another" in broker.failed.result()
         assert await other.children(znodes.BROKER_IDS) == []
@@ -72,17 +74,18 @@ def test_a_broker_does_not_contend_for_the_office_before_it_is_registered_again(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(cluster: Cluster) -> None:
-        session = cluster.keeper.open_session(60_000)
+        session = cluster.znode_server.open_session(60_000)
         await start(cluster, session)
-        other = cluster.keeper.open_session(60_000)
+        other = cluster.znode_server.open_session(60_000)
         await other.delete(f"{znodes.BROKER_IDS}/1")
         await other.delete(znodes.BROKER_IDS)
-        cluster.keeper.expire(session)
+        cluster.znode_server.expire(session)
         await cluster.until(lambda: caplog.text.count("not registered yet") > 1, "it tries")
         await ensure_paths(other, [znodes.BROKER_IDS])
-        await cluster.until(lambda: znodes.CONTROLLER in cluster.keeper.tree, "it rules")
+        await cluster.until(lambda: znodes.CONTROLLER in cluster.znode_server.tree, "it rules")
         office, node = [
-            cluster.keeper.tree.stat(path) for path in (znodes.CONTROLLER, f"{znodes.BROKER_IDS}/1")
+            cluster.znode_server.tree.stat(path)
+            for path in (znodes.CONTROLLER, f"{znodes.BROKER_IDS}/1")
         ]
         assert node is not None
         assert node.czxid < office.czxid
@@ -104,13 +107,13 @@ class LostWhileListening(TcpNetwork):
 
 def test_a_broker_whose_session_ends_while_it_loads_its_logs_starts_in_another(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
-        session = cluster.keeper.open_session(60_000)
+        session = cluster.znode_server.open_session(60_000)
         first = session.session_id
-        host = RealHost()
-        host.network = LostWhileListening(lambda: cluster.keeper.expire(session))
-        await start(cluster, session, host)
+        environment = OsEnvironment()
+        environment.network = LostWhileListening(lambda: cluster.znode_server.expire(session))
+        await start(cluster, session, environment)
         assert session.session_id != first
-        other = cluster.keeper.open_session(60_000)
+        other = cluster.znode_server.open_session(60_000)
         stat = await other.stat(f"{znodes.BROKER_IDS}/1")
         assert stat is not None
         assert stat.ephemeral_owner == session.session_id
@@ -124,13 +127,15 @@ def test_a_broker_whose_session_ends_while_it_loads_its_logs_starts_in_another(r
 @pytest.mark.parametrize("path", [znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES])
 def test_notifications_are_read_after_the_registry_failed(run: Run, path: str) -> None:
     async def story(cluster: Cluster) -> None:
-        session = Failing(cluster.keeper, 60_000)
+        session = Failing(cluster.znode_server, 60_000)
         await start(cluster, session)
-        other = cluster.keeper.open_session(60_000)
+        other = cluster.znode_server.open_session(60_000)
         session.unreadable = path
         for _ in range(2):
             await other.create(f"{path}/event_", b"{}", sequence=True)
-            await cluster.until(lambda: not cluster.keeper.tree.children(path), "all were read")
+            await cluster.until(
+                lambda: not cluster.znode_server.tree.children(path), "all were read"
+            )
         assert session.unreadable is None
 
     run(story, brokers=0)
@@ -141,10 +146,10 @@ def test_a_topic_that_cannot_be_read_hinders_no_other(
 ) -> None:
     async def story(cluster: Cluster) -> None:
         path = znodes.topic_path("broken")
-        other = cluster.keeper.open_session(60_000)
+        other = cluster.znode_server.open_session(60_000)
         await other.create(path, b"")
         await other.create(znodes.config_path("topics", "broken"), b"nothing that anybody can read")
-        await cluster.until(lambda: f"znode not understood path={path}" in caplog.text)
+        await cluster.until(lambda: f"znode not decoded path={path}" in caplog.text)
 
         await ask_for(cluster, 2, "used")  # the controller finds its znodes
         await cluster.until(lambda: cluster.leader(TopicPartition("used", 0)) > 0, "it is led")
@@ -170,18 +175,20 @@ async def ask_for(cluster: Cluster, number: int, topic: str) -> None:
 
 def test_a_topic_whose_znode_is_spoilt_is_served_on(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
-        where = TopicPartition("t", 0)
+        topic_partition = TopicPartition("t", 0)
         await cluster.create("t", [1, 2, 3])
-        await cluster.must_produce(where, b"before")
-        other = cluster.keeper.open_session(60_000)
+        await cluster.must_produce(topic_partition, b"before")
+        other = cluster.znode_server.open_session(60_000)
         await other.set(znodes.topic_path("t"), b"nothing that anybody can read")
-        victim = next(n for n in (1, 2, 3) if n not in (cluster.controller, cluster.leader(where)))
+        victim = next(
+            n for n in (1, 2, 3) if n not in (cluster.controller, cluster.leader(topic_partition))
+        )
         await cluster.kill(victim)  # what the controller writes now meets another version
         await cluster.start(victim)
-        assert cluster.hosts(victim, where)
-        await cluster.until(lambda: cluster.in_sync(where) == {1, 2, 3}, "all follow")
-        await cluster.must_produce(where, b"after")
-        assert await cluster.read(where) == [b"before", b"after"]
+        assert cluster.hosts(victim, topic_partition)
+        await cluster.until(lambda: cluster.in_sync(topic_partition) == {1, 2, 3}, "all follow")
+        await cluster.must_produce(topic_partition, b"after")
+        assert await cluster.read(topic_partition) == [b"before", b"after"]
 
     run(story)
 
@@ -190,7 +197,7 @@ def test_settings_that_cannot_be_read_stop_no_later_change(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1])
         await cluster.create("u", [1])
-        other = cluster.keeper.open_session(60_000)
+        other = cluster.znode_server.open_session(60_000)
         for topic, data in (("t", b"{"), ("u", znodes.encode_config({"retention.ms": "7000"}))):
             await other.set(znodes.config_path("topics", topic), data)
             change = znodes.encode_config_change(f"topics/{topic}")
@@ -203,7 +210,7 @@ def test_settings_that_cannot_be_read_stop_no_later_change(run: Run) -> None:
 
 def test_a_broker_starts_while_topics_are_deleted(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
-        session = Failing(cluster.keeper, 60_000)
+        session = Failing(cluster.znode_server, 60_000)
         for topic in ("going", "staying"):
             paths = [znodes.topic_path(topic), znodes.config_path("topics", topic)]
             await ensure_paths(session, paths)
@@ -219,24 +226,28 @@ def test_a_broker_starts_while_topics_are_deleted(run: Run) -> None:
 @pytest.mark.parametrize("node", ["", "/partitions/0/state"])
 def test_a_topic_that_is_spoilt_keeps_no_other_from_being_led(run: Run, node: str) -> None:
     async def story(cluster: Cluster) -> None:
-        where = TopicPartition("u", 0)
+        topic_partition = TopicPartition("u", 0)
         await cluster.create("t", [2, 1, 3])
         await cluster.create("u", [2, 1, 3])
-        other = cluster.keeper.open_session(60_000)
+        other = cluster.znode_server.open_session(60_000)
         await other.set(znodes.topic_path("t") + node, b"nothing that anybody can read")
         await cluster.kill(2)
-        await cluster.until(lambda: cluster.leader(where) > 0, "the other topic is led on")
-        await cluster.must_produce(where, b"a")
+        await cluster.until(
+            lambda: cluster.leader(topic_partition) > 0, "the other topic is led on"
+        )
+        await cluster.must_produce(topic_partition, b"a")
         await cluster.kill(cluster.controller)
         await cluster.until(lambda: cluster.controller > 0, "another rules")
-        await cluster.until(lambda: cluster.leader(where) > 0, "the other topic is led on")
-        await cluster.must_produce(where, b"b")
-        assert await cluster.read(where) == [b"a", b"b"]
+        await cluster.until(
+            lambda: cluster.leader(topic_partition) > 0, "the other topic is led on"
+        )
+        await cluster.must_produce(topic_partition, b"b")
+        assert await cluster.read(topic_partition) == [b"a", b"b"]
 
     run(story)
 
 
-class Small(Session):
+class Small(LocalSession):
     """A session with a registry that takes little at a time."""
 
     async def multi(self, operations: Sequence[Operation]) -> Any:
@@ -248,7 +259,7 @@ class Small(Session):
 
 def test_topic_that_is_too_large_for_the_registry_is_refused_at_once(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
-        await start(cluster, Small(cluster.keeper, 60_000))
+        await start(cluster, Small(cluster.znode_server, 60_000))
         await cluster.until(lambda: cluster.brokers[1].controller.is_active, "1 rules")
         for name, partitions, code in (
             ("large", 3000, ErrorCode.POLICY_VIOLATION),
@@ -260,6 +271,6 @@ def test_topic_that_is_too_large_for_the_registry_is_refused_at_once(run: Run) -
             request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
             answer = (await cluster.send(1, request)).topics[0]
             assert answer.error_code == code
-        assert cluster.keeper.tree.children(znodes.TOPICS) == ["small"]
+        assert cluster.znode_server.tree.children(znodes.TOPICS) == ["small"]
 
     run(story, brokers=0)

@@ -62,12 +62,12 @@ ID = "x"
 
 
 async def ask(
-    cluster: Cluster, where: TopicPartition, request: Any, version: int, code: Any
+    cluster: Cluster, topic_partition: TopicPartition, request: Any, version: int, code: Any
 ) -> Any:
     """Ask who leads a partition until it gives an answer that counts."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            leader = cluster.leader(where)
+            leader = cluster.leader(topic_partition)
             if leader >= 0:
                 response = await cluster.send(leader, request, version)
                 if code(response) not in AGAIN:
@@ -113,11 +113,13 @@ class Producer:
             transactional=True,
         )
 
-    async def produce(self, where: TopicPartition, *values: bytes, **of: int) -> ErrorCode:
+    async def produce(
+        self, topic_partition: TopicPartition, *values: bytes, **of: int
+    ) -> ErrorCode:
         """Write a batch to its leader, which adds its partition."""
         records = self.batch(*values, **of)
-        data = ProduceRequestPartition(index=where.partition, records=records)
-        topic = ProduceRequestTopic(name=where.topic, partition_data=[data])
+        data = ProduceRequestPartition(index=topic_partition.partition, records=records)
+        topic = ProduceRequestTopic(name=topic_partition.topic, partition_data=[data])
         request = ProduceRequest(
             transactional_id=ID, acks=-1, timeout_ms=30_000, topic_data=[topic]
         )
@@ -126,7 +128,7 @@ class Producer:
             found: int = response.responses[0].partition_responses[0].error_code
             return found
 
-        return ErrorCode.of(code(await ask(self.cluster, where, request, 12, code)))
+        return ErrorCode.of(code(await ask(self.cluster, topic_partition, request, 12, code)))
 
     async def end(self, *, committed: bool, **of: int) -> tuple[ErrorCode, int, int]:
         """End as the version-2 client does, and return error, id and epoch of the answer."""

@@ -37,7 +37,7 @@ def _judge(path: Path, kills: int) -> None:
             readers=1,
             members=1,
             rate=50,
-            patience_seconds=_PATIENCE_S,
+            timeout_seconds=_PATIENCE_S,
         )
         with Load(load) as running:
             running.wait_for(30, _PATIENCE_S)

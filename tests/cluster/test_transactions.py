@@ -75,8 +75,10 @@ async def begun(cluster: Cluster, transactional_id: str, *partitions: TopicParti
 
 async def add(cluster: Cluster, who: Producer, *partitions: TopicPartition) -> None:
     topics = [
-        AddPartitionsToTxnRequestTopic(name=where.topic, partitions=[where.partition])
-        for where in partitions
+        AddPartitionsToTxnRequestTopic(
+            name=topic_partition.topic, partitions=[topic_partition.partition]
+        )
+        for topic_partition in partitions
     ]
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=who.transactional_id,
@@ -121,9 +123,9 @@ async def until(cluster: Cluster, transactional_id: str, wanted: str) -> None:
     raise AssertionError(f"it never became {wanted}")
 
 
-def markers(cluster: Cluster, number: int, where: TopicPartition) -> list[str]:
+def markers(cluster: Cluster, number: int, topic_partition: TopicPartition) -> list[str]:
     """Return what the markers in a broker's log say."""
-    replica = cluster.brokers[number].replicas.find(where)
+    replica = cluster.brokers[number].replica_manager.find(topic_partition)
     read = replica.log.read(0, 1 << 20, replica.log.log_end_offset, True)
     if read.range is None:
         return []

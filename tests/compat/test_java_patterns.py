@@ -57,8 +57,8 @@ def test_patterns_that_people_write_find_and_match_what_they_do_in_java() -> Non
 
 
 def test_a_pattern_of_random_pieces_is_refused_or_finds_what_it_finds_in_java() -> None:
-    chance = random.Random(17)
-    patterns = ["".join(chance.choices(PIECES, k=chance.randint(1, 8))) for _ in range(20_000)]
+    rng = random.Random(17)
+    patterns = ["".join(rng.choices(PIECES, k=rng.randint(1, 8))) for _ in range(20_000)]
     usable = 0
     differing = []
     for text, java in zip(patterns, java_answers(patterns), strict=True):

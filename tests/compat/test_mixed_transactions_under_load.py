@@ -49,7 +49,7 @@ def test_coordinators_of_both_kinds_take_over_from_each_other(
             readers=1,
             members=1,
             rate=50,
-            patience_seconds=_PATIENCE_S,
+            timeout_seconds=_PATIENCE_S,
         )
         with Load(settings) as load:
             load.wait_for(50, _PATIENCE_S)

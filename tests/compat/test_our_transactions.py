@@ -56,7 +56,12 @@ async def seen(broker, topic, partitions=1, isolation="read_committed"):
         consumer.seek_to_beginning()
         ends = await consumer.end_offsets(parts)
         async with asyncio.timeout(_PATIENCE_S):
-            while any([await consumer.position(at) < end for at, end in ends.items()]):
+            while any(
+                [
+                    await consumer.position(topic_partition) < end
+                    for topic_partition, end in ends.items()
+                ]
+            ):
                 for batch in await consumer.poll(1000):
                     found += [record.value for record in batch.records()]
     return sorted(found)
@@ -84,7 +89,7 @@ def test_what_is_committed_is_seen_and_what_is_aborted_is_not(broker, fresh_name
 
 
 def test_an_open_transaction_holds_readers_of_committed_records(broker, fresh_name):
-    at = TopicPartition(fresh_name, 0)
+    topic_partition = TopicPartition(fresh_name, 0)
 
     async def main():
         await create(broker, fresh_name)
@@ -98,23 +103,26 @@ def test_an_open_transaction_holds_readers_of_committed_records(broker, fresh_na
             producer.begin_transaction()
             await producer.send(fresh_name, b"within")
             await plain.send(fresh_name, b"after")
-            consumer.assign([at])
+            consumer.assign([topic_partition])
             consumer.seek_to_beginning()
             async with asyncio.timeout(_PATIENCE_S):
-                while await consumer.position(at) < 1:
+                while await consumer.position(topic_partition) < 1:
                     await consumer.poll(1000)
-                assert await consumer.end_offsets([at]) == {at: 1}
-                assert (await consumer.position(at), consumer.lag(at)) == (1, 0)
+                assert await consumer.end_offsets([topic_partition]) == {topic_partition: 1}
+                assert (
+                    await consumer.position(topic_partition),
+                    consumer.lag(topic_partition),
+                ) == (1, 0)
                 await producer.commit_transaction()
-                while await consumer.position(at) < 4:  # the marker has an offset, too
+                while await consumer.position(topic_partition) < 4:  # the marker has an offset, too
                     await consumer.poll(1000)
-                assert await consumer.end_offsets([at]) == {at: 4}
+                assert await consumer.end_offsets([topic_partition]) == {topic_partition: 4}
 
     asyncio.run(main())
 
 
 def test_offsets_are_committed_with_the_records_or_not_at_all(broker, fresh_name):
-    at = TopicPartition(fresh_name, 0)
+    topic_partition = TopicPartition(fresh_name, 0)
 
     async def main():
         await create(broker, fresh_name)
@@ -136,17 +144,17 @@ def test_offsets_are_committed_with_the_records_or_not_at_all(broker, fresh_name
             group = consumer.group_metadata()
             assert (group.group_id, group.generation_id > 0) == (fresh_name, True)
             with pytest.raises(LookupError):
-                await send_and_fail(producer, at, group)
-            assert await consumer.committed([at]) == {at: None}
+                await send_and_fail(producer, topic_partition, group)
+            assert await consumer.committed([topic_partition]) == {topic_partition: None}
             async with producer.transaction():
-                await producer.send_offsets_to_transaction({at: 5}, group)
-            assert (await consumer.committed([at]))[at].offset == 5
+                await producer.send_offsets_to_transaction({topic_partition: 5}, group)
+            assert (await consumer.committed([topic_partition]))[topic_partition].offset == 5
             stale = group._replace(generation_id=group.generation_id + 7)
             producer.begin_transaction()
             with pytest.raises(AbortableError, match="ILLEGAL_GENERATION"):
-                await producer.send_offsets_to_transaction({at: 1}, stale)
+                await producer.send_offsets_to_transaction({topic_partition: 1}, stale)
             await producer.abort_transaction()
-            assert (await consumer.committed([at]))[at].offset == 5
+            assert (await consumer.committed([topic_partition]))[topic_partition].offset == 5
 
     asyncio.run(main())
 

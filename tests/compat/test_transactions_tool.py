@@ -97,7 +97,7 @@ async def leave_hanging(broker: Broker, topic: str) -> None:
     assert answer.responses[0].partition_responses[0].error_code == 0
 
 
-async def committed(broker: Broker, at: TopicPartition) -> list[bytes]:
+async def committed(broker: Broker, topic_partition: TopicPartition) -> list[bytes]:
     reading = {
         "bootstrap.servers": broker.bootstrap,
         "isolation.level": "read_committed",
@@ -105,9 +105,9 @@ async def committed(broker: Broker, at: TopicPartition) -> list[bytes]:
     }
     found = []
     async with Consumer(reading) as consumer:
-        consumer.assign([at])
-        end = (await consumer.end_offsets([at]))[at]
-        while await consumer.position(at) < end:
+        consumer.assign([topic_partition])
+        end = (await consumer.end_offsets([topic_partition]))[topic_partition]
+        while await consumer.position(topic_partition) < end:
             for batch in await consumer.poll(1000):
                 found += [record.value for record in batch.records()]
     return found

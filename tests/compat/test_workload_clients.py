@@ -15,11 +15,11 @@ from kavka_compat.brokers import Broker
 pytestmark = pytest.mark.compat
 
 
-def write(client: WorkloadClient, at: TopicPartition, count: int) -> None:
-    client.create_topic(at.topic, 1, 1, {})
+def write(client: WorkloadClient, topic_partition: TopicPartition, count: int) -> None:
+    client.create_topic(topic_partition.topic, 1, 1, {})
     producer = client.producer(None)
     for number in range(count):
-        producer.send(at, str(number), lambda *_: None)
+        producer.send(topic_partition, str(number), lambda *_: None)
     producer.close()
 
 
@@ -37,16 +37,16 @@ def test_a_partition_that_comes_back_is_read_from_its_beginning(
     any_broker: Broker, fresh_name: str, name: str
 ) -> None:
     client = CLIENTS[name](any_broker.bootstrap, 60)
-    at, other = (TopicPartition(f"{fresh_name}-{n}", 0) for n in range(2))
-    write(client, at, 3)
+    topic_partition, other = (TopicPartition(f"{fresh_name}-{n}", 0) for n in range(2))
+    write(client, topic_partition, 3)
     write(client, other, 1)
     consumer = client.consumer(None)
     try:
-        consumer.assign([at], [at])
+        consumer.assign([topic_partition], [topic_partition])
         assert read(consumer, 3) == [0, 1, 2]
         consumer.assign([other], [other])
-        consumer.assign([other, at], [at])
-        consumer.assign([at], [])  # nothing was read of it since it came back
+        consumer.assign([other, topic_partition], [topic_partition])
+        consumer.assign([topic_partition], [])  # nothing was read of it since it came back
         assert read(consumer, 3) == [0, 1, 2]
     finally:
         consumer.close()

@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
-from kavka.broker.host import RealHost
+from kavka.broker.environment import OsEnvironment
 from kavka.cli.shell_commands import sentence_about
 from kavka.core.znodes import Check, Create, Delete, Event, EventType, SetData, ZnodeError
 from kavka.registry.interface import RegistryRefused
@@ -35,10 +35,10 @@ def zookeeper(request, tmp_path_factory) -> Iterator[Ensemble]:
 
 @asynccontextmanager
 async def session(connect: str, timeout_ms: int = SESSION_MS) -> AsyncIterator[ZooKeeperRegistry]:
-    host = RealHost()
+    environment = OsEnvironment()
     registry = await ZooKeeperRegistry.open(
-        host.network,
-        host.chance,
+        environment.network,
+        environment.random,
         connect,
         session_timeout_ms=timeout_ms,
         connection_timeout_ms=60_000,
@@ -213,11 +213,11 @@ def test_a_stuck_loop_loses_its_session_and_another_begins(zookeeper):
 
 def test_nobody_at_the_address_is_said_with_the_settings_to_look_at():
     async def run():
-        host = RealHost()
+        environment = OsEnvironment()
         with pytest.raises(ZooKeeperUnreachable, match=r"127\.0\.0\.1:1/x within 300 ms"):
             await ZooKeeperRegistry.open(
-                host.network,
-                host.chance,
+                environment.network,
+                environment.random,
                 "127.0.0.1:1/x",
                 session_timeout_ms=SESSION_MS,
                 connection_timeout_ms=300,

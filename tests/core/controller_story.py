@@ -17,24 +17,24 @@ from __future__ import annotations
 
 import controller_world
 
+from kavka.core.controller.broker_updates import PendingUpdates
 from kavka.core.controller.events import (
+    AlterPartitionRequested,
     BrokerCleared,
     BrokerSuspected,
-    ControlledShutdownAsked,
-    ElectionAsked,
+    ControlledShutdownRequested,
+    CreatePartitionsRequested,
+    CreateTopicRequested,
+    DeleteTopicRequested,
     ElectionKind,
+    ElectionRequested,
     IsrChange,
-    IsrChangeAsked,
+    ListReassignmentsRequested,
     LogDirFailed,
-    ReassignmentAsked,
-    ReassignmentsListed,
-    TopicCreationAsked,
-    TopicDeletionAsked,
-    TopicGrowthAsked,
+    ReassignmentRequested,
     TopicToCreate,
     UncleanEnabled,
 )
-from kavka.core.controller.orders import Order
 from kavka.core.controller.records import (
     AssignmentWritten,
     DeletionDropped,
@@ -92,7 +92,7 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
     def note(self, record: Record) -> None:
         self.out.append("write " + show_record(record))
 
-    def note_order(self, broker: int, order: Order) -> None:
+    def note_order(self, broker: int, order: PendingUpdates) -> None:
         self.out.append(f"to {broker}: {show_order(order)}")
 
     def noted_reply(self, token: int, reply: Reply) -> None:
@@ -153,7 +153,7 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
     def do_create(self, name: str, *replicas: str) -> None:
         assignment = {p: numbers(text) for p, text in enumerate(replicas)}
         topic = TopicToCreate(name, self.topic_id(), assignment, {})
-        self.handle(TopicCreationAsked(self.next_token(), topic))
+        self.handle(CreateTopicRequested(self.next_token(), topic))
 
     def do_appear(self, name: str, *replicas: str) -> None:
         assignment = {p: list(numbers(text)) for p, text in enumerate(replicas)}
@@ -171,10 +171,10 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
         known = name in self.topics()
         present = len(self.read_topic(name).node.assignment) if known else 0
         added = {present + at: numbers(text) for at, text in enumerate(replicas)}
-        self.handle(TopicGrowthAsked(self.next_token(), name, added))
+        self.handle(CreatePartitionsRequested(self.next_token(), name, added))
 
     def do_delete(self, name: str) -> None:
-        self.handle(TopicDeletionAsked(self.next_token(), name))
+        self.handle(DeleteTopicRequested(self.next_token(), name))
 
     def do_mark(self, name: str) -> None:
         self.must_write(Create(f"{znodes.DELETED_TOPICS}/{name}"))
@@ -199,15 +199,15 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
     def do_move(self, *words: str) -> None:
         moves = [word.split("=") for word in words]
         targets = {partition_of(where): numbers(to) for where, to in moves}
-        self.handle(ReassignmentAsked(self.next_token(), targets))
+        self.handle(ReassignmentRequested(self.next_token(), targets))
 
     def do_cancel(self, *words: str) -> None:
         targets = {partition_of(word): None for word in words}
-        self.handle(ReassignmentAsked(self.next_token(), targets))
+        self.handle(ReassignmentRequested(self.next_token(), targets))
 
     def do_moves(self, *words: str) -> None:
         asked = [partition_of(word) for word in words] or None
-        self.handle(ReassignmentsListed(self.next_token(), asked))
+        self.handle(ListReassignmentsRequested(self.next_token(), asked))
 
     def do_move_node(self, *words: str) -> None:
         moves = [word.split("=") for word in words]
@@ -217,7 +217,7 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
 
     def do_prefer(self, *words: str) -> None:
         asked = [partition_of(word) for word in words] or None
-        self.handle(ElectionAsked(self.next_token(), ElectionKind.PREFERRED, asked))
+        self.handle(ElectionRequested(self.next_token(), ElectionKind.PREFERRED, asked))
 
     def do_prefer_node(self, *words: str) -> None:
         asked = [partition_of(word) for word in words]
@@ -226,7 +226,7 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
 
     def do_unclean(self, *words: str) -> None:
         asked = [partition_of(word) for word in words] or None
-        self.handle(ElectionAsked(self.next_token(), ElectionKind.UNCLEAN, asked))
+        self.handle(ElectionRequested(self.next_token(), ElectionKind.UNCLEAN, asked))
 
     def do_allow_unclean(self, name: str) -> None:
         self.unclean.add(name)
@@ -241,13 +241,13 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
         self.run_due()
 
     def do_isr(self, where_text: str, isr: str, *options: str) -> None:
-        where = partition_of(where_text)
+        topic_partition = partition_of(where_text)
         given = dict(option.split("=") for option in options)
-        node, version = self.read_state(where)
+        node, version = self.read_state(topic_partition)
         by = int(given.get("by", node.leader))
         change = IsrChange(
-            where.topic,
-            where.partition,
+            topic_partition.topic,
+            topic_partition.partition,
             int(given.get("leader-epoch", node.leader_epoch)),
             int(given.get("partition-epoch", version)),
             numbers(isr),
@@ -255,7 +255,7 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
             given.get("recovering") == "1",
         )
         epoch = int(given.get("broker-epoch", self.brokers[by].epoch if by in self.brokers else 0))
-        self.handle(IsrChangeAsked(self.next_token(), by, epoch, [change]))
+        self.handle(AlterPartitionRequested(self.next_token(), by, epoch, [change]))
 
     def do_catch_up(self) -> None:
         self.settle()
@@ -264,7 +264,7 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
         given = epoch.removeprefix("epoch=")
         known = self.brokers[int(broker)].epoch if int(broker) in self.brokers else 0
         number = int(given) if given else known
-        self.handle(ControlledShutdownAsked(self.next_token(), int(broker), number))
+        self.handle(ControlledShutdownRequested(self.next_token(), int(broker), number))
 
     def do_break(self, broker: str, *words: str) -> None:
         self.brokers[int(broker)].broken |= {partition_of(word) for word in words}
@@ -292,9 +292,9 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
             self.out.append("to delete: " + " ".join(marks))
 
     def do_beliefs(self, broker: str) -> None:
-        for where, replica in sorted(self.brokers[int(broker)].replicas.items()):
+        for topic_partition, replica in sorted(self.brokers[int(broker)].replicas.items()):
             role = "leads" if replica.leader == int(broker) else f"follows {replica.leader}"
-            self.out.append(f"{role} {where} epoch {replica.leader_epoch}")
+            self.out.append(f"{role} {topic_partition} epoch {replica.leader_epoch}")
 
 
 # -- showing
@@ -322,10 +322,10 @@ def show_record(record: Record) -> str:
         case AssignmentWritten():
             shown = "; ".join(f"{p}: {show_assignment(a)}" for p, a in record.assignments.items())
             return f"{record.topic} assigned {shown}"
-        case StateCreated(where, node):
-            return f"{where} first {show_node(node)}"
-        case StateWritten(where, node):
-            return f"{where} {show_node(node)}"
+        case StateCreated(topic_partition, node):
+            return f"{topic_partition} first {show_node(node)}"
+        case StateWritten(topic_partition, node):
+            return f"{topic_partition} {show_node(node)}"
         case DeletionMarked(topic):
             return f"{topic} to be deleted"
         case DeletionDropped(topic):
@@ -338,7 +338,7 @@ def show_record(record: Record) -> str:
             return "preferred election by znode: done"
 
 
-def show_order(order: Order) -> str:
+def show_order(order: PendingUpdates) -> str:
     parts = []
     if order.live_brokers:
         parts.append("brokers")

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kavka.core.controller.broker_updates import BrokerUpdate, PendingUpdates
 from kavka.core.controller.events import (
+    AlterPartitionRequested,
     BrokersChanged,
+    ControlResponseReceived,
+    CreateTopicRequested,
     DeletionsMarked,
     Elected,
     Event,
     IsrChange,
-    IsrChangeAsked,
-    OrderAnswered,
     PartitionsRead,
-    PreferredElectionRead,
+    PreferredElectionNodeRead,
     ReassignmentNodeRead,
     Snapshot,
-    TopicCreationAsked,
     TopicsChanged,
 )
 from kavka.core.controller.machine import ControllerMachine
-from kavka.core.controller.orders import Order, Tell
 from kavka.core.controller.records import Record, TopicRemoved, operations_of
 from kavka.core.controller.replies import (
     IsrReply,
@@ -67,46 +67,48 @@ class ModelBroker:
         self.shown: set[TopicPartition] = set()
         self._topic_ids: dict[str, TopicId] = {}
 
-    def obey(self, order: Order, machine: ControllerMachine) -> OrderAnswered:
+    def obey(self, order: PendingUpdates, machine: ControllerMachine) -> ControlResponseReceived:
         self.shown -= set(order.deleted)
         obeyed = {w: self._lead_or_follow(w, machine) for w in order.leader_and_isr}
         self._show(order, machine)
         deleted: dict[TopicPartition, ErrorCode] = {}
-        for where, stop in order.stops.items():
-            replica = self.replicas.get(where)
+        for topic_partition, stop in order.stops.items():
+            replica = self.replicas.get(topic_partition)
             if replica is not None and 0 <= stop.leader_epoch < replica.leader_epoch:
                 continue
             if stop.deletes and self.refuses_deletion:
-                deleted[where] = ErrorCode.KAFKA_STORAGE_ERROR
+                deleted[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
                 continue
-            self.replicas.pop(where, None)
+            self.replicas.pop(topic_partition, None)
             if stop.deletes:
-                deleted[where] = ErrorCode.NONE
-        return OrderAnswered(self.broker_id, self.epoch, obeyed, deleted)
+                deleted[topic_partition] = ErrorCode.NONE
+        return ControlResponseReceived(self.broker_id, self.epoch, obeyed, deleted)
 
-    def _show(self, order: Order, machine: ControllerMachine) -> None:
+    def _show(self, order: PendingUpdates, machine: ControllerMachine) -> None:
         """Of another topic of the same name nothing is shown any more."""
-        for where in order.metadata:
-            if machine.state.assignment(where) is None:
+        for topic_partition in order.metadata:
+            if machine.state.assignment(topic_partition) is None:
                 continue
-            topic_id = machine.state.topics[where.topic].topic_id
-            if self._topic_ids.get(where.topic) != topic_id:
-                self.shown = {one for one in self.shown if one.topic != where.topic}
-                self._topic_ids[where.topic] = topic_id
-            self.shown.add(where)
+            topic_id = machine.state.topics[topic_partition.topic].topic_id
+            if self._topic_ids.get(topic_partition.topic) != topic_id:
+                self.shown = {one for one in self.shown if one.topic != topic_partition.topic}
+                self._topic_ids[topic_partition.topic] = topic_id
+            self.shown.add(topic_partition)
 
-    def _lead_or_follow(self, where: TopicPartition, machine: ControllerMachine) -> ErrorCode:
-        if where in self.broken:
+    def _lead_or_follow(
+        self, topic_partition: TopicPartition, machine: ControllerMachine
+    ) -> ErrorCode:
+        if topic_partition in self.broken:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        assignment = machine.state.obeyed_assignment(where)
-        leadership = machine.state.leadership(where)
+        assignment = machine.state.obeyed_assignment(topic_partition)
+        leadership = machine.state.leadership(topic_partition)
         if assignment is None or leadership is None:
             return ErrorCode.NONE
         leads = leadership.node.leader == self.broker_id
         assert not leads or self.broker_id in assignment.replicas, (
-            f"leads and is no replica: {where}"
+            f"leads and is no replica: {topic_partition}"
         )
-        replica = self.replicas.setdefault(where, Replica())
+        replica = self.replicas.setdefault(topic_partition, Replica())
         if leadership.node.leader_epoch <= replica.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         replica.leader = leadership.node.leader
@@ -187,8 +189,8 @@ class World:
             *self.below(znodes.config_path("topics", topic)),
         ]
 
-    def read_state(self, where: TopicPartition) -> tuple[StateNode, int] | None:
-        path = znodes.state_path(*where)
+    def read_state(self, topic_partition: TopicPartition) -> tuple[StateNode, int] | None:
+        path = znodes.state_path(*topic_partition)
         stat = self.tree.stat(path)
         if stat is None:
             return None
@@ -280,7 +282,7 @@ class World:
             refusal = self.write(self._wanted(operations_of(record, below)))
             if refusal is not None:
                 self.told.append(f"refused {refusal.error.name} {refusal.path}")
-                self.machine.overtaken(decision, number)
+                self.machine.version_conflict(decision, number)
                 self._reread()
                 return False
             if isinstance(record, TopicRemoved):
@@ -289,7 +291,7 @@ class World:
             self.machine.apply(record)
             self.note(record)
         for effect in decision.effects:
-            if isinstance(effect, Tell):
+            if isinstance(effect, BrokerUpdate):
                 self.machine.outbox.add(effect)
             elif isinstance(effect, Answer):
                 self.replies[effect.token] = effect.reply
@@ -325,7 +327,7 @@ class World:
                 self._commit(self.machine.handle(answer, self.now_ms))
         return delivered
 
-    def _order(self, broker_id: int) -> OrderAnswered | None:
+    def _order(self, broker_id: int) -> ControlResponseReceived | None:
         """Let a broker obey what waits for it."""
         broker = self.brokers.get(broker_id)
         order = self.machine.outbox.take(broker_id)
@@ -337,7 +339,7 @@ class World:
     def note(self, record: Record) -> None:
         """Hear of a write."""
 
-    def note_order(self, broker: int, order: Order) -> None:
+    def note_order(self, broker: int, order: PendingUpdates) -> None:
         """Hear of an order."""
 
     def noted_reply(self, token: int, reply: Reply) -> None:
@@ -362,14 +364,20 @@ class World:
         self.token += 1
         return self.token
 
-    def propose(self, where: TopicPartition, leader: int, isr: Iterable[int]) -> IsrReply | None:
+    def propose(
+        self, topic_partition: TopicPartition, leader: int, isr: Iterable[int]
+    ) -> IsrReply | None:
         """Have a leader that believes to be one propose an in-sync set."""
-        replica = self.brokers[leader].replicas[where]
+        replica = self.brokers[leader].replicas[topic_partition]
         token = self.next_token()
         change = IsrChange(
-            where.topic, where.partition, replica.leader_epoch, replica.partition_epoch, tuple(isr)
+            topic_partition.topic,
+            topic_partition.partition,
+            replica.leader_epoch,
+            replica.partition_epoch,
+            tuple(isr),
         )
-        self.handle(IsrChangeAsked(token, leader, self.brokers[leader].epoch, [change]))
+        self.handle(AlterPartitionRequested(token, leader, self.brokers[leader].epoch, [change]))
         reply = self.replies.get(token)
         if not isinstance(reply, IsrReply):
             return None
@@ -382,31 +390,31 @@ class World:
         """Let every leader propose those of its replicas that follow it; tell whether anything changed."""
         changed = False
         for broker_id in sorted(self.brokers):
-            for where in sorted(self.brokers[broker_id].replicas):
-                changed = self._catch_up(broker_id, where) or changed
+            for topic_partition in sorted(self.brokers[broker_id].replicas):
+                changed = self._catch_up(broker_id, topic_partition) or changed
         return changed
 
-    def _catch_up(self, broker_id: int, where: TopicPartition) -> bool:
+    def _catch_up(self, broker_id: int, topic_partition: TopicPartition) -> bool:
         broker = self.brokers[broker_id]
-        replica = broker.replicas.get(where)
+        replica = broker.replicas.get(topic_partition)
         if replica is None or replica.leader != broker_id:
             return False
-        if not self.machine.state.is_online(broker_id, where, or_leaving=True):
+        if not self.machine.state.is_online(broker_id, topic_partition, or_leaving=True):
             return False  # it may propose for ever, and is refused
         following = [
             other
             for other in replica.replicas
             if other in self.brokers
-            and self.machine.state.is_online(other, where, or_leaving=other == broker_id)
-            and (theirs := self.brokers[other].replicas.get(where)) is not None
+            and self.machine.state.is_online(other, topic_partition, or_leaving=other == broker_id)
+            and (theirs := self.brokers[other].replicas.get(topic_partition)) is not None
             and theirs.leader_epoch == replica.leader_epoch
         ]
-        read = self.read_state(where)
+        read = self.read_state(topic_partition)
         if read is None or sorted(read[0].in_sync_replicas) == sorted(following):
             return False
-        self.propose(where, broker_id, following)
+        self.propose(topic_partition, broker_id, following)
         # One that is slow to hear that it was deposed, or its topic deleted, is refused for ever.
-        return self.read_state(where) != read
+        return self.read_state(topic_partition) != read
 
     def settle(self) -> None:
         """Let time pass until nothing moves any more."""
@@ -432,10 +440,10 @@ class World:
             self.handle(ReassignmentNodeRead(znodes.decode_reassignments(moves)))
         elections = self.tree.data(znodes.PREFERRED_ELECTION)
         if elections is not None:
-            self.handle(PreferredElectionRead(znodes.decode_partitions(elections)))
+            self.handle(PreferredElectionNodeRead(znodes.decode_partitions(elections)))
 
     def forget(self, path: str) -> None:
         self.must_write(Delete(path))
 
 
-__all__ = ["Died", "TopicCreationAsked", "World"]
+__all__ = ["CreateTopicRequested", "Died", "World"]

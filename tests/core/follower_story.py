@@ -15,12 +15,12 @@ from __future__ import annotations
 from kavka.core.follower import (
     LATEST,
     Append,
-    AskEpochEnd,
-    AskOffset,
-    AskRecords,
     FetchedPartition,
+    FetchEpochEndOffset,
+    FetchOffset,
+    FetchRecords,
     FollowedPartition,
-    Question,
+    LeaderRequest,
     RestartAt,
     Step,
     Truncate,
@@ -106,30 +106,32 @@ class Story:
 
     def tell(self, error: ErrorCode, most: int) -> None:
         assert self.followed is not None
-        question = self.followed.question(self.now_ms)
+        question = self.followed.next_request(self.now_ms)
         self.out.append(f"asks {show(question)}")
         if question is None:
             return
         step: Step | None
         match question:
-            case AskRecords():
+            case FetchRecords():
                 answer = (
                     self.fetch(question) if error is ErrorCode.NONE else FetchedPartition(error)
                 )
-                step = self.followed.answer_records(question, answer, self.now_ms)
-            case AskEpochEnd():
+                step = self.followed.records_fetched(question, answer, self.now_ms)
+            case FetchEpochEndOffset():
                 epoch, end = self.leader.end_offset_for(question.epoch)
                 self.out.append(f"told {error.name} epoch={epoch} end={end}")
-                step = self.followed.answer_epoch_end(question, error, epoch, end, self.now_ms)
-            case AskOffset():
+                step = self.followed.epoch_end_offset_fetched(
+                    question, error, epoch, end, self.now_ms
+                )
+            case FetchOffset():
                 is_end = question.timestamp == LATEST
                 offset = self.leader.log_end_offset if is_end else self.leader.log_start_offset
                 self.out.append(f"told {error.name} offset={offset}")
-                step = self.followed.answer_offset(question, error, offset, self.now_ms)
+                step = self.followed.offset_fetched(question, error, offset, self.now_ms)
         self.perform(step, most)
         self.show()
 
-    def fetch(self, asked: AskRecords) -> FetchedPartition:
+    def fetch(self, asked: FetchRecords) -> FetchedPartition:
         leader = self.leader
         start, hw = leader.log_start_offset, leader.high_watermark
         if asked.last_fetched_epoch >= 0 and asked.fetch_offset >= start:
@@ -175,13 +177,13 @@ def _log(options: dict[str, str]) -> StoryLog:
     return StoryLog(epochs=epochs, **{name: int(value) for name, value in options.items()})
 
 
-def show(question: Question | None) -> str:
+def show(question: LeaderRequest | None) -> str:
     match question:
-        case AskRecords():
+        case FetchRecords():
             return f"records from={question.fetch_offset} last_epoch={question.last_fetched_epoch}"
-        case AskEpochEnd():
+        case FetchEpochEndOffset():
             return f"end of epoch {question.epoch}"
-        case AskOffset():
+        case FetchOffset():
             return "end of the log" if question.timestamp == LATEST else "start of the log"
         case None:
             return "nothing"

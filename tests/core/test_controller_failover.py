@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from kavka.core.controller.events import (
     BrokerCleared,
     BrokerSuspected,
-    ControlledShutdownAsked,
-    ElectionAsked,
+    ControlledShutdownRequested,
+    CreatePartitionsRequested,
+    CreateTopicRequested,
+    DeleteTopicRequested,
     ElectionKind,
+    ElectionRequested,
     LogDirFailed,
-    ReassignmentAsked,
-    TopicCreationAsked,
-    TopicDeletionAsked,
-    TopicGrowthAsked,
+    ReassignmentRequested,
     TopicToCreate,
     UncleanEnabled,
 )
@@ -69,19 +69,19 @@ def actions_of(world: Any) -> dict[str, Callable[..., None]]:
     def create(name: str, replicas: list[tuple[int, ...]]) -> None:
         topic_id = TopicId(f"{name}-{world.next_token()}".encode().ljust(16, b"-"))
         topic = TopicToCreate(name, topic_id, dict(enumerate(replicas)), {})
-        world.handle(TopicCreationAsked(world.next_token(), topic))
+        world.handle(CreateTopicRequested(world.next_token(), topic))
 
     def grow(name: str, replicas: list[tuple[int, ...]]) -> None:
         topic = world.machine.state.topics.get(name)
         # The second try of a growth that was written must not grow again: names say what is meant.
         added = {10 + at: r for at, r in enumerate(replicas)} if topic is not None else {}
-        world.handle(TopicGrowthAsked(world.next_token(), name, added))
+        world.handle(CreatePartitionsRequested(world.next_token(), name, added))
 
     def delete(name: str) -> None:
-        world.handle(TopicDeletionAsked(world.next_token(), name))
+        world.handle(DeleteTopicRequested(world.next_token(), name))
 
     def move(targets: dict[TopicPartition, tuple[int, ...]]) -> None:
-        world.handle(ReassignmentAsked(world.next_token(), targets))
+        world.handle(ReassignmentRequested(world.next_token(), targets))
 
     def move_by_znode(targets: dict[TopicPartition, tuple[int, ...]]) -> None:
         if world.tree.stat(znodes.REASSIGN_PARTITIONS) is None:
@@ -90,21 +90,21 @@ def actions_of(world: Any) -> dict[str, Callable[..., None]]:
         world.announce()
 
     def cancel(partitions: list[TopicPartition]) -> None:
-        world.handle(ReassignmentAsked(world.next_token(), dict.fromkeys(partitions)))
+        world.handle(ReassignmentRequested(world.next_token(), dict.fromkeys(partitions)))
 
     def shut_down(broker: int) -> None:
         known = world.machine.state.brokers.get(broker)
         epoch = 0 if known is None else known.epoch
-        world.handle(ControlledShutdownAsked(world.next_token(), broker, epoch))
+        world.handle(ControlledShutdownRequested(world.next_token(), broker, epoch))
 
-    def interfere(where: TopicPartition) -> None:
+    def interfere(topic_partition: TopicPartition) -> None:
         """Somebody writes a state once more: the version that the controller expects is none."""
-        data = world.tree.data(znodes.state_path(*where))
+        data = world.tree.data(znodes.state_path(*topic_partition))
         if data is not None:
-            world.must_write(SetData(znodes.state_path(*where), data))
+            world.must_write(SetData(znodes.state_path(*topic_partition), data))
 
     def elect(kind: ElectionKind) -> None:
-        world.handle(ElectionAsked(world.next_token(), kind, None))
+        world.handle(ElectionRequested(world.next_token(), kind, None))
 
     def start(broker: int) -> None:
         """One that is registered has died unseen: whoever else is in sync goes on without it."""
@@ -135,11 +135,11 @@ def actions_of(world: Any) -> dict[str, Callable[..., None]]:
         if live is not None:
             world.handle(BrokerCleared(broker, live.epoch))
 
-    def break_disk(broker: int, where: TopicPartition) -> None:
+    def break_disk(broker: int, topic_partition: TopicPartition) -> None:
         model = world.brokers.get(broker)
         if model is not None:
-            model.broken.add(where)
-            model.replicas.pop(where, None)
+            model.broken.add(topic_partition)
+            model.replicas.pop(topic_partition, None)
             world.handle(LogDirFailed([broker]))
 
     def quick(broker: int) -> None:
@@ -219,7 +219,7 @@ def end(world: Any) -> None:
             world.start(broker)
     actions["wait"](LONGEST_WAIT_MS)
     world.settle()
-    world.handle(ElectionAsked(world.next_token(), ElectionKind.PREFERRED, None))
+    world.handle(ElectionRequested(world.next_token(), ElectionKind.PREFERRED, None))
     world.settle()
 
 
@@ -247,16 +247,16 @@ def picture(world: Any) -> dict[TopicPartition, tuple[Any, ...]]:
     for name in world.topics():
         read = world.read_topic(name)
         for partition, replicas in read.node.assignment.items():
-            where = TopicPartition(name, partition)
+            topic_partition = TopicPartition(name, partition)
             node, _version = read.states[partition]
             for broker in replicas:
-                replica = world.brokers[broker].replicas[where]
+                replica = world.brokers[broker].replicas[topic_partition]
                 assert replica.leader == node.leader
                 assert replica.leader_epoch == node.leader_epoch
                 assert replica.replicas == tuple(replicas)
             for broker in world.brokers.values():
-                assert where in broker.shown
-            found[where] = (
+                assert topic_partition in broker.shown
+            found[topic_partition] = (
                 replicas,
                 read.node.adding.get(partition),
                 read.node.removing.get(partition),
@@ -275,11 +275,11 @@ def picture(world: Any) -> dict[TopicPartition, tuple[Any, ...]]:
 def whole(world: Any) -> dict[TopicPartition, list[int]]:
     """Check that nothing moves, all are in sync and the first replica leads; return the replicas."""
     found: dict[TopicPartition, list[int]] = {}
-    for where, (replicas, adding, removing, leader, in_sync) in picture(world).items():
+    for topic_partition, (replicas, adding, removing, leader, in_sync) in picture(world).items():
         assert (adding, removing) == (None, None)
         assert leader == replicas[0]
         assert in_sync == sorted(replicas)
-        found[where] = replicas
+        found[topic_partition] = replicas
     return found
 
 
@@ -303,8 +303,8 @@ def whole(world: Any) -> dict[TopicPartition, list[int]]:
 )
 def test_everything_comes_to_rest_when_all_brokers_are_back(script: list[tuple[Any, ...]]) -> None:
     world = run(script, dies_after=None)
-    for where, replicas in whole(world).items():
-        hosting = [b.broker_id for b in world.brokers.values() if where in b.replicas]
+    for topic_partition, replicas in whole(world).items():
+        hosting = [b.broker_id for b in world.brokers.values() if topic_partition in b.replicas]
         assert set(hosting) >= set(replicas)
 
 

@@ -24,11 +24,11 @@ def test_touched_key_gives_back_only_what_is_complete() -> None:
     delayed, first, second = waits(), Wait(), Wait()
     delayed.register(["a"], 10, first)
     delayed.register(["a", "b"], 10, second)
-    assert delayed.touched("a") == []
+    assert delayed.check_and_complete("a") == []
     second.ready = True
-    assert delayed.touched("c") == []
-    assert delayed.touched("b") == [second]
-    assert delayed.touched("a") == []
+    assert delayed.check_and_complete("c") == []
+    assert delayed.check_and_complete("b") == [second]
+    assert delayed.check_and_complete("a") == []
     assert len(delayed) == 1
 
 
@@ -56,7 +56,7 @@ def test_full_set_refuses_and_takes_again_when_one_has_left() -> None:
 def test_all_waiting_for_a_lost_partition_are_taken() -> None:
     delayed, one = waits(), Wait()
     delayed.register(["a", "b"], 10, one)
-    assert delayed.take_all("b") == [one]
+    assert delayed.remove_all("b") == [one]
     assert len(delayed) == 0
     assert delayed.deadline_ms() is None
 
@@ -69,7 +69,7 @@ def test_every_operation_leaves_exactly_once(steps: list[tuple[int, int, bool]])
         delayed.register([str(key), str(key + 1)], deadline, operation)
         registered.append(operation)
         operation.ready = ready
-        left += delayed.touched(str(key))
+        left += delayed.check_and_complete(str(key))
         left += delayed.expire(deadline // 2)
     left += delayed.expire(50)
     assert len(delayed) == 0

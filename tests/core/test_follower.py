@@ -9,9 +9,9 @@ import pytest
 from kavka.core.fetch_session import FetchContext, FetchOutcome, FetchPartition, FetchSessionCache
 from kavka.core.follower import (
     Append,
-    AskEpochEnd,
-    AskRecords,
     FetchedPartition,
+    FetchEpochEndOffset,
+    FetchRecords,
     FollowedPartition,
     FollowerSession,
     RestartAt,
@@ -76,7 +76,7 @@ class World:
     """Three replicas, one controller whose orders arrive late, and what was ever committed."""
 
     def __init__(self, seed: int, *, is_checked_by_fetch: bool) -> None:
-        self.chance = Random(seed)
+        self.rng = Random(seed)
         self.is_checked_by_fetch = is_checked_by_fetch
         self.nodes = {broker: Node(broker) for broker in BROKERS}
         self.now_ms = 0
@@ -90,9 +90,9 @@ class World:
         actions = (self.produce, self.fetch, self.fetch, self.fetch, self.order_any)
         rare = (self.shrink, self.alter, self.alter, self.elect, self.crash, self.restart)
         for _ in range(steps):
-            self.now_ms += self.chance.randrange(3)
-            action = self.chance.choice(actions if self.chance.random() < 0.8 else rare)
-            action(self.nodes[self.chance.choice(BROKERS)])
+            self.now_ms += self.rng.randrange(3)
+            action = self.rng.choice(actions if self.rng.random() < 0.8 else rare)
+            action(self.nodes[self.rng.choice(BROKERS)])
             self.check()
 
     def settle(self) -> None:
@@ -124,7 +124,7 @@ class World:
             self.order(node)
 
     def order(self, node: Node) -> None:
-        if node.partition.become(self.state, self.now_ms) is not ErrorCode.NONE:
+        if node.partition.apply_state(self.state, self.now_ms) is not ErrorCode.NONE:
             return
         node.pending = None
         node.followed = None
@@ -142,21 +142,21 @@ class World:
         if followed is None or not node.is_up or node.partition.leader < 0:
             return
         leader = self.nodes[node.partition.leader]
-        question = followed.question(self.now_ms)
+        question = followed.next_request(self.now_ms)
         if not leader.is_up:
             return
-        if isinstance(question, AskEpochEnd):
+        if isinstance(question, FetchEpochEndOffset):
             error = leader.partition.check_leader(question.leader_epoch)
             epoch, end = leader.end_offset_for(question.epoch)
-            step = followed.answer_epoch_end(question, error, epoch, end, self.now_ms)
+            step = followed.epoch_end_offset_fetched(question, error, epoch, end, self.now_ms)
             self.perform(node, step, [])
-        elif isinstance(question, AskRecords):
+        elif isinstance(question, FetchRecords):
             answer, records = self.serve(leader, node.broker_id, question)
-            if self.chance.random() < 0.9:  # else the answer is lost
-                self.perform(node, followed.answer_records(question, answer, self.now_ms), records)
+            if self.rng.random() < 0.9:  # else the answer is lost
+                self.perform(node, followed.records_fetched(question, answer, self.now_ms), records)
 
     def serve(
-        self, leader: Node, follower: BrokerId, asked: AskRecords
+        self, leader: Node, follower: BrokerId, asked: FetchRecords
     ) -> tuple[FetchedPartition, list[tuple[int, int]]]:
         partition = leader.partition
         error = partition.check_leader(asked.leader_epoch)
@@ -167,7 +167,7 @@ class World:
             if epoch < asked.last_fetched_epoch or end < asked.fetch_offset:
                 return FetchedPartition(ErrorCode.NONE, -1, 0, epoch, end), []
         assert asked.fetch_offset <= len(leader.records), "out of range without an unclean election"
-        most = self.chance.randrange(1, 4)
+        most = self.rng.randrange(1, 4)
         records = leader.records[asked.fetch_offset : asked.fetch_offset + most]
         high_watermark = partition.high_watermark
         _moved, change = partition.follower_fetched(follower, asked.fetch_offset, self.now_ms, 0)
@@ -232,11 +232,11 @@ class World:
 
     def crash(self, node: Node) -> None:
         if node.is_up:
-            if self.chance.random() < 0.5:
+            if self.rng.random() < 0.5:
                 node.checkpoint = node.partition.high_watermark
             node.is_up = False
             node.followed = node.pending = None
-            self.elect(self.nodes[self.chance.choice(BROKERS)])
+            self.elect(self.nodes[self.rng.choice(BROKERS)])
 
     def restart(self, node: Node) -> None:
         if not node.is_up:
@@ -289,12 +289,12 @@ def test_session_names_partitions_once_and_then_what_changed() -> None:
     session.put(("a", 0), wanted(1))
     session.put(("b", 0), wanted(2))
     assert session.build()[:4] == (0, 0, {("a", 0): wanted(1), ("b", 0): wanted(2)}, [])
-    assert session.answered(1, ErrorCode.NONE, 7)
+    assert session.response_received(1, ErrorCode.NONE, 7)
     session.put(("a", 0), wanted(1))
     session.put(("b", 0), wanted(3))
     session.put(("c", 0), wanted(4))
     assert session.build()[:4] == (7, 1, {("b", 0): wanted(3), ("c", 0): wanted(4)}, [])
-    assert session.answered(2, ErrorCode.NONE, 7)
+    assert session.response_received(2, ErrorCode.NONE, 7)
     session.drop(("a", 0))
     assert session.build()[:4] == (7, 2, {}, [("a", 0)])
 
@@ -302,7 +302,7 @@ def test_session_names_partitions_once_and_then_what_changed() -> None:
 def test_partition_that_left_and_came_back_between_two_requests_is_not_mentioned() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
-    session.answered(session.build().number, ErrorCode.NONE, 7)
+    session.response_received(session.build().number, ErrorCode.NONE, 7)
     session.drop(("a", 0))
     session.put(("a", 0), wanted(1))
     assert session.build()[:4] == (7, 1, {}, [])
@@ -311,7 +311,7 @@ def test_partition_that_left_and_came_back_between_two_requests_is_not_mentioned
 def test_lost_answer_begins_a_session_in_place_of_the_old() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
-    session.answered(session.build().number, ErrorCode.NONE, 7)
+    session.response_received(session.build().number, ErrorCode.NONE, 7)
     session.build()
     session.lost()
     assert session.build()[:4] == (7, 0, {("a", 0): wanted(1)}, [])
@@ -320,33 +320,35 @@ def test_lost_answer_begins_a_session_in_place_of_the_old() -> None:
 def test_unknown_session_begins_a_new_one() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
-    session.answered(session.build().number, ErrorCode.NONE, 7)
-    assert not session.answered(session.build().number, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    session.response_received(session.build().number, ErrorCode.NONE, 7)
+    assert not session.response_received(
+        session.build().number, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0
+    )
     assert session.build()[:4] == (0, 0, {("a", 0): wanted(1)}, [])
 
 
 def test_leader_without_a_slot_gets_full_fetches() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
-    assert session.answered(session.build().number, ErrorCode.NONE, 0)
+    assert session.response_received(session.build().number, ErrorCode.NONE, 0)
     assert session.build()[:4] == (0, 0, {("a", 0): wanted(1)}, [])
 
 
 def test_both_sides_of_a_session_hold_the_same_partitions() -> None:
-    chance = Random(7)
+    rng = Random(7)
     session, cache = FollowerSession(), FetchSessionCache(10)
     keys = [(f"t{n}", n) for n in range(5)]
     expected: dict[tuple[str, int], FetchPartition] = {}
     for now_ms in range(500):
-        key = chance.choice(keys)
-        if chance.random() < 0.3:
+        key = rng.choice(keys)
+        if rng.random() < 0.3:
             session.drop(key)
             expected.pop(key, None)
         else:
-            expected[key] = wanted(chance.randrange(3))
+            expected[key] = wanted(rng.randrange(3))
             session.put(key, expected[key])
         request = session.build()
-        if chance.random() < 0.1:
+        if rng.random() < 0.1:
             session.lost()
             continue
         context = cache.begin(
@@ -359,62 +361,62 @@ def test_both_sides_of_a_session_hold_the_same_partitions() -> None:
             now_ms=now_ms,
         )
         if not isinstance(context, FetchContext):
-            session.answered(request.number, context, 0)
+            session.response_received(request.number, context, 0)
             continue
         found = dict(context.partitions())
         assert found == expected
         outcomes = {found_key: FetchOutcome(0, 1, 0, 0) for found_key in found}
         answer = context.finish(outcomes, now_ms + 1, now_ms)
-        session.answered(request.number, answer.error_code, answer.session_id)
+        session.response_received(request.number, answer.error_code, answer.session_id)
 
 
 def test_second_request_may_follow_before_the_answer_to_the_first() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
-    session.answered(session.build().number, ErrorCode.NONE, 7)
+    session.response_received(session.build().number, ErrorCode.NONE, 7)
     first = session.build()
     session.put(("b", 0), wanted(2))
     second = session.build()
     assert (first.session_epoch, second.session_epoch) == (1, 2)
     assert second.partitions == {("b", 0): wanted(2)}
-    assert session.answered(first.number, ErrorCode.NONE, 7)
-    assert session.answered(second.number, ErrorCode.NONE, 7)
+    assert session.response_received(first.number, ErrorCode.NONE, 7)
+    assert session.response_received(second.number, ErrorCode.NONE, 7)
     assert session.build().session_epoch == 3
 
 
 def test_answer_from_before_a_new_session_does_not_count() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
-    session.answered(session.build().number, ErrorCode.NONE, 7)
+    session.response_received(session.build().number, ErrorCode.NONE, 7)
     first, second = session.build(), session.build()
-    assert not session.answered(first.number, ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0)
+    assert not session.response_received(first.number, ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0)
     third = session.build()
     assert third[:2] == (7, 0)
-    assert not session.answered(second.number, ErrorCode.NONE, 7)
-    assert session.answered(third.number, ErrorCode.NONE, 8)
+    assert not session.response_received(second.number, ErrorCode.NONE, 7)
+    assert session.response_received(third.number, ErrorCode.NONE, 8)
 
 
 def test_answer_is_read_as_what_its_request_asked() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
-    session.answered(session.build().number, ErrorCode.NONE, 7)
+    session.response_received(session.build().number, ErrorCode.NONE, 7)
     first = session.build()
-    assert session.asked(("a", 0), first.number) == wanted(1)
+    assert session.requested(("a", 0), first.number) == wanted(1)
     session.put(("a", 0), wanted(5))
     second = session.build()
-    assert session.asked(("a", 0), first.number) is None
-    assert session.asked(("a", 0), second.number) == wanted(5)
+    assert session.requested(("a", 0), first.number) is None
+    assert session.requested(("a", 0), second.number) == wanted(5)
     session.drop(("a", 0))
-    assert session.asked(("a", 0), second.number) is None
+    assert session.requested(("a", 0), second.number) is None
 
 
 def test_partition_whose_answer_was_an_error_is_named_again() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
-    session.answered(session.build().number, ErrorCode.NONE, 7)
-    session.repeat(("a", 0))
+    session.response_received(session.build().number, ErrorCode.NONE, 7)
+    session.resend(("a", 0))
     assert session.build().partitions == {("a", 0): wanted(1)}
-    session.repeat(("a", 0))
+    session.resend(("a", 0))
     session.drop(("a", 0))
     assert session.build().forgotten == [("a", 0)]
 
@@ -425,14 +427,14 @@ def test_partition_of_which_an_answer_came_too_late_is_named_again_when_nothing_
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
     session.put(("b", 0), wanted(1))
-    session.answered(session.build().number, ErrorCode.NONE, 7)
+    session.response_received(session.build().number, ErrorCode.NONE, 7)
     first = session.build()
     session.put(("a", 0), wanted(5))
     second = session.build()
-    assert session.asked(("a", 0), first.number) is None
-    assert session.asked(("a", 0), second.number) == wanted(5)
+    assert session.requested(("a", 0), first.number) is None
+    assert session.requested(("a", 0), second.number) == wanted(5)
     assert not session.has_changes
-    session.repeat_overtaken()
+    session.resend_superseded()
     assert session.build().partitions == {("a", 0): wanted(5)}
-    session.repeat_overtaken()
+    session.resend_superseded()
     assert not session.has_changes

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.core.partition import IsrChange, Partition, PartitionState, Pulse, Role
+from kavka.core.partition import FollowerActivity, IsrChange, Partition, PartitionState, Role
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 
@@ -31,13 +31,13 @@ def partition(min_insync_replicas: int = 1, **log: int) -> Partition:
 
 def led(min_insync_replicas: int = 1, isr: tuple[BrokerId, ...] = (ONE, TWO, THREE)) -> Partition:
     leader = partition(min_insync_replicas)
-    assert leader.become(state(isr=isr), 0) is ErrorCode.NONE
+    assert leader.apply_state(state(isr=isr), 0) is ErrorCode.NONE
     return leader
 
 
 def test_lone_leader_moves_the_high_watermark_with_each_append() -> None:
     lone = partition()
-    lone.become(state(isr=(ONE,), replicas=(ONE,)), 0)
+    lone.apply_state(state(isr=(ONE,), replicas=(ONE,)), 0)
     assert lone.appended(10, 0)
     assert lone.high_watermark == 10
     assert lone.acknowledged(10, 0) is ErrorCode.NONE
@@ -56,9 +56,9 @@ def test_high_watermark_is_the_smallest_end_of_the_in_sync_replicas() -> None:
 def test_produce_that_outlives_its_leadership_is_refused() -> None:
     leader = led()
     leader.appended(10, 1)
-    leader.become(state(leader=TWO, epoch=1), 2)
+    leader.apply_state(state(leader=TWO, epoch=1), 2)
     assert leader.acknowledged(10, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    leader.become(state(epoch=2, isr=(ONE,)), 3)
+    leader.apply_state(state(epoch=2, isr=(ONE,)), 3)
     assert leader.high_watermark == 10
     assert leader.acknowledged(10, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -66,7 +66,7 @@ def test_produce_that_outlives_its_leadership_is_refused() -> None:
 def test_produce_waits_on_when_its_leader_stays_the_leader() -> None:
     leader = led()
     leader.appended(10, 1)
-    leader.become(state(epoch=1, isr=(ONE, TWO)), 2)
+    leader.apply_state(state(epoch=1, isr=(ONE, TWO)), 2)
     assert leader.acknowledged(10, 0) is None
     leader.follower_fetched(TWO, 10, 3)
     assert leader.acknowledged(10, 0) is ErrorCode.NONE
@@ -95,7 +95,7 @@ def test_follower_that_is_always_one_fetch_behind_stays_in_sync() -> None:
 
 def test_follower_joins_the_set_when_it_reaches_high_watermark_and_epoch_start() -> None:
     leader = partition(log_end_offset=5)
-    leader.become(state(isr=(ONE,)), 0)
+    leader.apply_state(state(isr=(ONE,)), 0)
     assert leader.high_watermark == 5
     leader.appended(8, 100_000)
     assert leader.follower_fetched(TWO, 4, 100_000) == (False, None)
@@ -125,7 +125,7 @@ def test_answer_to_a_change_of_an_older_epoch_is_dropped() -> None:
     leader.appended(1, 0)
     change = leader.propose_shrink(60_000)
     assert change is not None
-    leader.become(state(epoch=1), 60_001)
+    leader.apply_state(state(epoch=1), 60_001)
     assert not leader.isr_changed(change, (ONE,), 9, 60_002)
     assert leader.in_sync_replicas == (ONE, TWO, THREE)
 
@@ -148,31 +148,33 @@ def test_too_few_in_sync_replicas_refuse_before_and_after_the_append() -> None:
 
 def test_min_insync_replicas_never_asks_for_more_than_there_are() -> None:
     lone = partition(min_insync_replicas=2)
-    lone.become(state(isr=(ONE,), replicas=(ONE,)), 0)
+    lone.apply_state(state(isr=(ONE,), replicas=(ONE,)), 0)
     assert lone.has_enough_replicas
 
 
 def test_older_news_of_the_controller_is_refused() -> None:
     leader = led()
-    assert leader.become(state(epoch=0), 0) is ErrorCode.STALE_CONTROLLER_EPOCH
-    assert leader.become(state(epoch=1, topic_id=b"a" * 16), 0) is ErrorCode.NONE
-    assert leader.become(state(epoch=2, topic_id=b"b" * 16), 0) is ErrorCode.INCONSISTENT_TOPIC_ID
+    assert leader.apply_state(state(epoch=0), 0) is ErrorCode.STALE_CONTROLLER_EPOCH
+    assert leader.apply_state(state(epoch=1, topic_id=b"a" * 16), 0) is ErrorCode.NONE
+    assert (
+        leader.apply_state(state(epoch=2, topic_id=b"b" * 16), 0) is ErrorCode.INCONSISTENT_TOPIC_ID
+    )
     assert leader.leader_epoch == 1
 
 
 def test_epochs_of_requests_are_judged() -> None:
     leader = led()
-    leader.become(state(epoch=3), 0)
+    leader.apply_state(state(epoch=3), 0)
     assert leader.check_leader(2) is ErrorCode.FENCED_LEADER_EPOCH
     assert leader.check_leader(4) is ErrorCode.UNKNOWN_LEADER_EPOCH
     assert leader.check_leader(3) is leader.check_leader() is ErrorCode.NONE
-    leader.become(state(leader=TWO, epoch=4), 0)
+    leader.apply_state(state(leader=TWO, epoch=4), 0)
     assert leader.check_leader(4) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_follower_takes_the_leaders_high_watermark_as_far_as_its_log_reaches() -> None:
     follower = partition()
-    follower.become(state(leader=TWO), 0)
+    follower.apply_state(state(leader=TWO), 0)
     assert follower.role is Role.FOLLOWER
     assert follower.follower_appended(5, 9)
     assert follower.high_watermark == 5
@@ -184,7 +186,7 @@ def test_follower_takes_the_leaders_high_watermark_as_far_as_its_log_reaches() -
 
 def test_read_committed_stops_at_the_first_unstable_offset() -> None:
     lone = partition(log_end_offset=10)
-    lone.become(state(isr=(ONE,), replicas=(ONE,)), 0)
+    lone.apply_state(state(isr=(ONE,), replicas=(ONE,)), 0)
     lone.first_unstable_offset = 4
     assert lone.readable_end(read_committed=True) == 4
     assert lone.readable_end() == 10
@@ -236,7 +238,7 @@ def test_lag_does_not_begin_with_the_first_record_after_a_quiet_time() -> None:
     """Fetches name a quiet partition no more; its replica was in sync until the last of them."""
     leader = led(isr=(ONE, TWO))
     leader.follower_fetched(TWO, 0, 1)
-    leader.followers[TWO].pulse = Pulse(100_000)
+    leader.followers[TWO].activity = FollowerActivity(100_000)
     leader.appended(10, 100_001)
     assert leader.propose_shrink(130_000) is None
     assert leader.propose_shrink(130_001) is not None
@@ -245,8 +247,8 @@ def test_lag_does_not_begin_with_the_first_record_after_a_quiet_time() -> None:
 def test_replica_that_the_cluster_does_not_know_to_be_alive_is_not_proposed() -> None:
     leader = led(isr=(ONE,))
     assert leader.follower_fetched(TWO, 0, 1, is_alive=False) == (False, None)
-    assert leader.propose_growth((THREE,), 2) is None
-    assert leader.propose_growth((TWO, THREE), 2) == IsrChange(
+    assert leader.propose_expansion((THREE,), 2) is None
+    assert leader.propose_expansion((TWO, THREE), 2) == IsrChange(
         (ONE, TWO), LeaderEpoch(0), 0, (-1, -1)
     )
 
@@ -254,7 +256,7 @@ def test_replica_that_the_cluster_does_not_know_to_be_alive_is_not_proposed() ->
 def test_replica_that_fetches_no_more_is_not_proposed() -> None:
     leader = led(isr=(ONE,))
     leader.follower_fetched(TWO, 0, 1, is_alive=False)
-    assert leader.propose_growth((TWO,), 30_002) is None
+    assert leader.propose_expansion((TWO,), 30_002) is None
 
 
 def test_low_watermark_waits_for_replicas_that_are_alive() -> None:
@@ -284,7 +286,7 @@ def test_follower_that_died_holds_the_high_watermark_back_only_while_it_is_in_sy
 
 def test_in_sync_broker_that_is_no_replica_is_proposed_away() -> None:
     leader = partition()
-    leader.become(state(isr=(ONE, TWO, THREE), replicas=(ONE, TWO)), 0)
+    leader.apply_state(state(isr=(ONE, TWO, THREE), replicas=(ONE, TWO)), 0)
     leader.follower_fetched(TWO, 0, 1)
     change = leader.propose_shrink(2)
     assert change is not None
@@ -293,17 +295,17 @@ def test_in_sync_broker_that_is_no_replica_is_proposed_away() -> None:
 
 def test_broker_that_is_not_in_sync_does_not_lead() -> None:
     replica = partition()
-    assert replica.become(state(isr=(TWO,)), 0) is ErrorCode.INVALID_REQUEST
+    assert replica.apply_state(state(isr=(TWO,)), 0) is ErrorCode.INVALID_REQUEST
     assert replica.role is Role.NONE
-    assert replica.become(state(), 0) is ErrorCode.NONE
+    assert replica.apply_state(state(), 0) is ErrorCode.NONE
 
 
 def test_leader_may_be_deposed_unheard_while_another_is_in_sync_or_may_be_already() -> None:
-    assert led().may_be_deposed
+    assert led().may_be_replaced
     leader = led(isr=(ONE,))
-    assert not leader.may_be_deposed
+    assert not leader.may_be_replaced
     _, change = leader.follower_fetched(TWO, 0, 1)
     assert change is not None
-    assert leader.may_be_deposed, "the controller may have made it the leader since"
+    assert leader.may_be_replaced, "the controller may have made it the leader since"
     assert not leader.isr_change_failed(change, ErrorCode.INELIGIBLE_REPLICA)
-    assert not leader.may_be_deposed
+    assert not leader.may_be_replaced

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.dispatch import SERVED
+from kavka.broker.dispatch import SUPPORTED_APIS
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame, decode
 from kavka.wire.frame import decode_request_header
@@ -23,7 +23,7 @@ from kavka_fuzz.vocabulary import TOPICS, Known
 
 KNOWN = Known({name: bytes([number]) * 16 for number, name in enumerate(TOPICS, 1)}, "/data")
 VERSIONS = served_versions()
-KEYS = pytest.mark.parametrize("api", SERVED, ids=lambda api: ApiKey(api).title)
+KEYS = pytest.mark.parametrize("api", SUPPORTED_APIS, ids=lambda api: ApiKey(api).title)
 
 
 def request(recipe: Recipe) -> Any:
@@ -46,7 +46,7 @@ def test_plain_recipes_decode(api: int) -> None:
 
 
 def test_every_api_that_has_an_array_has_recipes_that_fill_a_frame_with_it() -> None:
-    for api in SERVED:
+    for api in SUPPORTED_APIS:
         newest = APIS[api].max_version
         for recipe in systematic(api, newest, 100_000):
             if "records" not in recipe.fill:

@@ -54,9 +54,9 @@ def test_without_durations_quantiles_are_0() -> None:
 
 def test_a_duration_is_forgotten_by_quantiles_after_two_turns_but_not_by_the_sum() -> None:
     timings = recorded(40)
-    timings.turn_over()
+    timings.rotate()
     assert quantiles(timings.counts(), [0.5]) == [40]
-    timings.turn_over()
+    timings.rotate()
     assert quantiles(timings.counts(), [0.5]) == [0]
     assert (timings.count, timings.sum_ms) == (1, 40)
 

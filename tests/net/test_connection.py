@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.net.connection import Connection, Limits, Slot
+from kavka.net.connection import Connection, Limits, ResponseSlot
 
 
 class Handler:
@@ -17,13 +17,13 @@ class Handler:
 
     def __init__(self, *, accepts: bool = True) -> None:
         self.accepts = accepts
-        self.frames: list[tuple[Slot, bytes]] = []
+        self.frames: list[tuple[ResponseSlot, bytes]] = []
         self.closed_count = 0
 
     def opened(self, connection: Connection) -> bool:
         return self.accepts
 
-    def received(self, connection: Connection, slot: Slot, frame: memoryview) -> None:
+    def received(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
         self.frames.append((slot, bytes(frame)))
 
     def closed(self, connection: Connection) -> None:
@@ -150,7 +150,7 @@ def test_frames_that_wait_for_their_turn_go_with_their_connection() -> None:
 
 def test_reading_stops_while_too_many_bytes_are_in_work() -> None:
     handler, transport = Handler(), Transport()
-    connection = Connection(handler, "PLAINTEXT", Limits(1000, 1000, in_flight_bytes=500))
+    connection = Connection(handler, "PLAINTEXT", Limits(1000, 1000, max_in_flight_bytes=500))
     connection.connection_made(transport)
 
     async def story() -> None:
@@ -181,10 +181,10 @@ def test_a_connection_is_silent_while_nothing_comes_and_nothing_goes() -> None:
     connection, handler, _transport = opened()
     feed(connection, frame(b"a"))
     connection.last_active_ms = 1000
-    assert connection.silent_ms(3000) == 2000
+    assert connection.idle_ms(3000) == 2000
     connection.answer(handler.frames[0][0], [b"A"])
-    assert connection.silent_ms(4000) == 0
-    assert connection.silent_ms(9000) == 5000
+    assert connection.idle_ms(4000) == 0
+    assert connection.idle_ms(9000) == 5000
 
 
 def test_a_frame_above_the_limit_closes_the_connection() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kavka.net.connection import Connection, Limits, Slot
+from kavka.net.connection import Connection, Limits, ResponseSlot
 from kavka.net.request_budget import BudgetLimits, RequestBudget
 
 LARGE = 100_000
@@ -20,12 +20,12 @@ class Handler:
     """Keeps what comes, until the test answers."""
 
     def __init__(self) -> None:
-        self.frames: list[tuple[Connection, Slot, int]] = []
+        self.frames: list[tuple[Connection, ResponseSlot, int]] = []
 
     def opened(self, connection: Connection) -> bool:
         return True
 
-    def received(self, connection: Connection, slot: Slot, frame: memoryview) -> None:
+    def received(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
         self.frames.append((connection, slot, len(frame)))
 
     def closed(self, connection: Connection) -> None:

@@ -20,7 +20,7 @@ def hear_too(_event: Event) -> None:
 
 def test_a_watch_is_there_before_its_call_goes_and_after_it():
     watches = ClientWatches()
-    with watches.asking("/n", NODE, hear):
+    with watches.reading("/n", NODE, hear):
         assert watches.has("/n", NODE)
     assert watches.triggered(GONE) == [hear]
     assert not watches.has("/n", NODE)
@@ -28,17 +28,17 @@ def test_a_watch_is_there_before_its_call_goes_and_after_it():
 
 def test_a_watch_whose_call_fails_is_taken_back_and_no_other():
     watches = ClientWatches()
-    with watches.asking("/n", NODE, hear):
+    with watches.reading("/n", NODE, hear):
         pass
     for watch in (hear, hear_too):
-        with pytest.raises(ConnectionError), watches.asking("/n", NODE, watch):
+        with pytest.raises(ConnectionError), watches.reading("/n", NODE, watch):
             raise ConnectionError
     assert watches.triggered(GONE) == [hear]
 
 
 def test_the_last_watch_that_is_taken_back_leaves_no_path():
     watches = ClientWatches()
-    with pytest.raises(ConnectionError), watches.asking("/n", NODE, hear):
+    with pytest.raises(ConnectionError), watches.reading("/n", NODE, hear):
         raise ConnectionError
     assert watches.paths() == ([], [], [])
 
@@ -50,7 +50,7 @@ def test_a_watch_that_is_told_while_its_call_fails_is_not_missed():
         assert watches.triggered(GONE) == [hear]
         raise ConnectionError
 
-    with pytest.raises(ConnectionError), watches.asking("/n", NODE, hear):
+    with pytest.raises(ConnectionError), watches.reading("/n", NODE, hear):
         fail()
     assert len(watches.table) == 0
 
@@ -58,7 +58,7 @@ def test_a_watch_that_is_told_while_its_call_fails_is_not_missed():
 def test_a_watch_that_is_set_anew_is_kept_once():
     watches = ClientWatches()
     for watch in (hear, hear_too, hear):
-        with watches.asking("/n", NODE, watch):
+        with watches.reading("/n", NODE, watch):
             pass
     assert len(watches.table) == 2
     assert sorted(map(id, watches.triggered(GONE))) == sorted(map(id, (hear, hear_too)))
@@ -66,8 +66,8 @@ def test_a_watch_that_is_set_anew_is_kept_once():
 
 def test_nothing_is_kept_of_a_call_without_watch():
     watches = ClientWatches()
-    with watches.asking("/n", NODE, None):
-        watches.node_seen("/n", exists=False)
+    with watches.reading("/n", NODE, None):
+        watches.node_read("/n", exists=False)
     assert watches.paths() == ([], [], [])
 
 
@@ -75,8 +75,8 @@ def test_a_call_that_fails_leaves_the_watch_of_one_that_was_answered_meanwhile()
     watches = ClientWatches()
 
     def fail() -> None:
-        with watches.asking("/n", NODE, hear):
-            with watches.asking("/n", NODE, hear):
+        with watches.reading("/n", NODE, hear):
+            with watches.reading("/n", NODE, hear):
                 pass
             raise ConnectionError
 
@@ -96,10 +96,10 @@ def test_a_call_that_fails_leaves_the_watch_of_one_that_was_answered_meanwhile()
 )
 def test_an_event_takes_out_the_watches_that_it_is_for(kind, told, left):
     watches = ClientWatches()
-    with watches.asking("/n", NODE, hear):
+    with watches.reading("/n", NODE, hear):
         pass
     for watch in (hear, hear_too):
-        with watches.asking("/n", CHILD, watch):
+        with watches.reading("/n", CHILD, watch):
             pass
     assert watches.triggered(Event(kind, "/n")) == told
     assert (watches.has("/n", NODE), watches.has("/n", CHILD)) == left
@@ -108,11 +108,11 @@ def test_an_event_takes_out_the_watches_that_it_is_for(kind, told, left):
 def test_a_member_is_told_which_nodes_were_there():
     watches = ClientWatches()
     for path in ("/there", "/gone", "/made"):
-        with watches.asking(path, NODE, hear):
-            watches.node_seen(path, exists=path == "/there")
-    with watches.asking("/made", NODE, hear):
-        watches.node_seen("/made", exists=True)
-    with watches.asking("/there", CHILD, hear):
+        with watches.reading(path, NODE, hear):
+            watches.node_read(path, exists=path == "/there")
+    with watches.reading("/made", NODE, hear):
+        watches.node_read("/made", exists=True)
+    with watches.reading("/there", CHILD, hear):
         pass
     assert watches.paths() == (["/there", "/made"], ["/gone"], ["/there"])
 
@@ -123,8 +123,8 @@ def test_a_member_is_told_which_nodes_were_there():
 )
 def test_watches_are_dropped_by_type(kinds, left):
     watches = ClientWatches()
-    with watches.asking("/n", NODE, hear), watches.asking("/n", CHILD, hear):
-        watches.node_seen("/n", exists=False)
+    with watches.reading("/n", NODE, hear), watches.reading("/n", CHILD, hear):
+        watches.node_read("/n", exists=False)
     for kind in kinds:
         watches.drop("/n", kind)
     assert (watches.has("/n", NODE), watches.has("/n", CHILD)) == left
@@ -133,9 +133,9 @@ def test_watches_are_dropped_by_type(kinds, left):
 
 def test_a_session_that_is_over_watches_nothing():
     watches = ClientWatches()
-    with watches.asking("/n", NODE, hear), watches.asking("/n", CHILD, hear):
-        watches.node_seen("/n", exists=False)
+    with watches.reading("/n", NODE, hear), watches.reading("/n", CHILD, hear):
+        watches.node_read("/n", exists=False)
     watches.clear()
     assert watches.paths() == ([], [], [])
-    with watches.asking("/n", NODE, hear):
+    with watches.reading("/n", NODE, hear):
         assert watches.paths().data == ["/n"]

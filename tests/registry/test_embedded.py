@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kavka.core.znodes import Check, Create, Delete, Event, EventType, SetData, ZnodeError
-from kavka.net.clock import SystemChance, SystemClock
+from kavka.net.clock import SystemClock, SystemRandom
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import RegistryRefused, ensure_path
 from kavka.registry.journal import CorruptRegistry, Journal
@@ -22,7 +22,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def opened(path: Path) -> EmbeddedRegistry:
-    return await EmbeddedRegistry.open(OsDisk(), str(path), SystemClock(), SystemChance())
+    return await EmbeddedRegistry.open(OsDisk(), str(path), SystemClock(), SystemRandom())
 
 
 def test_acknowledged_nodes_survive_a_crash(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.core.znodes import Create, SetData, Stat, Txn, ZnodeTree
-from kavka.doors import Disk
+from kavka.io import Disk
 from kavka.registry.journal import CorruptRegistry, Journal
 from kavka.registry.journal_format import decode_snapshot, snapshot_parts
 from kavka.storage.disk import OsDisk
@@ -117,7 +117,7 @@ def test_damage_in_what_the_snapshot_holds_is_refused_only_for_what_it_lacks(
         starts = await grown(OsDisk(), tmp_path, [["a"], ["b"]])
         whole = (tmp_path / JOURNAL).read_bytes()
         journal, tree = await opened(OsDisk(), tmp_path)
-        await journal.fold(tree)
+        await journal.write_snapshot(tree)
         journal.close()
         (tmp_path / JOURNAL).write_bytes(whole)  # the rename of the new journal was undone
         damage(tmp_path / JOURNAL, starts[0] + 9)
@@ -130,7 +130,7 @@ def test_a_journal_without_its_snapshot_stops_the_start(tmp_path: Path) -> None:
     async def story() -> None:
         await grown(OsDisk(), tmp_path, [["a"]])
         journal, tree = await opened(OsDisk(), tmp_path)
-        await journal.fold(tree)
+        await journal.write_snapshot(tree)
         change(journal, tree, Create("/b"))
         await journal.sync()
         journal.close()
@@ -161,7 +161,7 @@ def test_what_is_appended_during_a_fold_stays_and_the_journal_gets_short(tmp_pat
             change(journal, tree, Create(f"/n{number}", b"x" * 100))
         await journal.sync()
         long = (tmp_path / JOURNAL).stat().st_size
-        folding = asyncio.ensure_future(journal.fold(tree))
+        folding = asyncio.ensure_future(journal.write_snapshot(tree))
         late = 0
         while not folding.done():
             change(journal, tree, SetData("/n0", b"late %d" % late), Create(f"/late-{late}"))
@@ -249,7 +249,7 @@ def test_no_crash_takes_what_was_shown_or_hinders_the_start(
         for number, sitting in enumerate([*sittings, Sitting([], 1.0, is_power_lost=False)]):
             process = Process(f"p{number}", loop)
             sat: list[asyncio.Task[None]] = []
-            work = partial(sit, disk.door(process), sitting.steps, shown)
+            work = partial(sit, disk.for_process(process), sitting.steps, shown)
             process.enter(lambda work=work, sat=sat: sat.append(asyncio.ensure_future(work())))
             await asyncio.sleep(sitting.killed_after_s)
             if sat[0].done():
@@ -285,7 +285,7 @@ async def take(journal: Journal, tree: ZnodeTree, step: str, size: int) -> None:
     elif step == "sync":
         await journal.sync()
     else:
-        folding = asyncio.ensure_future(journal.fold(tree))
+        folding = asyncio.ensure_future(journal.write_snapshot(tree))
         while step == "fold and append" and not folding.done():
             change(journal, tree, Create(f"/n{tree.zxid + 1}", b"x" * size))
             await asyncio.sleep(0.0003)
@@ -303,7 +303,7 @@ def test_a_flipped_bit_takes_the_last_sync_at_most_or_stops_the_start(
 ) -> None:
     loop = SimLoop()
     disk = SimDisk(loop, random.Random(1))
-    door = disk.door(Process("p", loop))
+    door = disk.for_process(Process("p", loop))
     door.make_directories("/r")
 
     async def story() -> None:
@@ -344,9 +344,9 @@ def test_folding_costs_in_proportion_to_what_is_written(tmp_path: Path) -> None:
         before = bytes_written()
         for number in range(6000):
             change(journal, tree, Create(f"/{number}", b"x" * 5000))
-            if journal.is_long:
+            if journal.needs_snapshot:
                 await journal.sync()
-                await journal.fold(tree)
+                await journal.write_snapshot(tree)
         journal.close()
         assert bytes_written() - before < 4 * 6000 * 5000
         journal, tree = await opened(disk, tmp_path)
@@ -366,7 +366,7 @@ def test_nobody_else_may_read_the_passwords_of_sessions(tmp_path: Path) -> None:
         change(journal, tree, Create("/a"))
         await journal.sync()
         assert modes(tmp_path) == {"0o600"}
-        await journal.fold(tree)
+        await journal.write_snapshot(tree)
         journal.close()
         assert modes(tmp_path) == {"0o600"}
 

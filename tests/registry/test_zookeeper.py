@@ -9,17 +9,17 @@ from typing import Any, Self
 import pytest
 
 from kavka.core.znodes import Check, Create, Delete, Event, EventType, SetData, ZnodeError
-from kavka.doors import Chance
-from kavka.net.clock import SystemChance, SystemClock
+from kavka.io import Random
+from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
 from kavka.registry.client_writes import multi_answer
 from kavka.registry.interface import RegistryRefused
-from kavka.registry.keeper import Keeper
-from kavka.registry.served import ServedConfig, ServedRegistry
+from kavka.registry.registry_server import RegistryServer, RegistryServerConfig
 from kavka.registry.watches import WatchKind
+from kavka.registry.znode_server import ZnodeServer
 from kavka.registry.zookeeper import ZooKeeperRegistry, ZooKeeperUnreachable, parse_connect
-from kavka.registry.zookeeper_calls import read_multi
 from kavka.registry.zookeeper_connection import ServerRefused
+from kavka.registry.zookeeper_multi import read_multi
 from kavka.wire.zookeeper.jute import Reader
 from kavka.wire.zookeeper.messages import ErrorResponse, OpCode
 
@@ -115,13 +115,13 @@ class Relay:
 
 
 @contextlib.asynccontextmanager
-async def serving() -> AsyncIterator[tuple[Keeper, int]]:
-    keeper = Keeper(SystemClock(), SystemChance())
+async def serving() -> AsyncIterator[tuple[ZnodeServer, int]]:
+    znode_server = ZnodeServer(SystemClock(), SystemRandom())
     texts = {"clientPort": "0", "clientPortAddress": "127.0.0.1", "tickTime": "100"}
-    server = ServedRegistry(keeper, ServedConfig.parse(texts), TcpNetwork())
+    server = RegistryServer(znode_server, RegistryServerConfig.parse(texts), TcpNetwork())
     await server.start()
     try:
-        yield keeper, server.port
+        yield znode_server, server.port
     finally:
         await server.stop()
 
@@ -132,11 +132,11 @@ async def opened(
     chroot: str = "",
     timeout_ms: int = 2000,
     connection_timeout_ms: int = 5000,
-    chance: Chance | None = None,
+    random: Random | None = None,
 ) -> AsyncIterator[ZooKeeperRegistry]:
     registry = await ZooKeeperRegistry.open(
         TcpNetwork(),
-        SystemChance() if chance is None else chance,
+        SystemRandom() if random is None else random,
         ",".join(f"127.0.0.1:{port}" for port in ports) + chroot,
         session_timeout_ms=timeout_ms,
         connection_timeout_ms=connection_timeout_ms,
@@ -150,14 +150,14 @@ async def opened(
 @contextlib.asynccontextmanager
 async def relayed(
     chroot: str = "", timeout_ms: int = 2000
-) -> AsyncIterator[tuple[Keeper, Relay, ZooKeeperRegistry]]:
+) -> AsyncIterator[tuple[ZnodeServer, Relay, ZooKeeperRegistry]]:
     """A server, the way to it, and a client that takes it."""
     async with (
-        serving() as (keeper, port),
+        serving() as (znode_server, port),
         Relay(port) as relay,
         opened(relay.port, chroot=chroot, timeout_ms=timeout_ms) as registry,
     ):
-        yield keeper, relay, registry
+        yield znode_server, relay, registry
 
 
 async def cut_off(relay: Relay, registry: ZooKeeperRegistry) -> None:
@@ -214,8 +214,8 @@ def test_a_write_whose_answer_was_lost_is_not_done_twice():
 
 def test_a_refusal_of_another_after_a_lost_answer_is_a_refusal():
     async def work():
-        async with relayed() as (keeper, relay, registry):
-            await keeper.open_session().create("/theirs", b"other")
+        async with relayed() as (znode_server, relay, registry):
+            await znode_server.open_session().create("/theirs", b"other")
             relay.drops_answers = True
             with pytest.raises(RegistryRefused) as refused:
                 await registry.create("/theirs", b"ours")
@@ -226,8 +226,8 @@ def test_a_refusal_of_another_after_a_lost_answer_is_a_refusal():
 
 def test_events_that_were_missed_come_with_the_next_connection():
     async def work():
-        async with relayed("/inner") as (keeper, relay, registry):
-            other = keeper.open_session()
+        async with relayed("/inner") as (znode_server, relay, registry):
+            other = znode_server.open_session()
             told: dict[str, Event] = {}
             await registry.create("/changed")
             await registry.create("/deleted")
@@ -253,12 +253,12 @@ def test_events_that_were_missed_come_with_the_next_connection():
 
 def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one():
     async def work():
-        async with serving() as (keeper, port), opened(port) as registry:
+        async with serving() as (znode_server, port), opened(port) as registry:
             await registry.create("/mine", ephemeral=True)
             lost: asyncio.Queue[int] = asyncio.Queue()
             registry.session_lost = lambda: lost.put_nowait(registry.session_id)
             first = registry.session_id
-            keeper.expire(first)
+            znode_server.expire(first)
             assert await asyncio.wait_for(lost.get(), 60) == first
             with pytest.raises(ConnectionError, match="is over"):
                 await registry.get("/")
@@ -274,11 +274,11 @@ def test_a_session_that_is_given_up_for_another_ends():
     """Who is refused a registration begins anew; the office of the session before must not wait for its time-out."""
 
     async def work():
-        async with serving() as (keeper, port), opened(port) as registry:
+        async with serving() as (znode_server, port), opened(port) as registry:
             await registry.create("/office", ephemeral=True)
             await registry.reconnect()
             assert await registry.stat("/office") is None
-            assert len(keeper.tree.clients) == 1
+            assert len(znode_server.tree.clients) == 1
 
     run(work())
 
@@ -287,7 +287,7 @@ def test_what_was_asked_in_a_session_is_not_done_in_the_next():
     """Who ruled in the session that is gone may not write as one who rules in the next."""
 
     async def work():
-        async with relayed() as (keeper, relay, registry):
+        async with relayed() as (znode_server, relay, registry):
             await cut_off(relay, registry)
             late = asyncio.ensure_future(registry.create("/late"))
             await asyncio.sleep(0)
@@ -297,7 +297,7 @@ def test_what_was_asked_in_a_session_is_not_done_in_the_next():
             await renewing
             with pytest.raises(ConnectionError, match="is over"):
                 await late
-            assert "/late" not in keeper.tree
+            assert "/late" not in znode_server.tree
 
     run(work())
 
@@ -343,8 +343,8 @@ def test_a_silent_member_is_given_up_for_another():
 
 def test_a_watch_is_told_before_the_data_that_it_speaks_of():
     async def work():
-        async with serving() as (keeper, port), opened(port) as registry:
-            other = keeper.open_session()
+        async with serving() as (znode_server, port), opened(port) as registry:
+            other = znode_server.open_session()
             await registry.create("/n", b"0")
             for number in range(1, 20):
                 told: list[Event] = []
@@ -374,8 +374,8 @@ def test_a_connection_that_breaks_right_behind_its_greeting_is_replaced():
 
 def test_paths_that_nobody_watches_are_not_kept():
     async def work():
-        async with serving() as (keeper, port), opened(port) as registry:
-            other = keeper.open_session()
+        async with serving() as (znode_server, port), opened(port) as registry:
+            other = znode_server.open_session()
             assert await registry.stat("/asked") is None
             told: list[Event] = []
             assert await registry.stat("/watched", told.append) is None
@@ -392,8 +392,8 @@ def test_watches_that_were_not_set_again_yet_are_told_of_what_was_missed_before(
     """The first of two packets of watches is answered, with a newer transaction, when the connection breaks again."""
 
     async def work():
-        async with relayed() as (keeper, relay, registry):
-            other = keeper.open_session()
+        async with relayed() as (znode_server, relay, registry):
+            other = znode_server.open_session()
             told = asyncio.Event()
             for number in range(501):
                 await other.create(f"/{number}")
@@ -433,7 +433,7 @@ def test_a_member_that_fell_silent_is_tried_last():
     run(work())
 
 
-class NoChance(SystemChance):
+class NoChance(SystemRandom):
     """Members are tried in the order in which they are named."""
 
     def random(self) -> float:
@@ -447,7 +447,7 @@ def test_a_silent_member_is_waited_for_by_the_time_out_that_was_granted():
             ports = relay.port, silent.getsockname()[1]
             # 2000 ms are granted.
             async with opened(
-                *ports, timeout_ms=60_000, connection_timeout_ms=20_000, chance=NoChance()
+                *ports, timeout_ms=60_000, connection_timeout_ms=20_000, random=NoChance()
             ) as registry:
                 session_id = registry.session_id
                 relay.cut()
@@ -513,15 +513,19 @@ def test_who_greets_without_sense_is_given_up_at_once():
 
 def test_a_watch_that_is_set_again_and_again_is_kept_once():
     async def work():
-        async with serving() as (keeper, port), opened(port) as registry:
+        async with serving() as (znode_server, port), opened(port) as registry:
             told: list[Event] = []
             for _ in range(5):
                 await registry.stat("/n", told.append)
                 await registry.children("/", told.append)
             table = registry._watches.table
-            assert len(table.at("/n", WatchKind.NODE)) == len(table.at("/", WatchKind.CHILD)) == 1
+            assert (
+                len(table.watchers_of("/n", WatchKind.NODE))
+                == len(table.watchers_of("/", WatchKind.CHILD))
+                == 1
+            )
             assert len(table) == 2
-            await keeper.open_session().create("/n")
+            await znode_server.open_session().create("/n")
             await registry.stat("/")
             assert sorted(event.path for event in told) == ["/", "/n"]
 

@@ -62,8 +62,8 @@ def is_checked(setting: Setting) -> bool:
 @pytest.mark.parametrize("told", TOLD, ids=NAMES)
 def test_every_setting_of_kafka_is_known_with_its_type(told: Told) -> None:
     setting = CATALOGUES[told.kind][told.name]
-    assert setting.told_as.name == told.type
-    assert setting.type is (ValueType.LIST if told.name in LISTS else setting.told_as)
+    assert setting.reported_type.name == told.type
+    assert setting.type is (ValueType.LIST if told.name in LISTS else setting.reported_type)
 
 
 @pytest.mark.parametrize("told", TOLD, ids=NAMES)

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from kavka.broker.api import produce
-from kavka.broker.coordination import group_shell
-from kavka.broker.coordination.group_shell import GroupShell
+from kavka.broker.coordination import group_shard_runtime
+from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
 from kavka.core.producer_state import ProducerState
 from kavka.ids import TopicPartition
 from kavka.storage import batch_walk
 from kavka.storage.log import Log
 from kavka.testing.simulation.events import Processed
 from kavka.testing.simulation.faults import CALM, NETWORK, POWER_WITH_FLUSH, PROCESSES, FaultModel
-from kavka.testing.simulation.load.grouping import GROUP, MemberNode
+from kavka.testing.simulation.load.group_members import GROUP, MemberNode
 from kavka.testing.simulation.run import BrokerRun
 from kavka.testing.simulation.scenario import Scenario
 from kavka.testing.simulation.storage_run import StorageRun
@@ -63,7 +63,7 @@ def test_a_broker_that_takes_retries_for_new_batches_is_found(
 
 
 def test_a_broker_that_forgets_committed_offsets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_shell, "from_bytes", lambda key, value: None)
+    monkeypatch.setattr(group_shard_runtime, "from_bytes", lambda key, value: None)
     found = hunt(PROCESSES, group_members=2, fault_interval_s=0.5, pace_s=0.2)
     assert "CommittedOffsetsStay" in found
 
@@ -79,17 +79,21 @@ def test_a_consumer_that_commits_before_it_processes_is_found(
             for record in batch.records()
         ]
         if taken:
-            await member.commit(consumer, {at: record.offset + 1 for at, record in taken})
+            await member.commit(
+                consumer, {topic_partition: record.offset + 1 for topic_partition, record in taken}
+            )
             await asyncio.sleep(1)
-        for at, record in taken:
-            member.checker.observe(Processed(GROUP, member.who, at, record.offset, record.value))
+        for topic_partition, record in taken:
+            member.checker.observe(
+                Processed(GROUP, member.client_id, topic_partition, record.offset, record.value)
+            )
 
-    monkeypatch.setattr(MemberNode, "_turn", turn)
+    monkeypatch.setattr(MemberNode, "_poll_once", turn)
     assert "CommittedRecordsWereProcessed" in hunt(PROCESSES, group_members=3, fault_interval_s=0.3)
 
 
 def test_a_coordinator_that_never_answers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GroupShell, "commit_ready", lambda shell: None)
+    monkeypatch.setattr(GroupShardRuntime, "commit_ready", lambda shell: None)
     assert "NothingWaitsForEver" in hunt(CALM, range(3), group_members=2, liveness_s=60.0)
 
 

@@ -13,16 +13,16 @@ import pytest
 from kavka import values
 from kavka.broker.api import offset_fetch
 from kavka.broker.control import controller
-from kavka.broker.control.reign import Reign
-from kavka.broker.control.writing import Writer, multi_over_settings
-from kavka.broker.coordination import group_shell, marker_appends, transaction_shell
-from kavka.broker.orders import Orders
-from kavka.broker.replication.both_sides import Replication
-from kavka.broker.replication.serving import FollowerFetches
+from kavka.broker.control.controller_term import ControllerTerm
+from kavka.broker.control.registry_writer import RegistryWriter, multi_merging_configs
+from kavka.broker.control_requests import ControlRequests
+from kavka.broker.coordination import group_shard_runtime, marker_appends, transaction_shard_runtime
+from kavka.broker.replication.follower_fetch import FollowerFetchHandler
+from kavka.broker.replication.replication_manager import ReplicationManager
 from kavka.broker.replication.throttle import Throttle
 from kavka.core.controller import election
 from kavka.core.controller.step import Step as ControllerStep
-from kavka.core.follower import AskRecords, FollowedPartition, Step, Truncate
+from kavka.core.follower import FetchRecords, FollowedPartition, Step, Truncate
 from kavka.core.group import transactions
 from kavka.core.partition import Follower, IsrChange, Partition
 from kavka.core.producer_state import ProducerState
@@ -67,40 +67,44 @@ class Plant:
             mark = followed.log.high_watermark
             return Truncate(mark) if followed.log.log_end_offset > mark else None
 
-        ask = FollowedPartition.question
+        ask = FollowedPartition.next_request
 
         def question(followed: FollowedPartition, now_ms: int) -> Any:
             asked = ask(followed, now_ms)
-            return asked._replace(last_fetched_epoch=-1) if isinstance(asked, AskRecords) else asked
+            return (
+                asked._replace(last_fetched_epoch=-1) if isinstance(asked, FetchRecords) else asked
+            )
 
         self._patch.setattr(FollowedPartition, "first_step", first_step)
-        self._patch.setattr(FollowedPartition, "question", question)
+        self._patch.setattr(FollowedPartition, "next_request", question)
 
     def obeys_stale_controllers(self) -> None:
         """A deposed controller goes on, the registry takes what it writes, and brokers obey it."""
 
-        async def multi(writer: Writer, operations: Any) -> None:
-            await multi_over_settings(writer._registry, operations)
+        async def multi(writer: RegistryWriter, operations: Any) -> None:
+            await multi_merging_configs(writer._registry, operations)
 
-        see = controller.Controller._see
+        see = controller.Controller._elect
 
         async def sees(ruler: controller.Controller, bounced: Any) -> None:
             if not ruler.is_active:
                 await see(ruler, bounced)
 
-        async def stays(reign: Reign) -> None:
+        async def stays(reign: ControllerTerm) -> None:
             return None
 
         def renewed(ruler: controller.Controller) -> None:
             if not ruler.is_active:
-                ruler._office = None
-                ruler._looking.again()
+                ruler._elected = None
+                ruler._watch_loop.notify()
 
-        self._patch.setattr(Reign, "_still_in_office", stays)
+        self._patch.setattr(ControllerTerm, "_is_still_controller", stays)
         self._patch.setattr(controller.Controller, "session_renewed", renewed)
-        self._patch.setattr(Writer, "_multi", multi)
-        self._patch.setattr(controller.Controller, "_see", sees)
-        self._patch.setattr(Orders, "_refusal", lambda orders, who, epoch, broker: ErrorCode.NONE)
+        self._patch.setattr(RegistryWriter, "_multi", multi)
+        self._patch.setattr(controller.Controller, "_elect", sees)
+        self._patch.setattr(
+            ControlRequests, "_refusal", lambda orders, who, epoch, broker: ErrorCode.NONE
+        )
 
     def elects_replicas_that_are_out_of_sync(self) -> None:
         """Unclean elections, although the topics forbid them."""
@@ -121,10 +125,10 @@ class Plant:
                 return None
             return partition._propose((*partition.in_sync_replicas, replica))
 
-        self._patch.setattr(Partition, "_propose_growth", propose)
+        self._patch.setattr(Partition, "_propose_expansion", propose)
         self._patch.setattr(
             Partition,
-            "_holds_back",
+            "_blocks_high_watermark",
             lambda p, broker, follower, now_ms: broker in p.in_sync_replicas,
         )
 
@@ -152,11 +156,13 @@ class Plant:
 
     def forgets_offsets_at_failover(self) -> None:
         """A coordinator that takes over reads nothing of what was committed."""
-        self._patch.setattr(group_shell, "from_bytes", lambda key, value: None)
+        self._patch.setattr(group_shard_runtime, "from_bytes", lambda key, value: None)
 
     def serves_followers_of_any_epoch(self) -> None:
         """A leader does not look where its history and its follower's part."""
-        self._patch.setattr(FollowerFetches, "_divergence", lambda fetches, replica, asked: None)
+        self._patch.setattr(
+            FollowerFetchHandler, "_divergence", lambda fetches, replica, asked: None
+        )
 
     def shows_open_transactions(self) -> None:
         """Who reads committed records may read up to the high watermark."""
@@ -169,15 +175,15 @@ class Plant:
 
     def forgets_transactions_at_failover(self) -> None:
         """A coordinator that takes over reads nothing of the transactions that there are."""
-        self._patch.setattr(transaction_shell, "from_bytes", lambda key, value: None)
+        self._patch.setattr(transaction_shard_runtime, "from_bytes", lambda key, value: None)
 
     def tears_transactions(self) -> None:
         """One partition's leader takes every marker for an abort."""
         append = marker_appends._append
 
-        def torn(broker: Any, where: TopicPartition, marker: Any) -> Any:
-            marker.transaction_result &= where != TopicPartition(PAYMENTS, 0)
-            return append(broker, where, marker)
+        def torn(broker: Any, topic_partition: TopicPartition, marker: Any) -> Any:
+            marker.transaction_result &= topic_partition != TopicPartition(PAYMENTS, 0)
+            return append(broker, topic_partition, marker)
 
         self._patch.setattr(marker_appends, "_append", torn)
 
@@ -241,18 +247,18 @@ class Plant:
             log = followed.log
             return Truncate(min(max(offset, log.high_watermark), log.log_end_offset))
 
-        answer = FollowedPartition.answer_offset
+        answer = FollowedPartition.offset_fetched
 
         def answer_offset(followed: FollowedPartition, *args: Any) -> Step | None:
             step = answer(followed, *args)
             return cut(followed, step.offset) if isinstance(step, Truncate) else step
 
-        self._patch.setattr(FollowedPartition, "_cut", cut)
-        self._patch.setattr(FollowedPartition, "answer_offset", answer_offset)
+        self._patch.setattr(FollowedPartition, "_truncate", cut)
+        self._patch.setattr(FollowedPartition, "offset_fetched", answer_offset)
 
     def elects_uncleanly_beside_replicas_in_sync(self) -> None:
         """Where unclean elections are allowed, a replica that is not in sync is elected first."""
-        elect = election.offline
+        elect = election.elect_offline
 
         def offline(node: Any, replicas: Any, is_online: Any, *, allow_unclean: bool) -> Any:
             behind = [b for b in replicas if is_online(b) and b not in node.in_sync_replicas]
@@ -277,12 +283,12 @@ class Plant:
     def throttles_replicas_in_sync(self) -> None:
         """A throttle counts and holds back replicas that the high watermark waits for."""
 
-        def note(both: Replication, replica: Any, follower: Any, size: int) -> None:
-            if size and both._leader_throttled.holds(replica.where, both._broker.broker_id):
-                both.leader_throttle.note(size)
+        def note(both: ReplicationManager, replica: Any, follower: Any, size: int) -> None:
+            if size and both._leader_throttled.includes(replica.where, both._broker.broker_id):
+                both.leader_throttle.record(size)
 
         self._patch.setattr(Partition, "waits_for", lambda partition, follower, now_ms: False)
-        self._patch.setattr(Replication, "note_served", note)
+        self._patch.setattr(ReplicationManager, "record_served", note)
 
     def never_lifts_throttles(self) -> None:
         """A throttle that was exceeded once keeps the rate of then."""

@@ -67,12 +67,12 @@ def test_every_promise_holds_in_60_seeds_of_a_cluster_and_every_mark_is_hit() ->
 )
 def test_cluster_seeds_that_once_failed(seed: int) -> None:
     report = play(seed, Kind.CLUSTER)
-    assert report.passed, f"{report.story}\n{report.summary()}"
+    assert report.passed, f"{report.trace}\n{report.summary()}"
 
 
 def test_cluster_run_is_the_same_in_processes_with_other_hash_seeds() -> None:
     digests = {digests_in_a_process([2, 16], Kind.CLUSTER, hash_seed) for hash_seed in ("0", "1")}
-    assert digests == {f"{[play(seed, Kind.CLUSTER).story.digest() for seed in (2, 16)]}\n"}
+    assert digests == {f"{[play(seed, Kind.CLUSTER).trace.digest() for seed in (2, 16)]}\n"}
 
 
 def test_logs_recover_in_600_seeds_of_bad_disks_and_every_mark_is_hit() -> None:
@@ -100,7 +100,7 @@ def test_logs_recover_in_600_seeds_of_bad_disks_and_every_mark_is_hit() -> None:
 )
 def test_storage_seeds_that_once_failed(seed: int) -> None:
     report = play(seed, Kind.STORAGE)
-    assert report.passed, f"{report.story}\n{report.summary()}"
+    assert report.passed, f"{report.trace}\n{report.summary()}"
 
 
 DIGESTS = (
@@ -122,4 +122,4 @@ def digests_in_a_process(seeds: list[int], kind: Kind, hash_seed: str) -> str:
 def test_a_broker_run_is_the_same_in_processes_with_other_hash_seeds() -> None:
     seeds = [0, 7, 148]
     digests = {digests_in_a_process(seeds, Kind.BROKER, hash_seed) for hash_seed in ("0", "1")}
-    assert digests == {f"{[play(seed).story.digest() for seed in seeds]}\n"}
+    assert digests == {f"{[play(seed).trace.digest() for seed in seeds]}\n"}

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from topic_filling import FIRST_MS, fill, make_topic
 
 from kavka.spark.errors import sentence_of
-from kavka.spark.offsets import OffsetRange, split
+from kavka.spark.offsets import OffsetRange, split_ranges
 from kavka.spark.progress import source_metrics
 
 if TYPE_CHECKING:
@@ -203,14 +203,14 @@ def test_ranges_become_the_tasks_of_sparks_calculator(spark: SparkSession) -> No
     jvm = spark._jvm
     theirs = jvm.org.apache.spark.sql.kafka010
     sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
-    chance = random.Random(13)
+    rng = random.Random(13)
     for _ in range(300):
         ranges = [
-            OffsetRange("t", number, start, start + chance.choice([0, 1, 5, 50, 1000]))
-            for number in range(chance.randint(1, 5))
-            for start in [chance.randint(0, 99)]
+            OffsetRange("t", number, start, start + rng.choice([0, 1, 5, 50, 1000]))
+            for number in range(rng.randint(1, 5))
+            for start in [rng.randint(0, 99)]
         ]
-        parts, most = chance.choice([None, 1, 3, 7, 13, 40]), chance.choice([None, None, 1, 9, 300])
+        parts, most = rng.choice([None, 1, 3, 7, 13, 40]), rng.choice([None, None, 1, 9, 300])
         options = {"minPartitions": parts, "maxRecordsPerPartition": most}
         given = {name: str(value) for name, value in options.items() if value is not None}
         made = theirs.KafkaOffsetRangeCalculator.apply(
@@ -233,7 +233,7 @@ def test_ranges_become_the_tasks_of_sparks_calculator(spark: SparkSession) -> No
             OffsetRange("t", one.topicPartition().partition(), one.fromOffset(), one.untilOffset())
             for one in (made.apply(number) for number in range(made.size()))
         ]
-        assert split(ranges, parts, most) == expected, (ranges, parts, most)
+        assert split_ranges(ranges, parts, most) == expected, (ranges, parts, most)
 
 
 def test_streams_have_the_rows_and_the_offsets_of_sparks_source(
@@ -484,7 +484,7 @@ def test_a_wrong_stream_is_one_sentence_without_frames(
         (
             ["'v' AS value"],
             {},
-            "Nothing says where the rows go: set the option topic or add a column topic.",
+            "No topic for the rows: set the option topic or add a column topic.",
         ),
         (
             ["'v' AS value", "CAST(NULL AS STRING) AS topic"],

@@ -19,13 +19,13 @@ from killing import assert_each_once, committed
 from topic_filling import make_topic, make_topic_at
 
 from kavka.client.blocking import Admin, Producer
-from kavka.spark.committing import Done, Plan, decision_of
+from kavka.spark.commit_protocol import Done, Plan, decision_of
 from kavka.spark.connection import Connection
 from kavka.spark.decisions import Batch, SinkNames
 from kavka.spark.driver import Driver
 from kavka.spark.errors import ConnectorError
 from kavka.spark.options import SinkOptions, parse_sink
-from kavka.spark.preparing import run_task
+from kavka.spark.task_writer import run_task
 from kavka_compat.asking import until
 from kavka_compat.killable import run_killable
 
@@ -53,7 +53,7 @@ class Query:
 
     bootstrap: str
     topic: str
-    chance: random.Random
+    rng: random.Random
     next: int = 0
     steps_left: int = 1_000_000
     more: dict[str, str] = field(default_factory=dict)
@@ -84,9 +84,9 @@ class Query:
     def tasks(self, plan: Plan, number: int) -> list[Done]:
         """Write the rows of a batch, split anew each time it is run."""
         rows = [str(number * ROWS + row) for row in range(ROWS)]
-        split: list[list[str]] = [[] for _ in range(self.chance.randrange(1, 4))]
+        split: list[list[str]] = [[] for _ in range(self.rng.randrange(1, 4))]
         for row in rows:
-            self.chance.choice(split).append(row)
+            self.rng.choice(split).append(row)
         return self.run_tasks(plan, number, split)
 
     def run_tasks(self, plan: Plan, number: int, split: list[list[str]]) -> list[Done]:
@@ -98,14 +98,14 @@ class Query:
 
     def run_batch(self) -> None:
         plan = self.drive("plan", False)
-        if self.chance.random() < 0.2:
+        if self.rng.random() < 0.2:
             self.tasks(plan, self.next)  # attempts whose messages nobody gets
         done = self.tasks(plan, self.next)
-        if self.chance.random() < 0.15:
+        if self.rng.random() < 0.15:
             self.unfinished.append((plan, done))
             raise Crash("the driver stands still")
         self.commit(plan, done)
-        if self.chance.random() < 0.15:
+        if self.rng.random() < 0.15:
             raise Crash("before Spark has noted it")
         self.next += 1
 
@@ -136,13 +136,13 @@ def test_each_row_is_there_once_whoever_crashes_or_comes_late(
     query = Query(kavka_broker.bootstrap, fresh_name, random.Random(seed))
     crashes = 0
     while query.next < BATCHES:
-        query.steps_left = query.chance.randrange(3, 60)
+        query.steps_left = query.rng.randrange(3, 60)
         try:
             query.run_batch()
         except* Crash:
             crashes += 1
         query.steps_left = 1_000_000
-        if query.unfinished and query.chance.random() < 0.5:
+        if query.unfinished and query.rng.random() < 0.5:
             # At once it may still be the driver, and then it decides.
             with suppress(ConnectorError):
                 query.commit(*query.unfinished.pop())
@@ -156,7 +156,7 @@ def test_each_row_is_there_once_whoever_crashes_or_comes_late(
 def test_planning_writing_and_committing_wait_for_a_broker_that_is_started_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "kavka.spark.patience")
+    caplog.set_level(logging.INFO, "kavka.spark.connection_retries")
     with run_killable(tmp_path, 1, {}) as cluster, ThreadPoolExecutor(1) as pool:
 
         def while_it_is_away(step: Callable[[], T]) -> T:
@@ -173,9 +173,7 @@ def test_planning_writing_and_committing_wait_for_a_broker_that_is_started_again
         done = while_it_is_away(lambda: query.run_tasks(plan, 0, [["a", "b"], ["c"]]))
         while_it_is_away(lambda: query.commit(plan, done))
         servers = {"bootstrap.servers": cluster.bootstrap}
-        while_it_is_away(
-            lambda: Connection(servers, is_patient=True)
-        ).close()  # of a task that reads
+        while_it_is_away(lambda: Connection(servers, retries=True)).close()  # of a task that reads
         assert_each_once(committed(cluster.bootstrap, "t", PARTITIONS), ["a", "b", "c"])
 
 

@@ -13,9 +13,9 @@ from topic_filling import make_topic
 from kavka.client import CorruptRecordError, blocking
 from kavka.ids import TopicPartition
 from kavka.spark.errors import ConnectorError
-from kavka.spark.fetching import read_range
 from kavka.spark.offsets import OffsetRange, from_json
 from kavka.spark.options import parse_source
+from kavka.spark.range_reader import read_range
 from kavka.spark.source import StreamReader
 from kavka.wire.records.header import walk_complete
 from kavka_compat.ours import run_kavka

@@ -41,9 +41,9 @@ VICTIMS = {"worker": 12, "broker": 7, "driver": 1}
 class Chaos:
     """One run."""
 
-    def __init__(self, directory: Path, cluster: KillableCluster, chance: random.Random) -> None:
+    def __init__(self, directory: Path, cluster: KillableCluster, rng: random.Random) -> None:
         self.cluster = cluster
-        self.chance = chance
+        self.rng = rng
         self.killed: Counter[str] = Counter()
         self.values: list[str] = []
         self._directory = directory
@@ -70,7 +70,7 @@ class Chaos:
     def feed(self) -> None:
         """Write more to the source."""
         first = len(self.values)
-        more = [str(number) for number in range(first, first + self.chance.randrange(20, 120))]
+        more = [str(number) for number in range(first, first + self.rng.randrange(20, 120))]
         fill(self.cluster.bootstrap, "in", 2, more)
         self.values += more
 
@@ -82,7 +82,7 @@ class Chaos:
                 workers = [pid for pid, line in processes.items() if " -m pyspark." in line]
                 if not workers:
                     return
-                kill_process(self.chance.choice(workers))
+                kill_process(self.rng.choice(workers))
             case "broker":
                 self.cluster.kill(0)
                 self.cluster.start(0)
@@ -103,21 +103,21 @@ class Chaos:
 
 
 def test_each_record_is_there_once_after_random_kills(tmp_path: Path) -> None:
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     print(f"\nchaos of Spark: kills={KILLS} seed={SEED}", file=sys.stderr)
     began = time.monotonic()
     (tmp_path / "broker").mkdir()
     with run_killable(tmp_path / "broker", 1, SETTINGS) as cluster:
         make_topic_at(cluster.bootstrap, "in", 2)
         make_topic_at(cluster.bootstrap, "out", PARTITIONS)
-        chaos = Chaos(tmp_path, cluster, chance)
+        chaos = Chaos(tmp_path, cluster, rng)
         try:
             while chaos.killed.total() < KILLS:
                 chaos.feed()
                 chaos.progress()
-                time.sleep(chance.random() * 2)  # where in a batch it is met is chance
+                time.sleep(rng.random() * 2)  # where in a batch it is met is chance
                 print(f"{time.monotonic() - began:.0f} s: {dict(chaos.killed)}", file=sys.stderr)
-                (victim,) = chance.choices(list(VICTIMS), list(VICTIMS.values()))
+                (victim,) = rng.choices(list(VICTIMS), list(VICTIMS.values()))
                 chaos.kill(victim)
             chaos.finish()
         finally:

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from topic_filling import make_topic
 
-from kavka.client.producer.prepared import PreparedTxnState
-from kavka.spark.committing import Plan
+from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.spark.commit_protocol import Plan
 from kavka.spark.decisions import Batch
 from kavka.spark.options import parse_sink
-from kavka.spark.preparing import run_task
+from kavka.spark.task_writer import run_task
 from kavka_compat.ours import run_kavka
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(100)]

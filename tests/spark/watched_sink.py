@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from kavka.spark.data_source import KavkaDataSource
-from kavka.spark.driver import Reach
+from kavka.spark.driver import CrashPoint
 
 
 async def watch(directory: Path, step: str) -> None:
@@ -49,5 +49,5 @@ class WatchedDataSource(KavkaDataSource):
         """Return what stands in `format(...)`."""
         return "kavka-watched"
 
-    def _reach(self) -> Reach:
+    def _crash_point(self) -> CrashPoint:
         return partial(watch, self._directory)

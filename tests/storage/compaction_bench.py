@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from storage_bench import read_bytes
 
-from kavka.storage.compaction.choosing import Dirtiness
-from kavka.storage.compaction.cleaning import CleanerLimits, CleaningPass, PassReport
+from kavka.storage.compaction.cleanable_log import Dirtiness
+from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass, PassReport
 from kavka.storage.log import Log
 from kavka.wire.records.batch import BatchBuilder, Record, decode_records
 from kavka.wire.records.compression import Compression

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kavka.doors import Buffer
 from kavka.ids import TopicPartition
+from kavka.io import Buffer
 from kavka.storage.disk import OsDisk, OsFile
 from kavka.storage.log import Appended, Log
 from kavka.storage.log_config import LogConfig
@@ -102,12 +102,12 @@ class LogBench:
     async def log(self, config: LogConfig | None = None, **known: Any) -> AsyncIterator[Log]:
         log = await self.open(config, **known)
         yield log
-        await self.directory.settle()
+        await self.directory.wait_for_tasks()
         await log.close()
 
     async def crash(self, log: Log) -> None:
         """Forget the log as a killed process would: what was not written is gone, nothing is finished."""
-        await self.directory.settle()
+        await self.directory.wait_for_tasks()
         for segment in log.segments:
             segment.close()
         self.directory = self.new_directory()

@@ -23,10 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from storage_bench import LogBench, read_bytes
 
-from kavka.storage.compaction.cleaning import Uncleanable
+from kavka.storage.compaction.cleaning_pass import Uncleanable
 from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
-from kavka.wire.records import kernel, pure, pure_cleaning
+from kavka.wire.records import kernel, pure, pure_cleaner
 from kavka.wire.records.batch import decode_records
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.header import read_header
@@ -42,7 +42,7 @@ def which_kernel(request, monkeypatch):
     """Both kernels do the work of each test."""
     if request.param == "python":
         for name in ("OffsetMap", "rebase", "outline"):
-            monkeypatch.setattr(kernel, name, getattr(pure_cleaning, name))
+            monkeypatch.setattr(kernel, name, getattr(pure_cleaner, name))
         monkeypatch.setattr(kernel, "keep", pure.keep)
     else:
         assert kernel.NAME == "compiled"
@@ -322,7 +322,7 @@ class _Story:
         for step in plan:
             log = await self._step(log, step)
             self._check(log)
-        await self.bench.directory.settle()
+        await self.bench.directory.wait_for_tasks()
         await log.close()
 
     async def _step(self, log: Log, step) -> Log:

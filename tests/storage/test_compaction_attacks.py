@@ -9,7 +9,7 @@ import pytest
 from compaction_bench import DAY_MS, Producer, Written, end_transaction, records, survivors, write
 from storage_bench import LogBench
 
-from kavka.storage.compaction.cleaning import CleanerLimits, CleaningPass, PassEnded
+from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass, PassEnded
 from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.compression import Compression
@@ -29,7 +29,7 @@ class Attack:
     """A log under a random mix of events, and what was written to it. The high watermark is the test's."""
 
     def __init__(self, seed: int, bench: LogBench, log: Log) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.bench = bench
         self.log = log
         self.written = Written()
@@ -40,24 +40,24 @@ class Attack:
 
     async def play(self) -> None:
         for _ in range(STEPS):
-            if self.chance.random() < 0.2:
+            if self.rng.random() < 0.2:
                 await self._clean()
             else:
                 await self._happen()
 
     async def _clean(self) -> None:
-        chance = self.chance
+        rng = self.rng
         stable = min(self.high_watermark, self.written.last_stable_offset(self.high_watermark))
         found = await self.log.dirtiness(stable)
         if not found.cleanable_bytes:
             return
 
         async def spend(count: int) -> bool:
-            if chance.random() < 0.15:
+            if rng.random() < 0.15:
                 await self._happen()
-            return chance.random() > 0.01
+            return rng.random() > 0.01
 
-        slots, block_bytes = chance.choice([20, 4000]), chance.choice([200, 700, 5000])
+        slots, block_bytes = rng.choice([20, 4000]), rng.choice([200, 700, 5000])
         self.passes += 1
         try:
             limits = CleanerLimits(24 * slots, 0.9, block_bytes, spend)
@@ -72,20 +72,20 @@ class Attack:
         self._check()
 
     async def _happen(self) -> None:
-        chance, bench, log = self.chance, self.bench, self.log
+        rng, bench, log = self.rng, self.bench, self.log
         bench.clock.now += 1
-        match chance.choice(EVENTS):
+        match rng.choice(EVENTS):
             case "write":
                 rows = [
-                    (chance.choice(KEYS), chance.choice([None, b"x", b"y" * 90]))
-                    for _ in range(chance.randint(1, 4))
+                    (rng.choice(KEYS), rng.choice([None, b"x", b"y" * 90]))
+                    for _ in range(rng.randint(1, 4))
                 ]
-                codec = chance.choice([Compression.NONE, *Compression])
-                producer = chance.choice(self.producers)
+                codec = rng.choice([Compression.NONE, *Compression])
+                producer = rng.choice(self.producers)
                 write(log, self.written, rows, bench.clock.now, producer, codec)
             case "end":
-                producer = chance.choice(self.producers[2:])
-                commits = chance.random() < 0.5
+                producer = rng.choice(self.producers[2:])
+                commits = rng.random() < 0.5
                 end_transaction(log, self.written, producer, bench.clock.now, commits=commits)
                 self.last_marker = log.log_end_offset - 1
             case "roll":
@@ -99,11 +99,11 @@ class Attack:
                 stable = self.written.last_stable_offset(self.high_watermark)
                 if stable > log.log_start_offset:
                     log.delete_before(
-                        chance.randint(log.log_start_offset, stable), self.high_watermark
+                        rng.randint(log.log_start_offset, stable), self.high_watermark
                     )
                     log.delete_old_segments(self.high_watermark)
             case "time":
-                bench.clock.now += chance.choice([DAY_MS // 2, 2 * DAY_MS])
+                bench.clock.now += rng.choice([DAY_MS // 2, 2 * DAY_MS])
             case "flush":
                 await log.flush()
         self._check()
@@ -115,7 +115,7 @@ class Attack:
         is_decided = self.last_marker < self.high_watermark and not written.open_of
         if not above or not is_decided or any(offset in written.owner for offset in above):
             return
-        await log.truncate_to(self.chance.choice(above))
+        await log.truncate_to(self.rng.choice(above))
         self.cuts += 1
         end = log.log_end_offset
         written.records = {o: record for o, record in written.records.items() if o < end}

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.storage.compaction.choosing import Dirtiness, dirtiest, first_dirty, group, measure
+from kavka.storage.compaction.cleanable_log import (
+    Dirtiness,
+    dirtiest_log,
+    first_dirty,
+    group_segments,
+    measure_dirtiness,
+)
 from kavka.storage.disk import OsDisk
 from kavka.storage.log_config import LogConfig
 from kavka.storage.partition_directory import OpenFiles, PartitionDirectory
@@ -30,7 +36,7 @@ FOUR = segments((0, 100, 10, 20), (10, 100, 20, 30), (20, 100, 30, 40), (30, 100
 
 
 def measured(config: LogConfig | None = None, *, first: int = 0, stable: int = 99) -> Dirtiness:
-    return measure(
+    return measure_dirtiness(
         FOUR,
         config or LogConfig(cleanup_policy=COMPACTED),
         first_dirty_offset=first,
@@ -99,23 +105,23 @@ def test_the_dirtiest_comes_first():
     def dirt(clean: int, dirty: int) -> Dirtiness:
         return Dirtiness(0, 0, clean, dirty, 0)
 
-    found = dirtiest(
+    found = dirtiest_log(
         [("a", dirt(90, 10)), ("b", dirt(10, 10)), ("c", dirt(0, 0)), ("d", dirt(5, 5))]
     )
     assert found is not None
     assert found[0] == "b"
-    assert dirtiest([]) is None
+    assert dirtiest_log([]) is None
 
 
 def test_segments_become_one_while_they_fit():
     small = segments(*((10 * index, 100, 0, 0) for index in range(5)))
     config = LogConfig(segment_bytes=250)
-    bases = [[s.base_offset for s in run] for run in group(small, config, 50)]
+    bases = [[s.base_offset for s in run] for run in group_segments(small, config, 50)]
     assert bases == [[0, 10], [20, 30], [40]]
-    assert [len(run) for run in group(small, LogConfig(segment_bytes=50), 50)] == [1] * 5
+    assert [len(run) for run in group_segments(small, LogConfig(segment_bytes=50), 50)] == [1] * 5
 
 
 def test_offsets_that_would_not_fit_a_segment_are_kept_apart():
     far = segments((0, 10, 0, 0), (2**31 - 10, 10, 0, 0), (2**31, 10, 0, 0))
-    bases = [[s.base_offset for s in run] for run in group(far, LogConfig(), 2**31 + 5)]
+    bases = [[s.base_offset for s in run] for run in group_segments(far, LogConfig(), 2**31 + 5)]
     assert bases == [[0, 2**31 - 10], [2**31]]

@@ -11,7 +11,7 @@ from kavka.ids import TopicPartition
 from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
-from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.environment import SimEnvironment
 from kavka.testing.simulation.world import World
 from kavka.wire.records.batch import Record
 
@@ -22,8 +22,10 @@ TP = TopicPartition("t", 0)
 BATCHES = 22
 
 
-async def _open(host: SimHost, *, recovery_point: int = 0) -> tuple[LogDirectory, Log]:
-    directory = LogDirectory(host.disk, host.clock, host.chance, "/data")
+async def _open(
+    environment: SimEnvironment, *, recovery_point: int = 0
+) -> tuple[LogDirectory, Log]:
+    directory = LogDirectory(environment.disk, environment.clock, environment.random, "/data")
     await directory.open()
     return directory, await Log.open(directory, TP, CONFIG, recovery_point=recovery_point)
 
@@ -49,25 +51,25 @@ def _live(writes: int, *, loses_power: bool) -> tuple[Written, dict[int, Record]
     names: list[str] = []
     ended = False
 
-    async def first(host: SimHost) -> None:
+    async def first(environment: SimEnvironment) -> None:
         nonlocal ended
-        _, log = await _open(host)
+        _, log = await _open(environment)
         await _fill(log, written)
         node.kill_in_write(writes)
         await clean(log)
         ended = True
         await asyncio.sleep(3600)
 
-    async def second(host: SimHost) -> None:
-        directory, log = await _open(host, recovery_point=BATCHES)
+    async def second(environment: SimEnvironment) -> None:
+        directory, log = await _open(environment, recovery_point=BATCHES)
         assert log.recovery.damage is None
         found.update(records(log, committed=True))
-        names.extend(host.disk.list(log.path))
+        names.extend(environment.disk.list(log.path))
         bases = [segment.base_offset for segment in log.segments]
         assert bases == sorted(set(bases))
         await clean(log)
         assert records(log, committed=True) == survivors(written.committed(), log.log_end_offset)
-        await directory.settle()
+        await directory.wait_for_tasks()
         await log.close()
         await directory.close(is_clean=True)
 

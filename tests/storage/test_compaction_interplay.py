@@ -22,13 +22,18 @@ from compaction_bench import (
 from storage_bench import LogBench, read_offsets
 
 from kavka.ids import TopicPartition
-from kavka.storage.compaction.choosing import Dirtiness
-from kavka.storage.compaction.cleaning import CleanerLimits, CleaningPass, PassEnded, Uncleanable
+from kavka.storage.compaction.cleanable_log import Dirtiness
+from kavka.storage.compaction.cleaning_pass import (
+    CleanerLimits,
+    CleaningPass,
+    PassEnded,
+    Uncleanable,
+)
 from kavka.storage.future_logs import discard
 from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
-from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.environment import SimEnvironment
 from kavka.testing.simulation.world import World
 
 TP = TopicPartition("t", 0)
@@ -85,7 +90,7 @@ def test_a_segment_that_was_cut_and_written_again_is_not_replaced_by_what_it_was
                 for index in range(30):
                     write(log, written, [(b"z%d" % index, b"new")], bench.clock.now)
                 log.roll()
-                await bench.directory.settle()
+                await bench.directory.wait_for_tasks()
 
             with pytest.raises(PassEnded):
                 await interrupted(log, at_block, cut_and_fill)
@@ -103,7 +108,7 @@ def test_a_log_that_is_deleted_and_removed_during_a_pass_takes_no_directory_offl
     async def story() -> None:
         log = await bench.open(CONFIG)
         fill(log, Written(), bench.clock.now)
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
 
         async def delete() -> None:
             await discard(log, 0)
@@ -113,7 +118,7 @@ def test_a_log_that_is_deleted_and_removed_during_a_pass_takes_no_directory_offl
         with pytest.raises(PassEnded):
             await interrupted(log, at_block, delete)
         assert bench.directory.failure is None
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
 
     asyncio.run(story())
 
@@ -128,7 +133,7 @@ def test_a_log_whose_dirty_segments_went_before_the_pass_began_is_not_uncleanabl
             log.delete_before(60, 60)
             assert log.delete_old_segments(60)
             with pytest.raises(PassEnded):
-                await interrupted(log, 0, bench.directory.settle, seen)
+                await interrupted(log, 0, bench.directory.wait_for_tasks, seen)
 
     asyncio.run(story())
 
@@ -137,11 +142,11 @@ def test_a_log_that_was_closed_before_the_pass_began_ends_it(bench: LogBench) ->
     async def story() -> None:
         log = await bench.open(CONFIG)
         fill(log, Written(), bench.clock.now)
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
         seen = await log.dirtiness(log.log_end_offset)
         await log.close()
         with pytest.raises(PassEnded):
-            await interrupted(log, 0, bench.directory.settle, seen)
+            await interrupted(log, 0, bench.directory.wait_for_tasks, seen)
 
     asyncio.run(story())
 
@@ -188,7 +193,7 @@ def test_a_marker_that_alone_carries_its_producers_epoch_stays_and_fences(bench:
         log.roll()
         await clean(log)
         assert not [header for header, _ in batches(log) if header.is_control]
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
         await log.close()
 
     asyncio.run(story())
@@ -203,7 +208,7 @@ def test_a_producer_whose_later_batch_is_cut_off_is_known_by_the_one_before(
         write(log, written, [(b"a", b"1")], bench.clock.now, producer)
         write(log, written, [(b"a", b"2"), (b"b", b"x" * 400)], bench.clock.now)
         log.roll()
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
         write(log, written, [(b"b", b"not committed")], bench.clock.now, producer)
         await clean(log, 3)
         assert log.replacements == 1
@@ -212,7 +217,7 @@ def test_a_producer_whose_later_batch_is_cut_off_is_known_by_the_one_before(
         log = await bench.open(CONFIG)  # the recovery point was not written yet
         (entry,) = log.producers.entries()
         assert (entry.last_sequence, entry.last_offset) == (0, 0)
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
         await log.close()
 
     asyncio.run(story())
@@ -234,7 +239,7 @@ def test_a_copy_of_what_was_compacted_is_whole_after_a_crash_under_another_polic
             log.roll()
             await clean(log)
             content = [part for _, part in batches(log)]
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
         shutil.rmtree(bench.log_path)
         copy = await bench.open(LogConfig(segment_bytes=600))
         for part in content:
@@ -247,7 +252,7 @@ def test_a_copy_of_what_was_compacted_is_whole_after_a_crash_under_another_polic
         copy = await bench.open(LogConfig(segment_bytes=600), recovery_point=point)
         assert copy.recovery.damage is None
         assert records(copy) == found
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
         await copy.close()
 
     asyncio.run(story())
@@ -260,13 +265,15 @@ def test_no_value_is_removed_for_one_that_a_loss_of_power_would_take(seed: int) 
     node = world.node("one")
     found: list[bytes | None] = []
 
-    async def open_log(host: SimHost, recovery_point: int) -> tuple[LogDirectory, Log]:
-        directory = LogDirectory(host.disk, host.clock, host.chance, "/data")
+    async def open_log(
+        environment: SimEnvironment, recovery_point: int
+    ) -> tuple[LogDirectory, Log]:
+        directory = LogDirectory(environment.disk, environment.clock, environment.random, "/data")
         await directory.open()
         return directory, await Log.open(directory, TP, CONFIG, recovery_point=recovery_point)
 
-    async def first(host: SimHost) -> None:
-        _, log = await open_log(host, 0)
+    async def first(environment: SimEnvironment) -> None:
+        _, log = await open_log(environment, 0)
         written = Written()
         write(log, written, [(b"k", b"old"), (b"old filler", b"x" * 400)], 1000)
         log.roll()
@@ -276,8 +283,8 @@ def test_no_value_is_removed_for_one_that_a_loss_of_power_would_take(seed: int) 
         node.kill()
         await asyncio.sleep(3600)
 
-    async def second(host: SimHost) -> None:
-        _, log = await open_log(host, 2)
+    async def second(environment: SimEnvironment) -> None:
+        _, log = await open_log(environment, 2)
         assert [r.value for r in records(log).values() if r.key == b"k"] == [b"old", b"new"]
 
         async def lose_power(count: int) -> bool:
@@ -288,10 +295,10 @@ def test_no_value_is_removed_for_one_that_a_loss_of_power_would_take(seed: int) 
         limits = CleanerLimits(1 << 20, 0.9, BLOCK_BYTES, lose_power)
         await CleaningPass(log, await log.dirtiness(log.log_end_offset), limits).run()
 
-    async def third(host: SimHost) -> None:
-        directory, log = await open_log(host, 2)
+    async def third(environment: SimEnvironment) -> None:
+        directory, log = await open_log(environment, 2)
         found.extend(r.value for r in records(log).values() if r.key == b"k")
-        await directory.settle()
+        await directory.wait_for_tasks()
         await log.close()
         await directory.close(is_clean=True)
 

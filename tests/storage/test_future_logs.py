@@ -14,7 +14,7 @@ from storage_bench import SeededChance, TurnedClock, add, make_batch, read_bytes
 
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicId, TopicPartition
-from kavka.storage.compaction.cleaning import CleanerLimits, CleaningPass
+from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass
 from kavka.storage.disk import OsDisk, OsFile
 from kavka.storage.failures import LogClosed, LogDirectoryFailed
 from kavka.storage.log import Log
@@ -288,7 +288,7 @@ def fails_at(mover: Mover, step: int) -> Callable[[], Any]:
         await mover.copy()
         for log in (mover.store.get(WHERE), mover.store.future(WHERE)):
             assert log is not None
-            await log.directory.settle()
+            await log.directory.wait_for_tasks()
         mover.disk.left = step
         with contextlib.suppress(LogDirectoryFailed):
             await mover.store.swap_future(WHERE)

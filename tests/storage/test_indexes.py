@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kavka.storage.disk import OsDisk
 from kavka.storage.failures import CorruptFile
 from kavka.storage.offset_index import OffsetIndex
-from kavka.storage.partition_directory import Cold, OpenFiles, PartitionDirectory
+from kavka.storage.partition_directory import NotCached, OpenFiles, PartitionDirectory
 from kavka.storage.time_index import TimeIndex
 from kavka.storage.transaction_index import AbortedTransaction, TransactionIndex
 
@@ -167,6 +167,6 @@ def test_a_lookup_that_may_not_block_says_what_is_cold(files: PartitionDirectory
     index.storage.write()
     file = index.storage.data.file()
     file._probe = None  # a file system that cannot tell
-    with pytest.raises(Cold):
+    with pytest.raises(NotCached):
         index.position_before(2, may_block=False)
     assert index.position_before(2) == 1

@@ -82,7 +82,7 @@ def test_indexes_that_recovery_rebuilt_are_on_disk_before_the_next_append(
         log = await bench.open(EVERY_BATCH)
         await bench.directory.write_lagging_indexes()
         assert entries(log, ".index") == [(n, 100 * n) for n in range(1, 5)]
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
         await log.close()
 
     asyncio.run(scenario())
@@ -107,7 +107,7 @@ def test_a_slow_disk_is_not_waited_for(bench: LogBench) -> None:
             await bench.directory.write_lagging_indexes()
             assert not list(bench.log_path.glob("*index"))
             add_later(bench, log, 1)
-            await bench.directory.settle()
+            await bench.directory.wait_for_tasks()
             await bench.directory.write_lagging_indexes()
             assert len(entries(log, ".index")) == 3
             assert read_offsets(log) == [(n, n) for n in range(4)]

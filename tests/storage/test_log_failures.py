@@ -129,7 +129,7 @@ def test_a_slow_disk_queues_writes_in_order_and_becomes_fast_again(
             await written
         assert log.written_offset == 21
         assert read_offsets(log) == [(n, n) for n in range(21)]
-        await bad.directory.settle()
+        await bad.directory.wait_for_tasks()
         assert add(log, size=100).written is None
         await log.close()
         async with bad.log(LogConfig(segment_bytes=500), recovery_point=22, is_clean=True) as log:
@@ -162,7 +162,7 @@ def test_one_slow_directory_does_not_stall_another(bad: LogBench, bench: LogBenc
         await make_slow(bad)
         assert add(slow).written is not None
         assert add(fast).written is None
-        await bad.directory.settle()
+        await bad.directory.wait_for_tasks()
         await slow.close()
         await fast.close()
 
@@ -190,7 +190,7 @@ def test_a_roll_is_flushed_in_the_background(bad: LogBench, disk: BadDisk) -> No
         log = await bad.open(LogConfig(segment_bytes=250))
         for _ in range(3):
             add(log, size=100)
-        await bad.directory.settle()
+        await bad.directory.wait_for_tasks()
         assert log.recovery_point == 3
         assert {"00000000000000000000.log", "00000000000000000000.index"} <= set(disk.syncs)
         assert (bad.log_path / "00000000000000000002.snapshot").exists()
@@ -222,7 +222,7 @@ def test_cold_bytes_are_loaded_in_the_pool(bad: LogBench, disk: BadDisk) -> None
         log = await bad.open(LogConfig(segment_bytes=20_000, index_interval_bytes=300))
         for _ in range(1000):
             add(log, size=100)
-        await bad.directory.settle()
+        await bad.directory.wait_for_tasks()
         disk.is_cold = True
         read = log.read(77, 1000, 1000)
         assert not read.is_cached
@@ -244,7 +244,7 @@ def test_a_read_stays_as_cold_as_it_was_found_until_it_is_loaded(
     async def scenario() -> None:
         log = await bad.open(LogConfig())
         add(log, size=100)
-        await bad.directory.settle()
+        await bad.directory.wait_for_tasks()
         disk.is_cold = True
         read = log.read(0, 1000, 1)
         assert not read.is_cached
@@ -269,7 +269,7 @@ def test_a_cold_read_of_a_removed_segment_is_out_of_range(bad: LogBench, disk: B
         log.delete_old_segments(1000)
         with pytest.raises(Exception, match="OFFSET_OUT_OF_RANGE"):
             await read.load(disk)
-        await bad.directory.settle()
+        await bad.directory.wait_for_tasks()
         await log.close()
 
     asyncio.run(scenario())
@@ -280,7 +280,7 @@ def test_a_cold_read_of_a_log_that_was_deleted_is_refused(bad: LogBench, disk: B
         log = await bad.open(LogConfig(segment_bytes=1000, index_interval_bytes=100))
         for _ in range(25):
             add(log, size=100)
-        await bad.directory.settle()
+        await bad.directory.wait_for_tasks()
         disk.is_cold = True
         read = log.read(3, 1000, 25)
         assert not read.is_cached
@@ -307,7 +307,7 @@ def test_a_search_by_time_in_a_log_that_goes_meanwhile_is_refused(
         log = await bad.open(LogConfig(segment_bytes=1000, index_interval_bytes=100))
         for number in range(25):
             add(log, size=100, timestamp=number)
-        await bad.directory.settle()
+        await bad.directory.wait_for_tasks()
         disk.is_cold = True
         search = asyncio.ensure_future(log.offset_for_timestamp(8))
         await asyncio.sleep(0)
@@ -330,7 +330,7 @@ def test_a_segment_that_is_sealed_at_the_recovery_point_has_its_indexes_synced(
         assert log.recovery_point == log.log_end_offset
         disk.syncs.clear()
         log.roll()
-        await bad.directory.settle()
+        await bad.directory.wait_for_tasks()
         assert {f"{0:020d}.index", f"{0:020d}.timeindex"} <= set(disk.syncs)
         await log.close()
 
@@ -344,7 +344,7 @@ def test_no_segment_goes_after_an_older_one_that_could_not(
         log = await bad.open(LogConfig(segment_bytes=1000, retention_bytes=0))
         for _ in range(35):
             add(log, size=100)
-        await bad.directory.settle()
+        await bad.directory.wait_for_tasks()
         rename = disk.rename
 
         def fails_once(old: str, new: str) -> None:
@@ -354,7 +354,7 @@ def test_no_segment_goes_after_an_older_one_that_could_not(
         monkeypatch.setattr(disk, "rename", fails_once)
         assert log.delete_old_segments(15) == 1
         assert log.delete_old_segments(25) == 1
-        await bad.directory.settle()
+        await bad.directory.wait_for_tasks()
         assert bad.directory.failure is not None
         assert {f"{base:020d}.log" for base in (0, 10, 20, 30)} <= set(disk.list(log.path))
         await log.close()

@@ -163,7 +163,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.wait(self.log.close())
-        self.wait(self.bench.directory.settle())
+        self.wait(self.bench.directory.wait_for_tasks())
         self.bench.directory = self.bench.new_directory()
         self.recovery_point = self.end
         self.reopen(is_clean=True)
@@ -229,7 +229,7 @@ class LogMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             if hasattr(self, "log"):
-                self.wait(self.bench.directory.settle())
+                self.wait(self.bench.directory.wait_for_tasks())
                 self.wait(self.log.close())
         finally:
             self.bench.close()

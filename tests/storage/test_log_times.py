@@ -56,7 +56,7 @@ def test_the_first_record_that_is_not_earlier_is_found(
         newest = max(times, default=None)
         expected = None if newest is None else (newest, times.index(newest), 3)
         assert await log.latest_timestamp() == expected
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
         await bench.directory.remove_due()
         await log.close()
 

@@ -219,13 +219,13 @@ def test_a_checkpoint_that_says_the_same_is_not_written_again(tmp_path: Path) ->
         life = Life(tmp_path / "8")
         store = await life.start()
         (log,) = await filled(store, 1)
-        where = log.topic_partition
-        await store.write_high_watermarks({where: 1})
+        topic_partition = log.topic_partition
+        await store.write_high_watermarks({topic_partition: 1})
         life.disk.counts.clear()
-        await store.write_high_watermarks({where: 1})
+        await store.write_high_watermarks({topic_partition: 1})
         assert not life.disk.counts
         add(log)
-        await store.write_high_watermarks({where: 2})
+        await store.write_high_watermarks({topic_partition: 2})
         assert life.disk.counts["file synced"] == 1
         await life.stop(store)
 

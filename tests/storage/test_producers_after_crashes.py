@@ -42,7 +42,7 @@ async def fill(bench: LogBench, config: LogConfig = SMALL) -> Log:
 async def retain(bench: LogBench, log: Log) -> None:
     """Let retention remove what it may."""
     assert log.delete_old_segments(log.log_end_offset)
-    await bench.directory.settle()
+    await bench.directory.wait_for_tasks()
 
 
 def batch(producer_id: int, sequence: int) -> BatchHeader:

@@ -91,7 +91,7 @@ def test_a_torn_tail_is_cut(bench: LogBench, left: int, caplog: pytest.LogCaptur
                 assert log.recovery.damage is not None
                 assert "position 400" in log.recovery.damage
         assert path.stat().st_size == 400
-        assert "log was cut by recovery" in caplog.text
+        assert "log truncated by recovery" in caplog.text
 
     asyncio.run(scenario())
 
@@ -252,7 +252,7 @@ def test_the_transaction_index_of_a_closed_segment_is_rebuilt_with_the_others(
         log = await bench.open(SMALL)
         add(log, 3, producer_id=1, producer_epoch=0, base_sequence=0, attributes=0x10)
         log.roll()
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
         append_marker(log, ControlType.ABORT, 1)
         add(log, 2, producer_id=1, producer_epoch=0, base_sequence=3, attributes=0x10)
         append_marker(log, ControlType.ABORT, 1)
@@ -260,7 +260,7 @@ def test_the_transaction_index_of_a_closed_segment_is_rebuilt_with_the_others(
         add(log, 1)
         expected = log.aborted_transactions(0, 8)
         assert [(a.first_offset, a.last_offset) for a in expected] == [(0, 3), (4, 6)]
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
         await log.close()
         bench.directory = bench.new_directory()
         (bench.log_path / f"{3:020d}.index").unlink()
@@ -270,7 +270,7 @@ def test_the_transaction_index_of_a_closed_segment_is_rebuilt_with_the_others(
         log = await bench.open(SMALL, recovery_point=8, is_clean=True)
         assert log.recovery.rebuilt_segments == [3]
         assert log.aborted_transactions(0, 8) == expected
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
         await log.close()
 
     asyncio.run(scenario())
@@ -287,7 +287,7 @@ def test_a_range_of_a_later_segment_has_its_aborted_transactions(bench: LogBench
             add(log, 1, attributes=0x10, **facts)
             append_marker(log, ControlType.ABORT, 1)
         log.roll()
-        await bench.directory.settle()
+        await bench.directory.wait_for_tasks()
         read = log.read(110, 1, 140, may_block=True)
         assert read.range is not None
         found = log.aborted_transactions(110, 140, read.range)

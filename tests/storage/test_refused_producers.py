@@ -16,7 +16,7 @@ from storage_bench import TP, LogBench
 from kavka.broker.replica import Replica
 from kavka.broker.traffic import TopicTraffic
 from kavka.core.partition import Partition, PartitionState
-from kavka.core.passing_refusals import LASTS_MS
+from kavka.core.recent_refusals import REMEMBERED_MS
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, LeaderEpoch
 from kavka.wire.records.batch import BatchBuilder
@@ -43,7 +43,7 @@ class Place:
         state = PartitionState(
             leader, LeaderEpoch(self._epoch), self._epoch, in_sync, (HERE, OTHER)
         )
-        assert self.replica.partition.become(state, 0) is ErrorCode.NONE
+        assert self.replica.partition.apply_state(state, 0) is ErrorCode.NONE
         self.replica.role_changed()
 
     def send(self, sequence: int, producer_id: int = 7) -> ErrorCode:
@@ -99,7 +99,7 @@ def test_a_gap_that_is_real_is_told_after_two_seconds(tmp_path: Path) -> None:
             assert p.send(1) is NOT_LEADER
             p.elect(HERE)
             assert p.send(2) is NOT_LEADER
-            p.bench.clock.now += LASTS_MS
+            p.bench.clock.now += REMEMBERED_MS
             assert p.send(2) is OUT_OF_ORDER
 
     asyncio.run(story())

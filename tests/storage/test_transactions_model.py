@@ -79,7 +79,7 @@ class TransactionMachine(RuleBasedStateMachine):
         async def call() -> Any:
             result = work()
             await self.bench.directory.writes.drained()
-            await self.bench.directory.settle()
+            await self.bench.directory.wait_for_tasks()
             return result
 
         return self.wait(call())
@@ -101,7 +101,7 @@ class TransactionMachine(RuleBasedStateMachine):
         both = (HERE, OTHER)
         epoch = LeaderEpoch(self.epoch)
         state = PartitionState(leader, epoch, self.epoch, both, both)
-        assert self.replica.partition.become(state, 0) is ErrorCode.NONE
+        assert self.replica.partition.apply_state(state, 0) is ErrorCode.NONE
         self.replica.role_changed()
 
     @property
@@ -186,7 +186,7 @@ class TransactionMachine(RuleBasedStateMachine):
         recovery_point = log.recovery_point
         if is_clean:
             self.wait(log.close())
-            self.wait(self.bench.directory.settle())
+            self.wait(self.bench.directory.wait_for_tasks())
             self.bench.directory = self.bench.new_directory()
             recovery_point = self.end
         else:
@@ -269,7 +269,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "replica"):
             self.wait(self.replica.log.close())
-            self.wait(self.bench.directory.settle())
+            self.wait(self.bench.directory.wait_for_tasks())
         self.bench.close()
         self.loop.close()
         shutil.rmtree(self.path)

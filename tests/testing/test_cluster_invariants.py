@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.client.producer.prepared import PreparedTxnState
+from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.testing.simulation.brokers.faults import POWER, PROCESSES
 from kavka.testing.simulation.events import (
@@ -12,28 +12,28 @@ from kavka.testing.simulation.events import (
     Audited,
     Batch,
     BatchesSeen,
-    CommitAsked,
+    ClusterObserved,
+    CommitRequested,
     Committed,
     CommittedRead,
     CommittedSeen,
     ControllerElected,
     Decided,
     Deleted,
-    EndAsked,
-    EndSeen,
+    EndOffsetRead,
+    EndOffsetRequested,
     Event,
     LogsAudited,
-    Looked,
     PositionSeen,
     Prepared,
     Processed,
+    ProducerInitialized,
     Read,
     ReplicaSeen,
     Resumed,
     Sent,
     SentInTransaction,
     StateWritten,
-    TookOver,
     TransactionEnded,
     TransactionsAudited,
     UncleanElection,
@@ -41,7 +41,7 @@ from kavka.testing.simulation.events import (
 )
 from kavka.testing.simulation.invariants import Invariant, Violation, for_cluster, for_model
 from kavka.testing.simulation.invariants.acknowledged import AcknowledgedRecordsSurvive
-from kavka.testing.simulation.invariants.controlling import OneControllerPerEpoch, StatesGoForward
+from kavka.testing.simulation.invariants.controller import OneControllerPerEpoch, StatesGoForward
 from kavka.testing.simulation.invariants.duplicates import IdempotentProducersNeverDuplicate
 from kavka.testing.simulation.invariants.groups import (
     CommittedOffsetsStay,
@@ -79,8 +79,8 @@ def following(broker: int, end: int) -> ReplicaSeen:
     return ReplicaSeen(broker, 1, T0, NO_TOPIC_ID, False, 0, 0, 0, end)
 
 
-def looked(*replicas: ReplicaSeen, isr: tuple[int, ...] = (1, 2)) -> Looked:
-    return Looked(replicas, {T0: StateNode(1, 0, 1, list(isr))})
+def looked(*replicas: ReplicaSeen, isr: tuple[int, ...] = (1, 2)) -> ClusterObserved:
+    return ClusterObserved(replicas, {T0: StateNode(1, 0, 1, list(isr))})
 
 
 def state(leader: int, epoch: int, isr: tuple[int, ...] = (1, 2), controller: int = 1) -> StateNode:
@@ -101,8 +101,12 @@ T1 = TopicPartition("t", 1)
 GROUP = "group-of-i"
 
 
-def sent(transaction: str, number: int, producer: str = "p", at: TopicPartition = T0) -> Event:
-    return SentInTransaction(transaction, "i", producer, at, value(transaction, number))
+def sent(
+    transaction: str, number: int, producer: str = "p", topic_partition: TopicPartition = T0
+) -> Event:
+    return SentInTransaction(
+        transaction, "i", producer, topic_partition, value(transaction, number)
+    )
 
 
 def value(transaction: str, number: int) -> bytes:
@@ -114,19 +118,23 @@ def shown(at_0: list[bytes], at_1: list[bytes], offset: int = 0) -> Transactions
 
 
 def asked(transaction: str, offset: int) -> Event:
-    return CommitAsked(transaction, GROUP, offset)
+    return CommitRequested(transaction, GROUP, offset)
 
 
 def ended(transaction: str, *, committed: bool) -> Event:
     return TransactionEnded(transaction, committed)
 
 
-BOTH = [sent("a", 0), sent("a", 1, at=T1), asked("a", 2)]
+BOTH = [sent("a", 0), sent("a", 1, topic_partition=T1), asked("a", 2)]
 """A transaction of two partitions."""
-TAKEN = [TookOver("i", "p", 7, 0), sent("a", 0, "p"), TookOver("i", "q", 7, 3)]
+TAKEN = [
+    ProducerInitialized("i", "p", 7, 0),
+    sent("a", 0, "p"),
+    ProducerInitialized("i", "q", 7, 3),
+]
 """One that is open when another producer takes the id over."""
 MINE, NEXT, LATER = (PreparedTxnState(7, epoch) for epoch in (1, 2, 3))
-PREPARED = [sent("a", 0), sent("a", 1, at=T1), Prepared("a", "i", MINE)]
+PREPARED = [sent("a", 0), sent("a", 1, topic_partition=T1), Prepared("a", "i", MINE)]
 TO_COMMIT, TO_ABORT = (Decided("i", MINE, committed) for committed in (True, False))
 WHOLE, NOTHING = shown([value("a", 0)], [value("a", 1)], 2), shown([], [])
 AUDIT = Audited(T0, 0, 1, ((0, b"a"),))
@@ -186,7 +194,7 @@ EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
     (CommittedLogsAreEqual, [unclean(b"b"), batches(2, ONE, OTHER), batches(1, ONE, TWO)]),
     (
         EndOfPartitionNeverGoesBack,
-        [TOLD_5, EndAsked("r", T0), unclean(b"b"), EndSeen("r", T0, 1, 1)],
+        [TOLD_5, EndOffsetRequested("r", T0), unclean(b"b"), EndOffsetRead("r", T0, 1, 1)],
     ),
 ]
 """What an unclean election excuses; without it, none of these holds."""
@@ -206,11 +214,16 @@ NOT_EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
     (CommittedLogsAreEqual, [batches(1, ONE, TWO), unclean(), batches(2, ONE, OTHER)]),
     (
         EndOfPartitionNeverGoesBack,
-        [TOLD_5, EndAsked("r", T0), unclean(b"b", end=2), EndSeen("r", T0, 1, 1)],
+        [TOLD_5, EndOffsetRequested("r", T0), unclean(b"b", end=2), EndOffsetRead("r", T0, 1, 1)],
     ),
     (
         EndOfPartitionNeverGoesBack,
-        [unclean(b"b"), WatermarkSeen("r", T0, 5, 1), EndAsked("r", T0), EndSeen("r", T0, 1, 2)],
+        [
+            unclean(b"b"),
+            WatermarkSeen("r", T0, 5, 1),
+            EndOffsetRequested("r", T0),
+            EndOffsetRead("r", T0, 1, 2),
+        ],
     ),
 ]
 """What it does not."""
@@ -233,11 +246,11 @@ HOLDS: list[tuple[type[Invariant], list[Event]]] = [
     ),
     (
         EndOfPartitionNeverGoesBack,
-        [EndAsked("r", T0), WatermarkSeen("q", T0, 5, 1), EndSeen("r", T0, 4, 1)],
+        [EndOffsetRequested("r", T0), WatermarkSeen("q", T0, 5, 1), EndOffsetRead("r", T0, 4, 1)],
     ),
     (
         EndOfPartitionNeverGoesBack,
-        [WatermarkSeen("q", T0, 5, 2), EndAsked("r", T0), EndSeen("r", T0, 4, 1)],
+        [WatermarkSeen("q", T0, 5, 2), EndOffsetRequested("r", T0), EndOffsetRead("r", T0, 4, 1)],
     ),
     (ReplicasEndAlike, [logs(ONE, TWO, other=(ONE, TWO)), logs(ONE, TWO, other=(TWO,))]),
     (ReplicasEndAlike, [logs(ONE, TWO, other=())]),
@@ -296,7 +309,7 @@ BREAKS: list[tuple[type[Invariant], list[Event]]] = [
     ),
     (
         EndOfPartitionNeverGoesBack,
-        [WatermarkSeen("q", T0, 5, 1), EndAsked("r", T0), EndSeen("r", T0, 4, 2)],
+        [WatermarkSeen("q", T0, 5, 1), EndOffsetRequested("r", T0), EndOffsetRead("r", T0, 4, 2)],
     ),
     (ReplicasEndAlike, [logs(ONE, TWO, other=(ONE, OTHER))]),
     (ReplicasEndAlike, [logs(ONE, TWO, other=(ONE,))]),

@@ -13,11 +13,11 @@ from kavka.testing.simulation.events import (
     CommittedSeen,
     Deleted,
     Event,
+    PositionReset,
     PowerLost,
     Processed,
     Read,
     Sent,
-    Sought,
     WatermarkSeen,
 )
 from kavka.testing.simulation.faults import POWER, PROCESSES
@@ -56,7 +56,7 @@ HOLDS: list[tuple[type[Invariant], list[Event]]] = [
         [Acknowledged("p", T0, 0, b"a"), Deleted(T0, 1), audit(b"b", start=1)],
     ),
     (OffsetsHaveNoGaps, [Read("r", T0, 4, b""), Read("r", T0, 5, b""), audit(b"a", start=3)]),
-    (OffsetsHaveNoGaps, [Read("r", T0, 4, b""), Sought("r", T0), Read("r", T0, 9, b"")]),
+    (OffsetsHaveNoGaps, [Read("r", T0, 4, b""), PositionReset("r", T0), Read("r", T0, 9, b"")]),
     (OffsetsHaveNoGaps, [Read("r", T0, 4, b""), PowerLost("b"), Read("r", T0, 2, b"")]),
     (IdempotentProducersNeverDuplicate, [audit(b"a", b"b")]),
     (RecordsKeepTheirOrder, [Sent("p", T0, 0, b"a"), Sent("p", T0, 1, b"b"), audit(b"a", b"b")]),

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.environment import SimEnvironment
 from kavka.testing.simulation.world import World
 
 
@@ -46,24 +46,26 @@ def digest(seed: int) -> str:
     world = World(seed)
     world.network.weather.cutting = 0.5
 
-    async def serve(host: SimHost) -> None:
-        await host.network.listen("", 80, Echo)
-        file = host.disk.open("/log", create=True)
+    async def serve(environment: SimEnvironment) -> None:
+        await environment.network.listen("", 80, Echo)
+        file = environment.disk.open("/log", create=True)
         while True:
             async with asyncio.TaskGroup() as group:
                 for name in "abcde":
-                    group.create_task(host.disk.run(file.write_at, b"x" * 100, ord(name)))
-                group.create_task(asyncio.sleep(host.chance.random()))
+                    group.create_task(environment.disk.run(file.write_at, b"x" * 100, ord(name)))
+                group.create_task(asyncio.sleep(environment.random.random()))
 
-    async def use(host: SimHost) -> None:
-        wires = [await host.network.connect("server", 80, Echo) for _ in range(3)]
-        for wire in wires:
-            assert isinstance(wire, Echo)
-            wire.transport.write(host.chance.random_bytes(2000))
-        waits = {asyncio.ensure_future(asyncio.sleep(host.chance.random())) for _ in range(9)}
+    async def use(environment: SimEnvironment) -> None:
+        wires = [await environment.network.connect("server", 80, Echo) for _ in range(3)]
+        for protocol in wires:
+            assert isinstance(protocol, Echo)
+            protocol.transport.write(environment.random.random_bytes(2000))
+        waits = {
+            asyncio.ensure_future(asyncio.sleep(environment.random.random())) for _ in range(9)
+        }
         while waits:
             done, waits = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            world.story.tell("client", " ".join(task.get_name() for task in done))
+            world.trace.add("client", " ".join(task.get_name() for task in done))
         await asyncio.sleep(2)
 
     async def main() -> None:
@@ -76,7 +78,7 @@ def digest(seed: int) -> str:
 
     world.run(main())
     assert world.failures == []
-    return world.story.digest()
+    return world.trace.digest()
 
 
 def test_the_same_seed_is_the_same_run_and_another_is_another() -> None:

@@ -11,28 +11,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.doors import Disk
-from kavka.testing.simulation.disk import DiskDoor, SimDisk
+from kavka.io import Disk
+from kavka.testing.simulation.disk import ProcessDisk, SimDisk
 from kavka.testing.simulation.inode import PAGE
 from kavka.testing.simulation.loop import SimLoop
-from kavka.testing.simulation.process import Process, ProcessDied
+from kavka.testing.simulation.process import Process, ProcessCrashed
 
 
-def disk_of(seed: int = 0) -> tuple[SimDisk, DiskDoor]:
+def disk_of(seed: int = 0) -> tuple[SimDisk, ProcessDisk]:
     loop = SimLoop()
     disk = SimDisk(loop, random.Random(seed))
     loop.close()
-    return disk, DiskDoor(disk, Process("p", loop))
+    return disk, ProcessDisk(disk, Process("p", loop))
 
 
-def door_again(disk: SimDisk) -> DiskDoor:
-    return disk.door(Process("q", disk.loop))
+def door_again(disk: SimDisk) -> ProcessDisk:
+    return disk.for_process(Process("q", disk.loop))
 
 
-def run(seed: int, use: Callable[[SimDisk, DiskDoor], Awaitable[None]]) -> None:
+def run(seed: int, use: Callable[[SimDisk, ProcessDisk], Awaitable[None]]) -> None:
     loop = SimLoop()
     disk = SimDisk(loop, random.Random(seed))
-    door = disk.door(Process("p", loop))
+    door = disk.for_process(Process("p", loop))
     try:
         loop.run(_call(use, disk, door))
     finally:
@@ -40,7 +40,7 @@ def run(seed: int, use: Callable[[SimDisk, DiskDoor], Awaitable[None]]) -> None:
 
 
 async def _call(
-    use: Callable[[SimDisk, DiskDoor], Awaitable[None]], disk: SimDisk, door: DiskDoor
+    use: Callable[[SimDisk, ProcessDisk], Awaitable[None]], disk: SimDisk, door: ProcessDisk
 ) -> None:
     await use(disk, door)
 
@@ -92,9 +92,9 @@ def test_the_doors_of_a_dead_process_are_shut() -> None:
     _, door = disk_of()
     file = door.open("/f", create=True)
     door._process.end(killed=True)
-    with pytest.raises(ProcessDied):
+    with pytest.raises(ProcessCrashed):
         file.write_at(b"abc", 0)
-    with pytest.raises(ProcessDied):
+    with pytest.raises(ProcessCrashed):
         door.list("/")
 
 
@@ -227,7 +227,7 @@ def test_cold_ranges_are_warm_after_reading() -> None:
     file.write_at(bytes(3 * PAGE), 0)
     assert file.is_cached(3 * PAGE, 0)
     file.sync()
-    disk.cool()
+    disk.evict_cached_pages()
     assert not file.is_cached(1, 0)
     file.read_at(PAGE, 0)
     assert file.is_cached(PAGE, 0)
@@ -239,7 +239,7 @@ def test_a_process_can_die_in_the_middle_of_a_write() -> None:
     file = door.open("/f", create=True)
     file.write_at(b"first", 0)
     door._process.writes_left = 0
-    with pytest.raises(ProcessDied):
+    with pytest.raises(ProcessCrashed):
         file.write_at(b"second" * 100, 5)
     left = door_again(disk).open("/f")
     assert 5 <= left.size() < 605
@@ -259,7 +259,7 @@ def test_a_lock_belongs_to_one_process_until_it_dies() -> None:
 
 
 def test_work_in_the_pool_takes_time_and_goes_on_when_nobody_waits() -> None:
-    async def use(disk: SimDisk, door: DiskDoor) -> None:
+    async def use(disk: SimDisk, door: ProcessDisk) -> None:
         file = door.open("/f", create=True)
         task = asyncio.ensure_future(door.run(file.write_at, b"abc", 0))
         await asyncio.sleep(0)

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.environment import SimEnvironment
 from kavka.testing.simulation.loop import Deadlock, Livelock
-from kavka.testing.simulation.process import ProcessDied
+from kavka.testing.simulation.process import ProcessCrashed
 from kavka.testing.simulation.world import World
 
 
@@ -61,7 +61,7 @@ def test_deadlock_says_who_waits() -> None:
     async def forgotten() -> None:
         await asyncio.get_running_loop().create_future()
 
-    async def program(host: SimHost) -> None:
+    async def program(environment: SimEnvironment) -> None:
         await forgotten()
 
     async def main() -> None:
@@ -98,7 +98,7 @@ def test_a_wait_that_is_too_long_says_who_waits() -> None:
 def test_an_exception_that_nobody_handles_is_a_failure() -> None:
     world = World(1)
 
-    async def program(host: SimHost) -> None:
+    async def program(environment: SimEnvironment) -> None:
         task = asyncio.ensure_future(_fail())
         await asyncio.sleep(1)
         del task
@@ -108,7 +108,7 @@ def test_an_exception_that_nobody_handles_is_a_failure() -> None:
         await asyncio.sleep(2)
 
     world.run(main())
-    assert [(failure.who, repr(failure.exception)) for failure in world.failures] == [
+    assert [(failure.source, repr(failure.exception)) for failure in world.failures] == [
         ("a", "ValueError('lost')")
     ]
 
@@ -121,7 +121,7 @@ def test_a_task_left_behind_is_a_failure() -> None:
     world = World(1)
     kept = []
 
-    async def program(host: SimHost) -> None:
+    async def program(environment: SimEnvironment) -> None:
         kept.append(asyncio.ensure_future(asyncio.sleep(100)))
         await asyncio.sleep(1)
 
@@ -137,13 +137,13 @@ def test_a_killed_process_runs_no_further_step() -> None:
     world = World(1)
     done: list[str] = []
 
-    async def program(host: SimHost) -> None:
+    async def program(environment: SimEnvironment) -> None:
         try:
             await asyncio.sleep(1)
             done.append("woke up")
         finally:
-            with pytest.raises(ProcessDied):
-                host.disk.open("/late", create=True)
+            with pytest.raises(ProcessCrashed):
+                environment.disk.open("/late", create=True)
 
     async def main() -> None:
         process = world.node("a").start(program)
@@ -162,7 +162,7 @@ def test_a_paused_process_does_everything_later_and_in_order() -> None:
     world = World(1)
     done: list[tuple[int, float]] = []
 
-    async def program(host: SimHost) -> None:
+    async def program(environment: SimEnvironment) -> None:
         for number in range(5):
             world.loop.call_later(number + 1, lambda n=number: done.append((n, world.loop.time())))
         await asyncio.sleep(30)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kavka.doors import Transport
-from kavka.testing.simulation.host import SimHost
+from kavka.io import Transport
+from kavka.testing.simulation.environment import SimEnvironment
 from kavka.testing.simulation.world import Node, World
 
 
@@ -58,8 +58,8 @@ class Pair:
         self.client: Node = self.world.node("client")
         self.accepted: list[Ear] = []
 
-    async def serve(self, host: SimHost) -> None:
-        await host.network.listen("server", 9092, self._make)
+    async def serve(self, environment: SimEnvironment) -> None:
+        await environment.network.listen("server", 9092, self._make)
         await asyncio.sleep(1e6)
 
     def _make(self) -> Ear:
@@ -69,14 +69,14 @@ class Pair:
     async def dial(self) -> Ear:
         answer: asyncio.Future[Ear] = asyncio.get_running_loop().create_future()
 
-        async def program(host: SimHost) -> None:
+        async def program(environment: SimEnvironment) -> None:
             try:
-                wire = await host.network.connect("server", 9092, Ear)
+                protocol = await environment.network.connect("server", 9092, Ear)
             except OSError as error:
                 answer.set_exception(error)
                 return
-            assert isinstance(wire, Ear)
-            answer.set_result(wire)
+            assert isinstance(protocol, Ear)
+            answer.set_result(protocol)
             await asyncio.sleep(1e6)
 
         self.client.start(program)
@@ -147,7 +147,7 @@ def test_ranges_of_files_are_read_when_sent_and_released_once() -> None:
         near, far = await pair.open()
         process = pair.server.process
         assert process is not None
-        door = pair.server.disk.door(process)
+        door = pair.server.disk.for_process(process)
         file = door.open("/f", create=True)
         file.write_at(b"0123456789", 0)
         part, short = Range(file, 2, 5), Range(file, 8, 5)
@@ -231,14 +231,14 @@ def test_an_unknown_name_and_a_taken_port_are_errors() -> None:
     world = World(0)
     seen: list[str] = []
 
-    async def program(host: SimHost) -> None:
+    async def program(environment: SimEnvironment) -> None:
         with pytest.raises(OSError, match="no node is called"):
-            await host.network.connect("nowhere", 1, Ear)
-        first = await host.network.listen("", 0, Ear)
+            await environment.network.connect("nowhere", 1, Ear)
+        first = await environment.network.listen("", 0, Ear)
         with pytest.raises(OSError, match="already in use"):
-            await host.network.listen("", first.port, Ear)
+            await environment.network.listen("", first.port, Ear)
         first.close()
-        await host.network.listen("127.0.0.1", first.port, Ear)
+        await environment.network.listen("127.0.0.1", first.port, Ear)
         seen.append("done")
 
     async def main() -> None:
@@ -308,7 +308,7 @@ def test_a_wire_that_raises_loses_its_connection_and_is_reported() -> None:
 
     pair.world.run(main())
     assert isinstance(pair.world.failures[0].exception, TypeError)
-    assert pair.world.failures[0].who == "server"
+    assert pair.world.failures[0].source == "server"
 
 
 def test_narrow_links_take_their_time() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.testing.simulation.brokers.run import ClusterRun
-from kavka.testing.simulation.events import Event, Looked, ReplicaSeen
+from kavka.testing.simulation.events import ClusterObserved, Event, ReplicaSeen
 from kavka.testing.simulation.invariants import Invariant
 
 pytestmark = pytest.mark.simulation
@@ -21,7 +21,7 @@ class Memory(Invariant):
         self.looks = 0
 
     def observe(self, event: Event) -> None:
-        if isinstance(event, Looked):
+        if isinstance(event, ClusterObserved):
             self.looks += 1
             for seen in event.replicas:
                 self.told[seen.broker, seen.run, str(seen.partition)] = seen
@@ -32,15 +32,17 @@ def test_every_replica_was_told_as_it_is_whenever_the_witness_has_looked() -> No
     memory = Memory()
     run.checker._invariants.append(memory)
     looks = 0
-    witness = run._witness
-    look = witness.look
+    observer = run._observer
+    look = observer.observe
 
     def look_and_compare() -> None:
         nonlocal looks
         looks += 1
         look()
-        for node, replica in witness._replicas():
-            told = memory.told[replica.partition.broker_id, node.node.starts, str(replica.where)]
+        for node, replica in observer._replicas():
+            told = memory.told[
+                replica.partition.broker_id, node.node.starts, str(replica.topic_partition)
+            ]
             assert told.log_end_offset == replica.log.log_end_offset
             assert told.log_start_offset == replica.log.log_start_offset
             assert told.high_watermark == replica.partition.high_watermark
@@ -48,6 +50,6 @@ def test_every_replica_was_told_as_it_is_whenever_the_witness_has_looked() -> No
             assert told.leader_epoch == replica.partition.leader_epoch
             assert told.topic_id == replica.partition.topic_id
 
-    witness.look = look_and_compare  # type: ignore[method-assign]
+    observer.observe = look_and_compare  # type: ignore[method-assign]
     assert run.run().passed
     assert 0 < memory.looks < looks

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.doors import Part
+from kavka.io import Sendable
 from kavka.wire.codec import CorruptFrame, SlicedDecoding, decode, encode, encode_in_slices
 from kavka.wire.compile_decode import SLICE_WEIGHT
 from kavka.wire.messages.describe_groups import DescribeGroupsRequest
@@ -37,7 +37,7 @@ def all_slices(cls: type, version: int, frame: bytes) -> tuple[SlicedDecoding, i
 
 
 def encoded_in_slices(message: Any, version: int) -> tuple[bytes, int]:
-    parts: list[Part] = []
+    parts: list[Sendable] = []
     slices = 0
     steps = encode_in_slices(message, version, bytearray(), parts)
     while True:

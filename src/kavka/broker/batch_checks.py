@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kavka.doors import Disk
+from kavka.io import Disk
 from kavka.wire.records.batch_check import BatchCheck
 
 

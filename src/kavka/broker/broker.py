@@ -22,26 +22,26 @@ from kavka.broker.configs import Configs, stored_overrides
 from kavka.broker.connection_limits import budget_limits
 from kavka.broker.control.config_changes import ConfigChanges
 from kavka.broker.control.controller import Controller
+from kavka.broker.control_requests import ControlRequests
 from kavka.broker.dispatch import Dispatcher
-from kavka.broker.duties import Duties
 from kavka.broker.features import Features
 from kavka.broker.identity import establish_identity, refuse_other_cluster
 from kavka.broker.known_topics import KnownTopics
 from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LiveBroker, MetadataCache
-from kavka.broker.orders import Orders
-from kavka.broker.own_sessions import OwnSessions
+from kavka.broker.periodic_tasks import PeriodicTasks
+from kavka.broker.previous_sessions import PreviousSessions
 from kavka.broker.purgatory import Purgatory
 from kavka.broker.registration import Registration
 from kavka.broker.registries import connection_timeout_ms, open_registry
-from kavka.broker.replicas import Replicas
+from kavka.broker.replica_manager import ReplicaManager
 from kavka.broker.stalls import StallWarnings
 from kavka.broker.topics import Topics
 from kavka.core import features
 from kavka.core.controller.topics import NewTopic, TopicRefusal
 from kavka.core.fetch_session import FetchSessionCache
 from kavka.core.znodes import Operation, ZnodeError
-from kavka.doors import Host, Listener
 from kavka.errors import ErrorCode
+from kavka.io import Environment, Listener
 from kavka.net.connection import Connection, Limits
 from kavka.net.event_loop import turns_of
 from kavka.net.request_budget import RequestBudget
@@ -52,27 +52,27 @@ from kavka.wire.stored import znodes
 if TYPE_CHECKING:
     from kavka.broker.batch_checks import BatchChecks
     from kavka.broker.cleaner import Cleaner
+    from kavka.broker.control_request_check import ControlRequestCheck
     from kavka.broker.coordination.coordinators import Coordinators
     from kavka.broker.coordination.groups import GroupCoordinators
     from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
     from kavka.broker.encoded_topics import EncodedTopics
     from kavka.broker.metrics.exposition import Exposition
-    from kavka.broker.order_admission import OrderAdmission
-    from kavka.broker.producer_ids import ProducerIds
+    from kavka.broker.producer_ids import ProducerIdManager
 
 log = logging.getLogger(__name__)
 
-_MOST_WAITING = 100_000
+_MAX_WAITING = 100_000
 _RECEIVE_BYTES = 256 * 1024
 _CLEANER_DELAY_S = 1.0
 """The first second of a broker's life is not for compaction, nor for importing it."""
-_SESSIONS_OF_PATIENCE = 2
-"""For how many session time-outs an older registration is waited for: a registry that starts anew begins each again."""
+_REGISTRY_TIMEOUT_SESSIONS = 2
+"""Session timeouts to wait for an older registration: a registry that restarts begins each timeout again."""
 
 
 class BrokerState(IntEnum):
-    """Where a broker is in its life, by Kafka's numbers."""
+    """The state of a broker, by Kafka's numbers."""
 
     STARTING = 1
     RUNNING = 3
@@ -81,44 +81,49 @@ class BrokerState(IntEnum):
 
 
 class Broker:
-    """A broker over the doors of its host, on the running loop. `start` once, `stop` once."""
+    """A broker over the I/O of its environment, on the running loop. `start` once, `stop` once."""
 
     def __init__(
-        self, settings: Mapping[str, str], host: Host, registry: Registry | None = None
+        self,
+        settings: Mapping[str, str],
+        environment: Environment,
+        registry: Registry | None = None,
     ) -> None:
         """Parse the settings. Raise InvalidSetting, which says what is wrong.
 
         `registry` is a session for this broker alone, instead of the one that the settings choose.
         """
-        self._given_registry = registry
+        self._injected_registry = registry
         self.config = BrokerConfig(settings)
-        self.host = host
-        self.clock = host.clock
-        self.chance = host.chance
+        self.environment = environment
+        self.clock = environment.clock
+        self.random = environment.random
         self.configs = Configs(self.config)
-        self.produce_purgatory = Purgatory(host.clock, _MOST_WAITING)
-        self.fetch_purgatory = Purgatory(host.clock, _MOST_WAITING)
+        self.produce_purgatory = Purgatory(environment.clock, _MAX_WAITING)
+        self.fetch_purgatory = Purgatory(environment.clock, _MAX_WAITING)
         self.fetch_sessions = FetchSessionCache(
             self.config.integer("max.incremental.fetch.session.cache.slots"),
             self.config.integer("kavka.max.incremental.fetch.session.cache.partitions"),
         )
-        self.request_budget = RequestBudget(budget_limits(self.config, host.memory_bytes))
-        self.replicas = Replicas(self)
-        self.orders = Orders(self)
+        self.request_budget = RequestBudget(budget_limits(self.config, environment.memory_bytes))
+        self.replica_manager = ReplicaManager(self)
+        self.control_requests = ControlRequests(self)
         self.topics = Topics(self)
-        self.keeps_registry = registry is None and self.config.optional("zookeeper.connect") is None
-        """Whether the registry is this broker's own, on its first log directory."""
-        self.controller = Controller(self, self._adopted)
+        self.has_own_registry = (
+            registry is None and self.config.optional("zookeeper.connect") is None
+        )
+        """True if the registry is this broker's own, on its first log directory."""
+        self.controller = Controller(self, self._adoption_operations)
         self.config_changes = ConfigChanges(self)
         self.features = Features(self, self._fail)
         self.dispatcher = Dispatcher(self)
-        self.duties = Duties(
-            self.config, self.replicas, self.dispatcher.connections.keys(), host.clock
+        self.periodic_tasks = PeriodicTasks(
+            self.config, self.replica_manager, self.dispatcher.connections.keys(), environment.clock
         )
         self.turns = turns_of(asyncio.get_running_loop())
-        self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, host.clock)
+        self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, environment.clock)
         self.cleaner: Cleaner | None = None
-        """Who compacts logs, once somebody does."""
+        """The log cleaner, once it is started."""
         self._cleaner_timer: asyncio.TimerHandle | None = None
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when the broker cannot go on and must be stopped."""
@@ -126,7 +131,7 @@ class Broker:
         self._listeners: list[Listener] = []
         self._registry_is_open = False
         self.exposition: Exposition | None = None
-        """Who shows the metrics, if somebody does."""
+        """The metrics endpoint, if one is configured."""
         self.coordinators: dict[str, Coordinators[Any]] = {}
         """Those that there are so far, by their internal topics."""
         self.state = BrokerState.STARTING
@@ -134,7 +139,7 @@ class Broker:
     # -- start
 
     async def start(self) -> list[Endpoint]:
-        """Serve; return the endpoints that clients are told. Raise OSError, CorruptRegistry, or IdentityError."""
+        """Serve; return the advertised endpoints. Raise OSError, CorruptRegistry, or IdentityError."""
         try:
             return await self._start()
         except BaseException:
@@ -142,36 +147,41 @@ class Broker:
             raise
 
     async def _start(self) -> list[Endpoint]:
-        host = self.host
-        self.replicas.on_all_failed = self._fail
-        await self.replicas.lock()
-        self.registry = self._given_registry or await open_registry(
-            self.config, host, self.replicas.first_directory, self.replicas.registry_failed
+        environment = self.environment
+        self.replica_manager.on_all_failed = self._fail
+        await self.replica_manager.lock()
+        self.registry = self._injected_registry or await open_registry(
+            self.config,
+            environment,
+            self.replica_manager.first_directory,
+            self.replica_manager.registry_failed,
         )
         self._registry_is_open = True
         await ensure_paths(self.registry, znodes.PERSISTENT_ROOTS)
-        identity = await establish_identity(self.config, self.registry, self.replicas, self.chance)
+        identity = await establish_identity(
+            self.config, self.registry, self.replica_manager, self.random
+        )
         self.broker_id = identity.broker_id
         self.metadata = MetadataCache(identity.cluster_id)
         await self.config_changes.start()
         await self.features.start()
         known = await KnownTopics.read(self.registry)
         await self._load_configs(known)
-        self.metadata.expect(known.ids, self.clock.tick_ms())
-        await self.replicas.load(known.is_stray)
+        self.metadata.expect_topics(known.ids, self.clock.tick_ms())
+        await self.replica_manager.load(known.is_stray)
         endpoints = await self._bind()
-        await self._expose()
+        await self._start_metrics()
         await self._register(endpoints)
-        if not self.keeps_registry:
+        if not self.has_own_registry:
             # Not before: directories of a broker whose id is in use must be free for another id.
-            await self.replicas.write_meta(self.broker_id, identity.cluster_id)
-        await self.controller.start(bounced=not self.replicas.was_clean)
+            await self.replica_manager.write_meta(self.broker_id, identity.cluster_id)
+        await self.controller.start(bounced=not self.replica_manager.was_clean)
         await self.features.read()  # this broker may have begun the cluster
         self.turns.watch(
             self.config.integer("kavka.event.loop.stall.warn.ms"), self._stall_warnings.stalled
         )
         self.dispatcher.begin()
-        self.duties.start()
+        self.periodic_tasks.start()
         if self.config.flag("log.cleaner.enable"):
             loop = asyncio.get_running_loop()
             self._cleaner_timer = loop.call_later(_CLEANER_DELAY_S, self._start_cleaner)
@@ -183,10 +193,10 @@ class Broker:
     def _start_cleaner(self) -> None:
         from kavka.broker.cleaner import Cleaner
 
-        self.cleaner = Cleaner(self.configs, self.replicas, self.clock)
+        self.cleaner = Cleaner(self.configs, self.replica_manager, self.clock)
         self.cleaner.start()
 
-    async def _expose(self) -> None:
+    async def _start_metrics(self) -> None:
         """Show the metrics, where settings ask for it; who does not want them does not pay for the modules."""
         port = self.config.values["kavka.metrics.port"]
         if isinstance(port, int):
@@ -195,15 +205,15 @@ class Broker:
             self.exposition = Exposition(self)
             await self.exposition.start(self.config.text("kavka.metrics.host"), port)
 
-    async def _adopted(self) -> Sequence[Operation]:
+    async def _adoption_operations(self) -> Sequence[Operation]:
         """Return what the first controller of this broker's own registry makes of the logs on its disks."""
-        store = self.replicas.store
-        if not self.keeps_registry or not (store.unreadable or any(True for _ in store)):
+        store = self.replica_manager.store
+        if not self.has_own_registry or not (store.unreadable or any(True for _ in store)):
             return []
         from kavka.broker.control.adoption import adoption
 
         return await adoption(
-            store, self.host.disk, self.broker_id, self.chance, self.clock.now_ms()
+            store, self.environment.disk, self.broker_id, self.random, self.clock.now_ms()
         )
 
     async def _load_configs(self, known: KnownTopics) -> None:
@@ -245,7 +255,7 @@ class Broker:
             def make(name: str = endpoint.name) -> Connection:
                 return Connection(self.dispatcher, name, limits, chunk, self.request_budget)
 
-            listener = await self.host.network.listen(endpoint.host, endpoint.port, make)
+            listener = await self.environment.network.listen(endpoint.host, endpoint.port, make)
             self._listeners.append(listener)
             bound[endpoint.name] = listener.port
         return [
@@ -271,40 +281,43 @@ class Broker:
             features.SUPPORTED,
         )
         # No session of a registry of its own outlives this process.
-        own_sessions = OwnSessions([] if self.keeps_registry else self.replicas.store.directories)
-        await own_sessions.load()
+        previous_sessions = PreviousSessions(
+            [] if self.has_own_registry else self.replica_manager.store.directories
+        )
+        await previous_sessions.load()
         self.registration = Registration(
             self.registry,
-            self.host.network,
+            self.environment.network,
             self.broker_id,
             lambda: node,
-            own_sessions,
-            patience_ms=_SESSIONS_OF_PATIENCE * self.config.integer("zookeeper.session.timeout.ms"),
+            previous_sessions,
+            session_timeout_ms=_REGISTRY_TIMEOUT_SESSIONS
+            * self.config.integer("zookeeper.session.timeout.ms"),
             same_cluster=partial(refuse_other_cluster, self.registry, self.metadata.cluster_id),
         )
         epoch = await self._registered(self.registration)
-        self.orders.broker_epoch = epoch
+        self.control_requests.broker_epoch = epoch
         self.metadata.brokers[self.broker_id] = LiveBroker(
             self.broker_id, tuple(endpoints), rack, epoch
         )
-        self.registration.keep(self._registered_anew, self._fail)
+        self.registration.keep_registered(self._registered_again, self._fail)
 
     async def _registered(self, registration: Registration) -> int:
         """Register, in another session when the first ended while logs were recovered; return the broker epoch."""
         try:
             return await registration.register()
         except ConnectionError as error:
-            if self.keeps_registry:
+            if self.has_own_registry:
                 raise
             log.warning("not registered yet reason=%s", error)
-        epoch = await registration.register_anew(connection_timeout_ms(self.config) / 1000)
+        epoch = await registration.register_again(connection_timeout_ms(self.config) / 1000)
         self.config_changes.session_renewed()
         self.features.session_renewed()
         return epoch
 
-    async def _registered_anew(self, epoch: int) -> None:
+    async def _registered_again(self, epoch: int) -> None:
         """Go on in another session: nothing of the one before is left in the registry."""
-        self.orders.broker_epoch = epoch
+        self.control_requests.broker_epoch = epoch
         self.controller.session_renewed()
         self.config_changes.session_renewed()
         self.features.session_renewed()
@@ -320,20 +333,20 @@ class Broker:
 
     @cached_property
     def groups(self) -> GroupCoordinators:
-        """Who coordinates groups."""
+        """Return the group coordinators."""
         from kavka.broker.coordination.groups import GroupCoordinators
 
-        clock, disk = self.host.clock, self.host.disk
-        create = self.topics.create_by_use
+        clock, disk = self.environment.clock, self.environment.disk
+        create = self.topics.auto_create
         groups = GroupCoordinators(
-            self.config, self.metadata, clock, disk, create, is_alone=self.keeps_registry
+            self.config, self.metadata, clock, disk, create, is_single_broker=self.has_own_registry
         )
         self.coordinators[OFFSETS_TOPIC] = groups
         return groups
 
     @cached_property
     def transactions(self) -> TransactionCoordinators:
-        """Who coordinates transactions."""
+        """Return the transaction coordinators."""
         from kavka.broker.coordination.marker_appends import write_markers
         from kavka.broker.coordination.transactions import TransactionCoordinators
 
@@ -348,29 +361,29 @@ class Broker:
         return self.transactions if topic == TRANSACTIONS_TOPIC else None
 
     @cached_property
-    def order_admission(self) -> OrderAdmission:
+    def control_request_check(self) -> ControlRequestCheck:
         """The judge of orders that come over the network."""
-        from kavka.broker.order_admission import OrderAdmission
+        from kavka.broker.control_request_check import ControlRequestCheck
 
-        return OrderAdmission(self)
+        return ControlRequestCheck(self)
 
     @cached_property
-    def producer_ids(self) -> ProducerIds:
-        """Who gives out producer ids."""
-        from kavka.broker.producer_ids import ProducerIds
+    def producer_ids(self) -> ProducerIdManager:
+        """Return the producer id manager."""
+        from kavka.broker.producer_ids import ProducerIdManager
 
-        return ProducerIds(self)
+        return ProducerIdManager(self)
 
     @cached_property
     def batch_checks(self) -> BatchChecks:
         """The checks of produced batches that leave the loop's thread."""
         from kavka.broker.batch_checks import BatchChecks
 
-        return BatchChecks(self.host.disk)
+        return BatchChecks(self.environment.disk)
 
     @cached_property
     def verifier(self) -> Verifier:
-        """Who asks the coordinators of transactions whether a partition belongs to one."""
+        """Return the verifier, which asks transaction coordinators whether a partition belongs to a transaction."""
         from kavka.broker.coordination.verification import Verifier
 
         return Verifier(self)
@@ -381,7 +394,7 @@ class Broker:
         """Create a topic because a client asked for its metadata; return why not, or that its leader is on the way."""
         keeper = self.coordinators_of(name)
         topic = NewTopic(name, -1, -1, {}, {}) if keeper is None else keeper.internal_topic()
-        outcome = await self.topics.create_by_use(topic)
+        outcome = await self.topics.auto_create(topic)
         if isinstance(outcome, TopicRefusal):
             log.info("automatic creation refused topic=%s reason=%s", name, outcome.message)
             if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -397,12 +410,12 @@ class Broker:
         """
         self.state = BrokerState.STOPPING
         if self.config.flag("controlled.shutdown.enable") and len(self.metadata.brokers) > 1:
-            from kavka.broker.control.leaving import hand_over
+            from kavka.broker.control.controlled_shutdown import request_controlled_shutdown
 
-            await hand_over(self)
+            await request_controlled_shutdown(self)
         self._close_listeners()
-        if not self.keeps_registry:
-            await self.controller.leave_office()
+        if not self.has_own_registry:
+            await self.controller.resign()
         await self._stop_parts()
         await self._close_storage(is_clean=True)
 
@@ -415,7 +428,7 @@ class Broker:
         for connection in list(self.dispatcher.connections):
             connection.abort()
         await self._stop_parts()
-        if self._given_registry is not None:
+        if self._injected_registry is not None:
             self._registry_is_open = False
         await self._close_storage(is_clean=False)
 
@@ -424,7 +437,7 @@ class Broker:
         self.turns.unwatch(self._stall_warnings.stalled)
         if self.exposition is not None:
             await self.exposition.stop()
-        await self.duties.stop()
+        await self.periodic_tasks.stop()
         if self._cleaner_timer is not None:
             self._cleaner_timer.cancel()
         if self.cleaner is not None:
@@ -435,7 +448,7 @@ class Broker:
             await self.verifier.stop()
         await self.dispatcher.stop()
         if "order_admission" in vars(self):
-            await self.order_admission.stop()
+            await self.control_request_check.stop()
         await self.config_changes.stop()
         await self.features.stop()
         await self.controller.stop()
@@ -452,7 +465,9 @@ class Broker:
                 await self.registry.close()
             except (OSError, ConnectionError) as error:
                 log.warning("registry not closed cleanly reason=%s", error)
-        await self.replicas.close(is_clean=is_clean, broker_epoch=self.orders.broker_epoch)
+        await self.replica_manager.close(
+            is_clean=is_clean, broker_epoch=self.control_requests.broker_epoch
+        )
 
     async def _abandon(self) -> None:
         """Let go of what a failed start holds.
@@ -467,7 +482,7 @@ class Broker:
         await self.controller.stop()
         if self.registration is not None:
             await self.registration.stop()
-        await self._close_storage(is_clean=self.replicas.was_clean)
+        await self._close_storage(is_clean=self.replica_manager.was_clean)
 
     def _fail(self, reason: str) -> None:
         if not self.failed.done():

@@ -14,11 +14,11 @@ import logging
 
 from kavka.broker.configs import Configs
 from kavka.broker.replica import Replica
-from kavka.broker.replicas import Replicas
-from kavka.doors import Clock
+from kavka.broker.replica_manager import ReplicaManager
 from kavka.ids import TopicPartition
-from kavka.storage.compaction.choosing import Dirtiness, dirtiest
-from kavka.storage.compaction.cleaning import (
+from kavka.io import Clock
+from kavka.storage.compaction.cleanable_log import Dirtiness, dirtiest_log
+from kavka.storage.compaction.cleaning_pass import (
     CleanerLimits,
     CleaningPass,
     PassEnded,
@@ -31,14 +31,14 @@ from kavka.values import mutable
 
 log = logging.getLogger(__name__)
 
-_LONGEST_SLEEP_MS = 24 * 3600 * 1000
+_MAX_SLEEP_MS = 24 * 3600 * 1000
 _SMALLEST_BLOCK = 16 * 1024
-_LOGS_PER_TURN = 64
+_LOGS_PER_SLICE = 64
 
 
 @mutable
 class CleanerCounts:
-    """What the metrics show; of the last pass, or round, unless it says otherwise."""
+    """The cleaner's metrics; of the last pass, or round, unless stated otherwise."""
 
     passes: int = 0
     """Since the start."""
@@ -48,38 +48,38 @@ class CleanerCounts:
     """Since the start."""
     last_pass_ms: int = 0
     recopy_percent: int = 0
-    """How much of what was read was written again."""
+    """Percentage of the bytes read that were written again."""
     map_use_percent: int = 0
     max_dirty_percent: int = 0
     max_compaction_delay_ms: int = 0
     last_round_ms: int = 0
-    """When, by `Clock.tick_ms`."""
+    """Time of the last round, by `Clock.tick_ms`."""
 
 
 class Cleaner:
     """Compacts the logs of one broker in the background. `start` once, `stop` once."""
 
-    def __init__(self, configs: Configs, replicas: Replicas, clock: Clock) -> None:
+    def __init__(self, configs: Configs, replica_manager: ReplicaManager, clock: Clock) -> None:
         """Do nothing before `start`."""
         self.counts = CleanerCounts(last_round_ms=clock.tick_ms())
         self.uncleanable: dict[TopicPartition, str] = {}
         """Logs that are left alone, and why."""
         self._configs = configs
-        self._replicas = replicas
+        self._replica_manager = replica_manager
         self._clock = clock
         self._unclean_logs: dict[TopicPartition, Log] = {}
         self._passes: dict[TopicPartition, asyncio.Task[None]] = {}
         # Logs whose pass was given up: the others go first, or a full disk would stop the cleaning on all of them.
-        self._given_up: set[TopicPartition] = set()
+        self._failed: set[TopicPartition] = set()
         self._rounds: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._next_free_ms = 0.0
         # Of two passes that end together, the one that ended first writes its checkpoint first.
-        self._checkpoint_turn = asyncio.Lock()
+        self._checkpoint_lock = asyncio.Lock()
 
     def start(self) -> None:
         """Begin."""
-        self._rounds = asyncio.get_running_loop().create_task(self._go_round())
+        self._rounds = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
         """End the passes that are under way at their next block, and wait for that: nothing is written afterwards."""
@@ -91,20 +91,20 @@ class Cleaner:
 
     # Rounds
 
-    async def _go_round(self) -> None:
+    async def _run(self) -> None:
         while not self._stopping.is_set():
             has_begun = False
             try:
-                has_begun = await self._round()
+                has_begun = await self._clean_once()
             except OSError as error:  # the directory is offline now, and has said so
-                log.warning("logs could not be looked at for cleaning reason=%s", error)
+                log.warning("dirty logs not determined reason=%s", error)
             except Exception:
                 # A fault of ours in one round must not end the cleaning of all logs: the next round tries again.
-                log.exception("a round of the cleaner failed")
+                log.exception("cleaner failed")
             if not has_begun:
-                await self._rest()
+                await self._pause()
 
-    async def _rest(self) -> None:
+    async def _pause(self) -> None:
         """Wait for `log.cleaner.backoff.ms`, for a pass to end, or for the stop."""
         stopping = asyncio.ensure_future(self._stopping.wait())
         await asyncio.wait(
@@ -116,9 +116,9 @@ class Cleaner:
 
     def _backoff_s(self) -> float:
         backoff_ms = self._configs.broker_integer("log.cleaner.backoff.ms")
-        return min(max(backoff_ms, 1), _LONGEST_SLEEP_MS) / 1000
+        return min(max(backoff_ms, 1), _MAX_SLEEP_MS) / 1000
 
-    async def _round(self) -> bool:
+    async def _clean_once(self) -> bool:
         """Begin a pass over the dirtiest log that is due; false when there is none, or enough are under way."""
         if len(self._passes) >= self._configs.broker_integer("log.cleaner.threads"):
             return False
@@ -129,14 +129,14 @@ class Cleaner:
         counts.max_dirty_percent = int(100 * max((d.ratio for _, d in measured), default=0))
         counts.max_compaction_delay_ms = max((d.delay_ms for _, d in measured), default=0)
         due = [(one, d) for one, d in measured if d.is_due(one.config)]
-        fresh = ((one, d) for one, d in due if one.topic_partition not in self._given_up)
-        found = dirtiest(fresh) or dirtiest(due)
+        fresh = ((one, d) for one, d in due if one.topic_partition not in self._failed)
+        found = dirtiest_log(fresh) or dirtiest_log(due)
         if found is None or self._stopping.is_set():
             return False
-        where = found[0].topic_partition
+        topic_partition = found[0].topic_partition
         task = asyncio.get_running_loop().create_task(self._clean(*found))
-        self._passes[where] = task
-        task.add_done_callback(lambda _: self._passes.pop(where))
+        self._passes[topic_partition] = task
+        task.add_done_callback(lambda _: self._passes.pop(topic_partition))
         return True
 
     async def _measure(self) -> list[tuple[Log, Dirtiness]]:
@@ -145,8 +145,8 @@ class Cleaner:
         What was measured says nothing of the log that takes its place when it moves before the pass.
         """
         found: list[tuple[Log, Dirtiness]] = []
-        for number, replica in enumerate(self._replicas):
-            if number % _LOGS_PER_TURN == _LOGS_PER_TURN - 1:
+        for number, replica in enumerate(self._replica_manager):
+            if number % _LOGS_PER_SLICE == _LOGS_PER_SLICE - 1:
                 await asyncio.sleep(0)
             if self._is_cleanable(replica):
                 measured = replica.log
@@ -159,46 +159,46 @@ class Cleaner:
         return (
             replica.log.config.is_compacted
             and replica.log.directory.failure is None
-            and replica.where not in self._passes
-            and replica.where not in self.uncleanable
-            and self._replicas.store.future(replica.where) is None
+            and replica.topic_partition not in self._passes
+            and replica.topic_partition not in self.uncleanable
+            and self._replica_manager.store.future(replica.topic_partition) is None
         )
 
     def _forget_replaced(self) -> None:
         """A log that was deleted, or moved, says nothing of the one that is there now."""
-        for where, unclean in list(self._unclean_logs.items()):
-            if self._replicas.store.get(where) is not unclean:
-                del self._unclean_logs[where], self.uncleanable[where]
+        for topic_partition, unclean in list(self._unclean_logs.items()):
+            if self._replica_manager.store.get(topic_partition) is not unclean:
+                del self._unclean_logs[topic_partition], self.uncleanable[topic_partition]
 
     # A pass
 
     async def _clean(self, partition_log: Log, dirtiness: Dirtiness) -> None:
-        where, started = partition_log.topic_partition, self._clock.tick_ms()
+        topic_partition, started = partition_log.topic_partition, self._clock.tick_ms()
         try:
             report = await CleaningPass(partition_log, dirtiness, self._limits()).run()
             await self._note_clean(partition_log, report, self._clock.tick_ms() - started)
         except PassEnded as ended:
-            self._given_up.add(where)
-            log.info("cleaning was given up log=%s reason=%s", where, ended)
+            self._failed.add(topic_partition)
+            log.info("cleaning ended early log=%s reason=%s", topic_partition, ended)
             await self._sleep(self._backoff_s())
         except Uncleanable as fault:
-            self._leave_alone(partition_log, str(fault))
-            log.error("log cannot be cleaned log=%s reason=%s", where, fault)
+            self._mark_uncleanable(partition_log, str(fault))
+            log.error("log cannot be cleaned log=%s reason=%s", topic_partition, fault)
         except LogDirectoryFailed:
             pass  # said when it failed
         except Exception as fault:
             # A fault of ours with one log must not end the cleaning of the others; this one is left alone.
-            self._leave_alone(partition_log, repr(fault))
-            log.exception("log cannot be cleaned log=%s", where)
+            self._mark_uncleanable(partition_log, repr(fault))
+            log.exception("log cannot be cleaned log=%s", topic_partition)
 
-    def _leave_alone(self, partition_log: Log, reason: str) -> None:
-        where = partition_log.topic_partition
-        self.uncleanable[where] = reason
-        self._unclean_logs[where] = partition_log
+    def _mark_uncleanable(self, partition_log: Log, reason: str) -> None:
+        topic_partition = partition_log.topic_partition
+        self.uncleanable[topic_partition] = reason
+        self._unclean_logs[topic_partition] = partition_log
 
     async def _note_clean(self, cleaned: Log, report: PassReport, took_ms: int) -> None:
-        where, counts = cleaned.topic_partition, self.counts
-        self._given_up.discard(where)
+        topic_partition, counts = cleaned.topic_partition, self.counts
+        self._failed.discard(topic_partition)
         counts.passes += 1
         counts.read_bytes += report.read_bytes
         counts.written_bytes += report.written_bytes
@@ -208,14 +208,14 @@ class Cleaner:
         cleaned.cleaner_offset = min(report.end_offset, cleaned.log_end_offset)
         log.info(
             "log was cleaned log=%s end_offset=%d bytes=%d to=%d ms=%d",
-            where,
+            topic_partition,
             report.end_offset,
             report.rewritten_bytes,
             report.written_bytes,
             took_ms,
         )
-        async with self._checkpoint_turn:
-            await self._replicas.store.write_cleaner_offsets(cleaned.directory)
+        async with self._checkpoint_lock:
+            await self._replica_manager.store.write_cleaner_offsets(cleaned.directory)
 
     def _limits(self) -> CleanerLimits:
         values = self._configs.broker_values()
@@ -227,10 +227,10 @@ class Cleaner:
             self._configs.broker_integer("log.cleaner.dedupe.buffer.size") // threads,
             min(max(load_factor, 0.1), 0.99),
             max(buffer_bytes // threads // 2, _SMALLEST_BLOCK),
-            self._spend,
+            self._throttle,
         )
 
-    async def _spend(self, count: int) -> bool:
+    async def _throttle(self, count: int) -> bool:
         """Wait as long as `log.cleaner.io.max.bytes.per.second` wants for so many bytes; false when it is over."""
         rate = self._configs.broker_values()["log.cleaner.io.max.bytes.per.second"]
         assert isinstance(rate, float | int)

@@ -39,7 +39,9 @@ class Endpoint:
 
 
 class BrokerConfig:
-    """What `server.properties` and `--override` say, and defaults for the rest. Never changes while the broker runs."""
+    """The settings of `server.properties` and `--override`, and defaults for the rest. Never changes while the broker
+    runs.
+    """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""
@@ -97,7 +99,7 @@ class BrokerConfig:
         return next((e.name for e in self.advertised if e.protocol == protocol), protocol)
 
     def host_name(self) -> str:
-        """Return what clients are told where neither listeners nor advertised.listeners names a host."""
+        """Return the advertised host when neither listeners nor advertised.listeners names one."""
         return socket.getfqdn()
 
     def _protocols(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kavka.broker.config import BrokerConfig
 from kavka.ids import NO_TOPIC_ID, TopicId
-from kavka.registry.understanding import understood
+from kavka.registry.znode_decoding import decode_or_none
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults, same_meaning
 from kavka.settings.declaration import (
     Catalogue,
@@ -27,7 +27,7 @@ from kavka.settings.declaration import (
     ValueType,
     whole_number,
 )
-from kavka.settings.dynamic import declaration_of, name_behind
+from kavka.settings.dynamic import base_name, declaration_of
 from kavka.settings.topic import TOPIC_SETTINGS, topic_defaults
 from kavka.wire.stored import znodes
 
@@ -41,7 +41,7 @@ _DEFAULTS = {
 
 
 class Source(IntEnum):
-    """Where a value comes from, as DescribeConfigs numbers it."""
+    """The source of a value, as DescribeConfigs numbers it."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -70,7 +70,7 @@ class ConfigEntry(NamedTuple):
 
 
 class Configs:
-    """The overrides in force. Whoever stores a change calls `put_topic` or `put_broker` afterwards."""
+    """The overrides in force. Code that stores a change calls `put_topic` or `put_broker` afterwards."""
 
     def __init__(self, config: BrokerConfig) -> None:
         """Begin with the static configuration alone."""
@@ -100,12 +100,12 @@ class Configs:
         """Return every topic setting now in force for `topic`; the mapping is replaced, never changed."""
         values = self._topic_values.get(topic)
         if values is None:
-            values = self._topic_values[topic] = self.obeyed(self._topics.get(topic, {}), topic)
+            values = self._topic_values[topic] = self.effective(self._topics.get(topic, {}), topic)
         return values
 
-    def obeyed(self, stored: Mapping[str, str], topic: str) -> dict[str, Value]:
+    def effective(self, stored: Mapping[str, str], topic: str) -> dict[str, Value]:
         """Return the topic settings that stored overrides give, without those that cannot be read."""
-        return self.merged(_sound(TOPIC_SETTINGS, stored, f"topic {topic}"))
+        return self.merged(_valid_overrides(TOPIC_SETTINGS, stored, f"topic {topic}"))
 
     def merged(self, overrides: Mapping[str, str]) -> dict[str, Value]:
         """Return the topic settings that `overrides` would give. Raise InvalidSetting."""
@@ -127,13 +127,13 @@ class Configs:
         return BROKER_SETTINGS.parse(
             {
                 **self._static.texts,
-                **_sound(BROKER_SETTINGS, everywhere, "all brokers"),
-                **_sound(BROKER_SETTINGS, here, "this broker"),
+                **_valid_overrides(BROKER_SETTINGS, everywhere, "all brokers"),
+                **_valid_overrides(BROKER_SETTINGS, here, "this broker"),
             }
         )
 
     def knows(self, topic: str) -> bool:
-        """Tell whether anybody has said what the topic overrides, be it nothing."""
+        """Return whether anybody has said what the topic overrides, be it nothing."""
         return topic in self._topics
 
     def topic_id(self, topic: str) -> TopicId:
@@ -165,7 +165,7 @@ class Configs:
 
     def put_broker(self, overrides: Mapping[str, str], *, default: bool) -> None:
         """Replace the dynamic overrides of this broker, or of all brokers."""
-        _warn_of_idle(self.broker_overrides(default=default), overrides)
+        _warn_of_ineffective(self.broker_overrides(default=default), overrides)
         if default:
             self._default_broker = dict(overrides)
         else:
@@ -185,7 +185,7 @@ class Configs:
         """Return a row for every topic setting, and for others: as it is `stored`, else as this broker obeys it."""
         if stored is None or stored == self._topics.get(topic):
             return self._topic_rows(self._topics.get(topic, {}), self.topic(topic))
-        return self._topic_rows(stored, self.obeyed(stored, topic))
+        return self._topic_rows(stored, self.effective(stored, topic))
 
     def describe_new_topic(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
         """Return the rows that a topic with these overrides would have. Raise InvalidSetting."""
@@ -250,7 +250,7 @@ class Configs:
 
     def _broker_synonyms(self, name: str) -> list[Synonym]:
         """Return what could give a value, from the first place on that gives it under its own name."""
-        names = [name, name_behind(name)] if name_behind(name) != name else same_meaning(name)
+        names = [name, base_name(name)] if base_name(name) != name else same_meaning(name)
         places = (
             (self._broker, Source.DYNAMIC_BROKER),
             (self._default_broker, Source.DYNAMIC_DEFAULT_BROKER),
@@ -268,10 +268,12 @@ class Configs:
 
 def stored_overrides(data: bytes, path: str) -> dict[str, str]:
     """Return what the znode at `path` overrides; nothing when it cannot be read, as Kafka takes it."""
-    return understood(data, znodes.decode_config, path) or {}
+    return decode_or_none(data, znodes.decode_config, path) or {}
 
 
-def _sound(settings: Catalogue, overrides: Mapping[str, str], whose: str) -> dict[str, str]:
+def _valid_overrides(
+    settings: Catalogue, overrides: Mapping[str, str], owner: str
+) -> dict[str, str]:
     """Return stored overrides without those that cannot be read.
 
     Somebody else wrote them: another tool, or a broker of another release. One must not stop what works without it,
@@ -283,14 +285,14 @@ def _sound(settings: Catalogue, overrides: Mapping[str, str], whose: str) -> dic
             if name in settings:
                 settings[name].parse(text)
         except InvalidSetting as error:
-            log.warning("stored setting ignored whose=%s reason=%s", whose, error)
+            log.warning("stored setting ignored owner=%s reason=%s", owner, error)
         else:
             sound[name] = text
     return sound
 
 
-def _warn_of_idle(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+def _warn_of_ineffective(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Warn of new overrides that are kept and do nothing. Their values may be secrets."""
     for name in sorted(after):
-        if after[name] != before.get(name) and declaration_of(name).is_idle:
+        if after[name] != before.get(name) and declaration_of(name).is_ineffective:
             log.warning("setting kept without effect while the broker runs name=%s", name)

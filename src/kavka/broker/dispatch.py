@@ -17,9 +17,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.connection_limits import ConnectionLimits
+from kavka.broker.deferred_response import DeferredResponse, DeferredResponses
 from kavka.broker.large_requests import Encoding, HeldConnections, LargeRequest, encode_slice
 from kavka.broker.pace import UNPACED, Pace
-from kavka.broker.parked import Parked, ParkedAnswers
 from kavka.broker.request_memory import (
     ANSWER_SETTING,
     REQUEST_SETTING,
@@ -29,8 +29,8 @@ from kavka.broker.request_memory import (
     decoded_limit,
 )
 from kavka.broker.traffic import RequestTraffic, error_finder
-from kavka.doors import Part
-from kavka.net.connection import Connection, Slot
+from kavka.io import Sendable
+from kavka.net.connection import Connection, ResponseSlot
 from kavka.net.event_loop import turns_of
 from kavka.wire.apis import APIS, Api, ApiKey
 from kavka.wire.codec import CorruptFrame, decode_front
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SERVED: dict[ApiKey, str] = {
+SUPPORTED_APIS: dict[ApiKey, str] = {
     ApiKey.PRODUCE: "produce",
     ApiKey.FETCH: "fetch",
     ApiKey.LIST_OFFSETS: "list_offsets",
@@ -141,12 +141,13 @@ _SMALL_ANSWERS: Final = frozenset(
 """APIs whose answer to a small request is small."""
 
 Handler = Callable[["Broker", "RequestContext", Any], Any]
-"""Returns the response, an awaitable of it, `Parked` for one that comes by a call, None for no answer at all, or the
-frame of the answer as a bytearray."""
+"""Returns the response, an awaitable of it, `DeferredResponse` for one that comes by a call, None for no answer at
+all, or the frame of the answer as a bytearray.
+"""
 
 
 class RequestContext:
-    """What a handler may know of a request besides its body."""
+    """A request's header, connection and times, for its handler."""
 
     __slots__ = ("connection", "header", "large", "local_ms", "received_ms")
 
@@ -156,7 +157,7 @@ class RequestContext:
         self.header = header
         self.received_ms = received_ms
         self.local_ms = -1
-        """How long the first stage took; -1 until there is a second."""
+        """Milliseconds of the first stage; -1 until there is a second."""
         self.large: LargeRequest | None = None
         """What is known of a request that is large."""
 
@@ -193,12 +194,12 @@ class Answering(NamedTuple):
     began_ms: int
 
 
-class _Served:
+class _ApiHandler:
     """An API whose handler is imported. Slots, for they are read for each request."""
 
     __slots__ = (
-        "at_once",
         "handle",
+        "immediate",
         "in_parallel",
         "key",
         "max_version",
@@ -226,11 +227,11 @@ class _Served:
         self.may_answer_large = api.key not in _SMALL_ANSWERS
         self.traffic = traffic = RequestTraffic(api.max_version + 1)
         self.versions = traffic.versions
-        self.at_once = traffic.at_once
+        self.immediate = traffic.immediate
 
 
 class ConnectionCounts:
-    """What happened to the connections of one listener since the start."""
+    """Counters of the connections of one listener since the start."""
 
     __slots__ = ("bytes_received", "bytes_sent", "closed", "opened")
 
@@ -250,21 +251,21 @@ class Dispatcher:
         self._broker = broker
         self._tick_ms = broker.clock.tick_ms
         self._note_work = turns_of(asyncio.get_running_loop()).works.append
-        self._takes_times = broker.config.values["kavka.metrics.port"] is not None
-        """Whether somebody may ask how long requests take; else the clock is read once for each."""
-        self._served: dict[int, _Served] = {}
+        self._records_times = broker.config.values["kavka.metrics.port"] is not None
+        """True if request times are measured for metrics; else the clock is read once for each request."""
+        self._handlers: dict[int, _ApiHandler] = {}
         # Dicts, not sets: the order in which they are cancelled can be seen.
         self._tasks: dict[asyncio.Future[Any], RequestContext] = {}
-        self.connections: dict[Connection, dict[asyncio.Future[Any] | Parked, None]] = {}
+        self.connections: dict[Connection, dict[asyncio.Future[Any] | DeferredResponse, None]] = {}
         """All that are open, each with what waits there and need not be done when it is gone."""
         self.connection_counts: dict[str, ConnectionCounts] = {}
         """By listener."""
         self._limits = ConnectionLimits(broker.configs)
-        self._parked = ParkedAnswers()
-        self._early: list[tuple[Connection, Slot, memoryview]] | None = []
+        self._deferred = DeferredResponses()
+        self._awaiting_metadata: list[tuple[Connection, ResponseSlot, memoryview]] | None = []
         """What came before `begin`."""
-        self._held = HeldConnections(self._receive)
-        self._held_frames = self._held.frames
+        self._corked = HeldConnections(self._receive)
+        self._held_frames = self._corked.frames
         integer = broker.config.integer
         self._memory = RequestMemory(integer(TOTAL_SETTING))
         self._most_decoded = integer(REQUEST_SETTING)
@@ -272,7 +273,7 @@ class Dispatcher:
 
     def begin(self) -> None:
         """Serve from now on; what came since the listeners were bound is served first."""
-        early, self._early = self._early or [], None
+        early, self._awaiting_metadata = self._awaiting_metadata or [], None
         for connection, slot, frame in early:
             self.received(connection, slot, frame)
 
@@ -291,7 +292,7 @@ class Dispatcher:
 
     def closed(self, connection: Connection) -> None:
         """Forget a connection, and what waits there: fetches, answers to what is done."""
-        self._held.drop(connection)
+        self._corked.drop(connection)
         for waiting in self.connections.pop(connection, ()):
             waiting.cancel()
         self._limits.leave(connection.peer_host)
@@ -300,10 +301,10 @@ class Dispatcher:
         counts.bytes_sent += connection.bytes_sent
         counts.bytes_received += connection.bytes_received
 
-    def received(self, connection: Connection, slot: Slot, frame: memoryview) -> None:
+    def received(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
         """Serve one request, or close the connection when it cannot be understood."""
-        if self._early is not None:
-            self._early.append((connection, slot, frame))
+        if self._awaiting_metadata is not None:
+            self._awaiting_metadata.append((connection, slot, frame))
         elif connection in self._held_frames:
             self._held_frames[connection].append((slot, frame))
         else:
@@ -311,60 +312,62 @@ class Dispatcher:
 
     # -- inside
 
-    def _receive(self, connection: Connection, slot: Slot, frame: memoryview) -> None:
+    def _receive(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
         now = self._tick_ms()
         connection.last_active_ms = now
         try:
             header = decode_request_header(frame)
-            served = self._served.get(header.api_key) or self._load(header.api_key)
+            handler = self._handlers.get(header.api_key) or self._load(header.api_key)
             version = header.api_version
-            if served is None or not served.min_version <= version <= served.max_version:
-                self._not_served(connection, slot, header)
+            if handler is None or not handler.min_version <= version <= handler.max_version:
+                self._unsupported(connection, slot, header)
                 return
-            served.versions[version] += 1
+            handler.versions[version] += 1
             context = RequestContext(connection, header, now)
             self._note_work(context)
             request: Any
-            if len(frame) > served.small_bytes:
-                request = self._decode_large(served, context, slot, frame)
+            if len(frame) > handler.small_bytes:
+                request = self._decode_large(handler, context, slot, frame)
                 if request is None:
                     return
             else:
                 # Kafka ignores what follows the body: librdkafka leaves three bytes behind a Metadata of all topics
-                request, _ = decode_front(served.request, version, frame, header.body_position)
+                request, _ = decode_front(handler.request, version, frame, header.body_position)
         except (CorruptFrame, RequestTooLarge) as error:
             self._refuse(connection, str(error))
             return
-        self._handle(served, context, slot, request)
+        self._handle(handler, context, slot, request)
 
-    def _handle(self, served: _Served, context: RequestContext, slot: Slot, request: Any) -> None:
+    def _handle(
+        self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, request: Any
+    ) -> None:
         try:
-            result = served.handle(self._broker, context, request)
+            result = handler.handle(self._broker, context, request)
         except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
-            self._broken(context, error)
+            self._malformed(context, error)
             return
-        self._deliver(served, context, slot, result)
+        self._deliver(handler, context, slot, result)
 
     def _decode_large(
-        self, served: _Served, context: RequestContext, slot: Slot, frame: memoryview
+        self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, frame: memoryview
     ) -> Any:
         """Return the request when one slice of time was enough; else None, and go on in turns of the loop to come."""
         context.large = large = LargeRequest(
-            served.key.name,
-            served.request,
+            handler.key.name,
+            handler.request,
             context.header,
             frame,
-            min(decoded_limit(len(frame), self._most_decoded), served.most_decoded),
+            min(decoded_limit(len(frame), self._most_decoded), handler.most_decoded),
             Pace(self._tick_ms),
         )
         if large.decode_slice():
             return large.take_message()
         self._hold(context)
-        self._start(context, self._decode_on(served, context, large, slot))
+        self._start(context, self._decode_on(handler, context, large, slot))
         return None
 
     async def _decode_on(
-        self, served: _Served, context: RequestContext, large: LargeRequest, slot: Slot
+        self, handler: _ApiHandler, context: RequestContext, large: LargeRequest, slot: ResponseSlot
     ) -> None:
         await self._memory.take(large.most_weight)
         large.memory = large.most_weight
@@ -382,14 +385,14 @@ class Dispatcher:
         too_much = max(0, large.memory - 2 * large.weight)
         large.memory -= too_much
         self._memory.give(too_much)
-        self._handle(served, context, slot, large.take_message())
+        self._handle(handler, context, slot, large.take_message())
 
     def _hold(self, context: RequestContext) -> None:
         """Have the connection's further requests wait for a large one."""
         assert context.large is not None
         if not context.large.holds_connection:
             context.large.holds_connection = True
-            self._held.hold(context.connection)
+            self._corked.hold(context.connection)
 
     def _finish(self, context: RequestContext) -> None:
         """Give back what a large request has taken: it was answered or given up."""
@@ -400,7 +403,7 @@ class Dispatcher:
         self._memory.give(memory)
         if large.holds_connection:
             large.holds_connection = False
-            self._held.let_go(context.connection)
+            self._corked.let_go(context.connection)
 
     def _start(self, context: RequestContext, work: Coroutine[Any, Any, None]) -> None:
         """Go on with a large request in a task."""
@@ -417,40 +420,42 @@ class Dispatcher:
 
         task.add_done_callback(done)
 
-    def _deliver(self, served: _Served, context: RequestContext, slot: Slot, result: Any) -> None:
+    def _deliver(
+        self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, result: Any
+    ) -> None:
         """Send what a handler returned, now or when it is there."""
         if type(result) is bytearray:
             self._send(context, slot, (result,))
-        elif type(result) is served.response:
-            self._answer(served, context, slot, result)
+        elif type(result) is handler.response:
+            self._answer(handler, context, slot, result)
         elif result is None:
             self._send(context, slot, ())
         else:
-            if self._takes_times and context.local_ms < 0:
+            if self._records_times and context.local_ms < 0:
                 context.local_ms = self._tick_ms() - context.received_ms
             # What is blocked goes on being held: the requests behind it come after its part that goes in order.
-            if served.in_parallel and not context.connection.is_blocked:
+            if handler.in_parallel and not context.connection.is_blocked:
                 self._finish(context)
-            if type(result) is Parked:
-                self._park(served, context, slot, result)
+            if type(result) is DeferredResponse:
+                self._defer(handler, context, slot, result)
             else:
-                self._await(served, context, slot, result)
+                self._await(handler, context, slot, result)
             return
-        if not self._takes_times:
+        if not self._records_times:
             return
         took_ms = self._tick_ms() - context.received_ms
         if context.local_ms >= 0:
-            served.traffic.answered_late(took_ms, context.local_ms)
+            handler.traffic.record_delayed(took_ms, context.local_ms)
         elif took_ms:
-            served.at_once.record(took_ms)
+            handler.immediate.record(took_ms)
         else:
-            served.at_once.recent[0] += 1  # nearly always: this is done for each request
+            handler.immediate.recent[0] += 1  # nearly always: this is done for each request
 
-    def _count_late(self, served: _Served, context: RequestContext) -> None:
+    def _count_late(self, handler: _ApiHandler, context: RequestContext) -> None:
         """Count an answer that was given by the second stage."""
-        if self._takes_times:
+        if self._records_times:
             took_ms = self._tick_ms() - context.received_ms
-            served.traffic.answered_late(took_ms, context.local_ms)
+            handler.traffic.record_delayed(took_ms, context.local_ms)
 
     def _counts_of(self, connection: Connection) -> ConnectionCounts:
         name = connection.listener_name
@@ -461,7 +466,7 @@ class Dispatcher:
 
     def traffic(self) -> dict[ApiKey, RequestTraffic]:
         """Return the counters of each API that was asked for so far."""
-        return {ApiKey(key): served.traffic for key, served in self._served.items()}
+        return {ApiKey(key): handler.traffic for key, handler in self._handlers.items()}
 
     def in_second_stage(self) -> list[RequestContext]:
         """Return the requests whose handlers are coroutines that have not returned."""
@@ -469,34 +474,42 @@ class Dispatcher:
 
     def requests_received(self) -> int:
         """Return how many requests were understood since the start."""
-        return sum(sum(served.versions) for served in self._served.values())
+        return sum(sum(handler.versions) for handler in self._handlers.values())
 
-    def _park(self, served: _Served, context: RequestContext, slot: Slot, parked: Parked) -> None:
+    def _defer(
+        self,
+        handler: _ApiHandler,
+        context: RequestContext,
+        slot: ResponseSlot,
+        deferred: DeferredResponse,
+    ) -> None:
         waiting = self.connections.get(context.connection, {})
-        waiting[parked] = None
+        waiting[deferred] = None
         context.connection.release(slot)  # what waits keeps no frame
 
         def answer() -> None:
-            waiting.pop(parked, None)
+            waiting.pop(deferred, None)
             try:
-                self._deliver(served, context, slot, parked.answer())
+                self._deliver(handler, context, slot, deferred.build_response())
             except Exception as error:  # noqa: BLE001 - as above
                 self._failed(context, error)
 
-        self._parked.park(parked, context.connection, answer)
+        self._deferred.add(deferred, context.connection, answer)
 
-    def _load(self, key: int) -> _Served | None:
+    def _load(self, key: int) -> _ApiHandler | None:
         """Import the handler of an API at its first request; None when this broker does not serve it."""
-        if key not in SERVED:
+        if key not in SUPPORTED_APIS:
             return None
         api_key = ApiKey(key)
         api = APIS[api_key]
-        module = importlib.import_module(f"kavka.broker.api.{SERVED[api_key]}")
-        served = _Served(api, module.handle)
-        self._served[key] = served
-        return served
+        module = importlib.import_module(f"kavka.broker.api.{SUPPORTED_APIS[api_key]}")
+        handler = _ApiHandler(api, module.handle)
+        self._handlers[key] = handler
+        return handler
 
-    def _not_served(self, connection: Connection, slot: Slot, header: RequestHeader) -> None:
+    def _unsupported(
+        self, connection: Connection, slot: ResponseSlot, header: RequestHeader
+    ) -> None:
         """Close the connection; only a version of ApiVersions from the future gets an answer."""
         if header.api_key == ApiKey.API_VERSIONS:
             from kavka.broker.api.api_versions import unsupported
@@ -510,7 +523,7 @@ class Dispatcher:
         log.warning("connection closed peer=%s reason=%s", connection.peer_host, reason)
         connection.abort()
 
-    def _broken(self, context: RequestContext, error: Exception) -> None:
+    def _malformed(self, context: RequestContext, error: Exception) -> None:
         """A handler failed in a way it did not foresee: the client learns by the loss of its connection."""
         header = context.header
         if isinstance(error, RequestTooLarge):
@@ -530,10 +543,14 @@ class Dispatcher:
             context.connection.abort()
             self._finish(context)
         else:
-            self._broken(context, error)
+            self._malformed(context, error)
 
     def _await(
-        self, served: _Served, context: RequestContext, slot: Slot, result: Awaitable[Any]
+        self,
+        handler: _ApiHandler,
+        context: RequestContext,
+        slot: ResponseSlot,
+        result: Awaitable[Any],
     ) -> None:
         future = asyncio.ensure_future(result)
         self._tasks[future] = context
@@ -547,7 +564,7 @@ class Dispatcher:
             connection.release(slot)
         else:
             slot.outlives_connection = True
-        if context.large is not None and not served.in_parallel:
+        if context.large is not None and not handler.in_parallel:
             self._hold(context)
 
         def done(finished: asyncio.Future[Any]) -> None:
@@ -564,72 +581,79 @@ class Dispatcher:
                 self._failed(context, error)
             elif finished.result() is None:
                 self._send(context, slot, ())
-                self._count_late(served, context)
+                self._count_late(handler, context)
             elif type(finished.result()) is bytearray:
                 self._send(context, slot, (finished.result(),))
-                self._count_late(served, context)
+                self._count_late(handler, context)
             else:
-                self._answer(served, context, slot, finished.result())
-                self._count_late(served, context)
+                self._answer(handler, context, slot, finished.result())
+                self._count_late(handler, context)
 
         future.add_done_callback(done)
 
-    def _answer(self, served: _Served, context: RequestContext, slot: Slot, response: Any) -> None:
+    def _answer(
+        self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, response: Any
+    ) -> None:
         if context.large is not None and context.large.memory:
-            self._start(context, self._answer_later(served, context, slot, response))
+            self._start(context, self._answer_later(handler, context, slot, response))
             return
         header = context.header
-        _note_errors(served, response)
-        if served.may_answer_large or context.large is not None:
-            self._answer_in_slices(served, context, slot, response)
+        _note_errors(handler, response)
+        if handler.may_answer_large or context.large is not None:
+            self._answer_in_slices(handler, context, slot, response)
             return
         try:
             parts = encode_response(response, header.api_version, header.correlation_id)
         except Exception as error:  # noqa: BLE001 - as above
-            self._broken(context, error)
+            self._malformed(context, error)
             return
         context.connection.answer(slot, parts)
 
     async def _answer_later(
-        self, served: _Served, context: RequestContext, slot: Slot, response: Any
+        self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, response: Any
     ) -> None:
         """Answer a request that took long, after others had their turn."""
         pace = context.pace
         await pace.rest()
-        _note_errors(served, response)
+        _note_errors(handler, response)
         await pace.rest()
-        self._answer_in_slices(served, context, slot, response)
+        self._answer_in_slices(handler, context, slot, response)
 
     def _answer_in_slices(
-        self, served: _Served, context: RequestContext, slot: Slot, response: Any
+        self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, response: Any
     ) -> None:
         """Answer now, or in turns of the loop to come when there is much to encode."""
         header, pace = context.header, Pace(self._tick_ms)
         steps = encode_response_in_slices(response, header.api_version, header.correlation_id)
         try:
-            parts = encode_slice(steps, pace, served.key, self._most_answered)
+            parts = encode_slice(steps, pace, handler.key, self._most_answered)
         except Exception as error:  # noqa: BLE001 - as above
-            self._broken(context, error)
+            self._malformed(context, error)
             return
         if parts is None:
-            self._start(context, self._encode_on(served, context, slot, steps, pace))
+            self._start(context, self._encode_on(handler, context, slot, steps, pace))
         else:
             self._send(context, slot, parts)
 
     async def _encode_on(
-        self, served: _Served, context: RequestContext, slot: Slot, steps: Encoding, pace: Pace
+        self,
+        handler: _ApiHandler,
+        context: RequestContext,
+        slot: ResponseSlot,
+        steps: Encoding,
+        pace: Pace,
     ) -> None:
         while True:
             await pace.rest()
             if not context.connection.is_open:
                 self._finish(context)
                 return
-            parts = encode_slice(steps, pace, served.key, self._most_answered)
+            parts = encode_slice(steps, pace, handler.key, self._most_answered)
             if parts is not None:
                 self._send(context, slot, parts)
                 return
 
-    def _send(self, context: RequestContext, slot: Slot, parts: Sequence[Part]) -> None:
+    def _send(self, context: RequestContext, slot: ResponseSlot, parts: Sequence[Sendable]) -> None:
         context.connection.answer(slot, parts)
         if context.large is not None:
             self._finish(context)
@@ -644,7 +668,7 @@ class Dispatcher:
             connection.close()
 
 
-def _note_errors(served: _Served, response: Any) -> None:
-    find_errors = error_finder(served.response)
+def _note_errors(handler: _ApiHandler, response: Any) -> None:
+    find_errors = error_finder(handler.response)
     if find_errors is not None:
-        find_errors(response, served.traffic.note_error)
+        find_errors(response, handler.traffic.count_error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from kavka.broker.metadata import NO_LEADER, MetadataCache, TopicNews
+from kavka.broker.metadata import NO_LEADER, MetadataCache, TopicMetadata
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId
 from kavka.wire.metadata_answer import (
@@ -39,7 +39,7 @@ class EncodedTopic:
 
     __slots__ = ("_form", "_live", "_next", "_parts", "data", "leaderless", "topic")
 
-    def __init__(self, topic: TopicNews, form: Form, live: Collection[BrokerId]) -> None:
+    def __init__(self, topic: TopicMetadata, form: Form, live: Collection[BrokerId]) -> None:
         """Encode no partition yet."""
         self.topic = topic
         self._form = form
@@ -68,17 +68,23 @@ class EncodedTopic:
 
     def _rows(self, start: int) -> Iterator[PartitionRow]:
         live = self._live
-        for index, news in enumerate(self.topic.partitions[start : start + PIECE], start):
-            has_leader = news.leader in live
+        for index, partition_metadata in enumerate(
+            self.topic.partitions[start : start + PIECE], start
+        ):
+            has_leader = partition_metadata.leader in live
             self.leaderless += not has_leader
             yield PartitionRow(
                 ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
                 index,
-                news.leader if has_leader else NO_LEADER,
-                news.leader_epoch,
-                news.replicas,
-                news.in_sync_replicas,
-                [b for b in news.replicas if b not in live or b in news.offline_replicas],
+                partition_metadata.leader if has_leader else NO_LEADER,
+                partition_metadata.leader_epoch,
+                partition_metadata.replicas,
+                partition_metadata.in_sync_replicas,
+                [
+                    b
+                    for b in partition_metadata.replicas
+                    if b not in live or b in partition_metadata.offline_replicas
+                ],
             )
 
 
@@ -91,7 +97,7 @@ class EncodedTopics:
         self._live: frozenset[BrokerId] = frozenset()
         self._forms: dict[Form, dict[str, EncodedTopic]] = {}
 
-    def take(self, topics: Collection[TopicNews], form: Form) -> list[EncodedTopic]:
+    def take(self, topics: Collection[TopicMetadata], form: Form) -> list[EncodedTopic]:
         """Return topics that the metadata cache has now, each encoded as far as somebody needed it before."""
         if self._live != self._metadata.brokers.keys():
             self._live = frozenset(self._metadata.brokers)

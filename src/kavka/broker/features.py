@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kavka.broker.looking import Looking
+from kavka.broker.watch_loop import WatchLoop
 from kavka.core.features import TRANSACTION_VERSION, Levels, unsupported
 from kavka.registry.interface import RegistryRefused
-from kavka.registry.understanding import understood
+from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ log = logging.getLogger(__name__)
 
 
 class Features:
-    """Follows the node; `failed` is told when the cluster has finalised what this release cannot do."""
+    """Follows the znode; `failed` is called when the cluster has finalised a level that this release does not
+    support.
+    """
 
     def __init__(self, broker: Broker, failed: Callable[[str], None]) -> None:
         """Know nothing before `start`: nothing is finalised."""
@@ -28,7 +30,7 @@ class Features:
         self.epoch = -1
         """The node's version, which grows with every change; -1 while there is no node."""
         self.levels: Levels = {}
-        self._looking = Looking(self.read, log, "features not read")
+        self._watch_loop = WatchLoop(self.read, log, "features not read")
 
     @property
     def transaction_version(self) -> int:
@@ -38,20 +40,20 @@ class Features:
     async def start(self) -> None:
         """Read, and follow from now on. Raise ConnectionError."""
         await self.read()
-        self._looking.start()
+        self._watch_loop.start()
 
     async def stop(self) -> None:
         """Follow no longer."""
-        await self._looking.stop()
+        await self._watch_loop.stop()
 
     def session_renewed(self) -> None:
         """Learn that the watch is gone, and perhaps a change was missed."""
-        self._looking.again()
+        self._watch_loop.notify()
 
     async def read(self) -> None:
         """Learn what is finalised now. Raise ConnectionError."""
         registry = self._broker.registry
-        if await registry.stat(znodes.FEATURE, self._looking.again) is None:
+        if await registry.stat(znodes.FEATURE, self._watch_loop.notify) is None:
             return
         try:
             data, stat = await registry.get(znodes.FEATURE)
@@ -59,7 +61,7 @@ class Features:
             return  # removed meanwhile; the watch tells
         if stat.version <= self.epoch:
             return
-        levels = understood(data, znodes.decode_features, znodes.FEATURE)
+        levels = decode_or_none(data, znodes.decode_features, znodes.FEATURE)
         if levels is None:
             return
         self.epoch, self.levels = stat.version, levels

@@ -1,4 +1,4 @@
-"""Who this broker is: its id and its cluster's, in `meta.properties` of every directory and in the registry."""
+"""The broker's identity: its id and its cluster's, in `meta.properties` of every directory and in the registry."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kavka.broker.config import BrokerConfig
-from kavka.broker.replicas import Replicas
+from kavka.broker.replica_manager import ReplicaManager
 from kavka.core.znodes import ZnodeError
-from kavka.doors import Chance
 from kavka.ids import BrokerId, uuid_text
+from kavka.io import Random
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import Registry, RegistryRefused, ensure_path
-from kavka.registry.understanding import understood
+from kavka.registry.znode_decoding import decode_or_none
 from kavka.storage.meta_properties import MetaProperties
 from kavka.wire.stored import znodes
 
@@ -25,21 +25,21 @@ class IdentityError(Exception):
 
 
 class Identity(NamedTuple):
-    """What the broker is called."""
+    """The ids of the broker and of its cluster."""
 
     broker_id: BrokerId
     cluster_id: str
 
 
 async def establish_identity(
-    config: BrokerConfig, registry: Registry, replicas: Replicas, chance: Chance
+    config: BrokerConfig, registry: Registry, replica_manager: ReplicaManager, random: Random
 ) -> Identity:
     """Find or make the broker id and the cluster id. Raise IdentityError.
 
     Where nobody else could have the id it is written down at once; else whoever registers with it does that.
     """
-    found = await replicas.read_meta()
-    cluster_id = await _cluster_id(registry, found, chance)
+    found = await replica_manager.read_meta()
+    cluster_id = await _cluster_id(registry, found, random)
     broker_id = await _broker_id(config, registry, found)
     for path, meta in found.items():
         if meta is not None and meta.cluster_id is not None and meta.cluster_id != cluster_id:
@@ -49,7 +49,7 @@ async def establish_identity(
             )
     if isinstance(registry, EmbeddedRegistry):
         await _refuse_others_topics(registry, broker_id)
-        await replicas.write_meta(broker_id, cluster_id)
+        await replica_manager.write_meta(broker_id, cluster_id)
     return Identity(broker_id, cluster_id)
 
 
@@ -65,7 +65,7 @@ async def refuse_other_cluster(registry: Registry, cluster_id: str) -> None:
 
 
 async def _cluster_id(
-    registry: Registry, found: Mapping[str, MetaProperties | None], chance: Chance
+    registry: Registry, found: Mapping[str, MetaProperties | None], random: Random
 ) -> str:
     stat = await registry.stat(znodes.CLUSTER_ID)
     if stat is not None:
@@ -83,7 +83,7 @@ async def _cluster_id(
             f"{known[0]}. Is zookeeper.connect right, with its chroot? For a registry that has lost its data restore a "
             "backup; to begin it anew with these directories, create its znode /cluster/id (docs/operations.md)."
         )
-    cluster_id = known[0] if known else uuid_text(chance.random_bytes(16))
+    cluster_id = known[0] if known else uuid_text(random.random_bytes(16))
     await ensure_path(registry, "/cluster")
     try:
         await registry.create(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))
@@ -128,7 +128,7 @@ async def _refuse_others_topics(registry: Registry, broker_id: BrokerId) -> None
     for name in await registry.children(znodes.TOPICS):
         path = znodes.topic_path(name)
         data, _stat = await registry.get(path)
-        node = understood(data, znodes.TopicNode.decode, path)
+        node = decode_or_none(data, znodes.TopicNode.decode, path)
         if node is None:
             continue
         owners = {owner for owners in node.assignment.values() for owner in owners}

@@ -1,4 +1,4 @@
-"""Which topics the registry knew when the broker started: it decides about the logs that the start finds.
+"""The topics of the registry at the start, which decide about the logs found on disk.
 
     registry      log's topic                       the log
     new           any                               is hosted; adopted, where the registry is the broker's own
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from kavka.core.znodes import ZnodeError
 from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition, are_other_topics
 from kavka.registry.interface import Registry, RegistryRefused
-from kavka.registry.understanding import understood
+from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
 
 NOT_TOPICS = frozenset({"__cluster_metadata"})
@@ -47,11 +47,11 @@ class KnownTopics:
         pairs = zip(names, ids, strict=True)
         return cls({name: topic_id for name, topic_id in pairs if topic_id is not None})
 
-    def is_stray(self, where: TopicPartition, topic_id: TopicId | None) -> bool:
-        """Tell whether a log with this topic id belongs to no topic."""
-        if self._ids is None or where.topic in NOT_TOPICS:
+    def is_stray(self, topic_partition: TopicPartition, topic_id: TopicId | None) -> bool:
+        """Return whether a log with this topic id belongs to no topic."""
+        if self._ids is None or topic_partition.topic in NOT_TOPICS:
             return False
-        known = self._ids.get(where.topic)
+        known = self._ids.get(topic_partition.topic)
         if known is None:
             return True
         return are_other_topics(known, topic_id or NO_TOPIC_ID)
@@ -65,6 +65,6 @@ async def _topic_id(registry: Registry, name: str) -> TopicId | None:
         if refused.error is not ZnodeError.NO_NODE:
             raise
         return None
-    node = understood(data, znodes.TopicNode.decode, znodes.topic_path(name))
+    node = decode_or_none(data, znodes.TopicNode.decode, znodes.topic_path(name))
     # Of a topic that cannot be read no log is set aside.
     return NO_TOPIC_ID if node is None else node.topic_id

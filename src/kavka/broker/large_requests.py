@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from kavka.broker.pace import Pace
 from kavka.broker.request_memory import ANSWER_SETTING, REQUEST_SETTING, RequestTooLarge
-from kavka.doors import Part
-from kavka.net.connection import Connection, Slot
+from kavka.io import Sendable
+from kavka.net.connection import Connection, ResponseSlot
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import SlicedDecoding
 from kavka.wire.frame import RequestHeader
@@ -26,7 +26,7 @@ _STEPS_A_SLICE: Final = 8
 _TURN_FRAMES: Final = 16
 
 
-Encoding = Generator[int, None, list[Part]]
+Encoding = Generator[int, None, list[Sendable]]
 """What `wire.frame.encode_response_in_slices` gives."""
 
 
@@ -90,7 +90,7 @@ class LargeRequest:
         return decoding.message
 
 
-def encode_slice(steps: Encoding, pace: Pace, api: ApiKey, most: int) -> list[Part] | None:
+def encode_slice(steps: Encoding, pace: Pace, api: ApiKey, most: int) -> list[Sendable] | None:
     """Encode until the time is over; return the parts, None if there is more. Raise RequestTooLarge, or as `steps`."""
     try:
         while True:
@@ -102,17 +102,17 @@ def encode_slice(steps: Encoding, pace: Pace, api: ApiKey, most: int) -> list[Pa
             if pace.is_over(_STEPS_A_SLICE):
                 return None
     except StopIteration as stop:
-        parts: list[Part] = stop.value
+        parts: list[Sendable] = stop.value
         return parts
 
 
 class HeldConnections:
     """Connections that have a large request in work, and the frames that wait behind it."""
 
-    def __init__(self, receive: Callable[[Connection, Slot, memoryview], None]) -> None:
+    def __init__(self, receive: Callable[[Connection, ResponseSlot, memoryview], None]) -> None:
         """Give frames to `receive` when their connection is let go, in order; it may hold the connection again."""
         self._receive = receive
-        self.frames: dict[Connection, deque[tuple[Slot, memoryview]]] = {}
+        self.frames: dict[Connection, deque[tuple[ResponseSlot, memoryview]]] = {}
         """What waits on each connection that is held, or is not served yet up to its last frame."""
         self._holding: set[Connection] = set()
         self._serving: Connection | None = None

@@ -32,7 +32,7 @@ def describe_loggers() -> list[ConfigEntry]:
     """Return a row for each logger, with the level that it goes by."""
     return [
         ConfigEntry(
-            Setting(name, ValueType.STRING, None, "", told_as=ValueType.UNKNOWN),
+            Setting(name, ValueType.STRING, None, "", reported_type=ValueType.UNKNOWN),
             _name_of(logger.getEffectiveLevel()),
             Source.DYNAMIC_BROKER_LOGGER,
             False,

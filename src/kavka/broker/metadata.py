@@ -1,4 +1,4 @@
-"""What this broker knows of the cluster: who is alive, which topics exist, who leads what.
+"""The metadata cache: live brokers, topics, and the leaders of partitions.
 
 Written by the controller's news only; read by every handler. Values are immutable, so they may be kept across an await.
 """
@@ -16,7 +16,7 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 NO_LEADER = BrokerId(-1)
-_DOUBT_MS: Final = 1000
+_SUSPECT_MS: Final = 1000
 _EXPECTED_MS: Final = 30_000
 
 
@@ -36,7 +36,7 @@ class LiveBroker(NamedTuple):
         return None
 
 
-class PartitionNews(NamedTuple):
+class PartitionMetadata(NamedTuple):
     """Leadership of one partition as the controller last said it."""
 
     leader: BrokerId
@@ -48,16 +48,16 @@ class PartitionNews(NamedTuple):
     """On brokers that are down, or on directories that have failed."""
 
 
-class TopicNews(NamedTuple):
+class TopicMetadata(NamedTuple):
     """A topic: its id and its partitions, by index."""
 
     name: str
     topic_id: TopicId
-    partitions: tuple[PartitionNews, ...]
+    partitions: tuple[PartitionMetadata, ...]
 
     @property
     def is_internal(self) -> bool:
-        """Whether only the broker writes to it."""
+        """Return whether only brokers write to it."""
         return self.name in INTERNAL_TOPICS
 
 
@@ -65,65 +65,65 @@ class MetadataCache:
     """The present picture; one per broker."""
 
     def __init__(self, cluster_id: str) -> None:
-        """Begin with nobody alive and no topics."""
+        """Start without brokers and topics."""
         self.cluster_id = cluster_id
         self.controller_id = NO_LEADER
         self.brokers: dict[BrokerId, LiveBroker] = {}
-        self.topics: dict[str, TopicNews] = {}
+        self.topics: dict[str, TopicMetadata] = {}
         self._names: dict[TopicId, str] = {}
-        self._doubted: dict[BrokerId, int] = {}
+        self._suspected_until: dict[BrokerId, int] = {}
         self._changes: list[asyncio.Future[None]] = []
         self._expected: set[str] = set()
         self._expected_until_ms = 0
 
     # -- what is still to be told
 
-    def expect(self, topics: Iterable[str], now_ms: int) -> None:
+    def expect_topics(self, topics: Iterable[str], now_ms: int) -> None:
         """Learn which topics the registry had when this broker started: a controller will tell about them."""
         self._expected = set(topics)
         self._expected_until_ms = now_ms + _EXPECTED_MS
 
     def is_expected(self, topic: str, now_ms: int) -> bool:
-        """Tell whether a topic exists of which no controller has told yet."""
-        return topic in self.expected(now_ms)
+        """Return whether a topic exists in the registry that no controller has sent yet."""
+        return topic in self.expected_topics(now_ms)
 
-    def expected(self, now_ms: int) -> Set[str]:
-        """Return the topics of which no controller has told yet. One deleted meanwhile is not waited for long."""
+    def expected_topics(self, now_ms: int) -> Set[str]:
+        """Return the topics that no controller has sent yet. One deleted meanwhile is not expected for long."""
         if self._expected and now_ms > self._expected_until_ms:
             self._expected.clear()
         return self._expected
 
     # -- doubts
 
-    def doubt(self, broker: BrokerId, now_ms: int) -> None:
+    def suspect(self, broker: BrokerId, now_ms: int) -> None:
         """Learn that a connection to a broker broke: whom it leads may soon be led by another.
 
         A client that lost it, too, asks at the same moment who leads, and would not ask again for a second or more.
         """
         if broker in self.brokers:
-            self._doubted[broker] = now_ms
+            self._suspected_until[broker] = now_ms
 
-    def trust(self, broker: BrokerId) -> None:
+    def clear_suspicion(self, broker: BrokerId) -> None:
         """Learn that a broker is reached again."""
-        if self._doubted.pop(broker, None) is not None:
+        if self._suspected_until.pop(broker, None) is not None:
             self.changed()
 
-    def is_doubted(self, broker: BrokerId, now_ms: int) -> bool:
-        """Tell whether a broker was lost a moment ago, and nothing was heard of it since."""
-        if not self._doubted:
+    def is_suspected(self, broker: BrokerId, now_ms: int) -> bool:
+        """Return whether a broker was lost a moment ago, and nothing was heard of it since."""
+        if not self._suspected_until:
             return False
-        since_ms = self._doubted.get(broker)
+        since_ms = self._suspected_until.get(broker)
         if since_ms is None:
             return False
-        if now_ms - since_ms <= _DOUBT_MS and broker in self.brokers:
+        if now_ms - since_ms <= _SUSPECT_MS and broker in self.brokers:
             return True
-        del self._doubted[broker]
+        del self._suspected_until[broker]
         return False
 
     @property
-    def has_doubts(self) -> bool:
-        """Whether any broker is doubted, perhaps no longer rightly."""
-        return bool(self._doubted)
+    def has_suspects(self) -> bool:
+        """Return whether any broker is suspected; the suspicion may have expired."""
+        return bool(self._suspected_until)
 
     def changed(self) -> None:
         """Wake those who wait for news."""
@@ -140,7 +140,7 @@ class MetadataCache:
 
     # -- topics
 
-    def put_topic(self, topic: TopicNews) -> None:
+    def put_topic(self, topic: TopicMetadata) -> None:
         """Learn of a topic, or of a change to it."""
         self.topics[topic.name] = topic
         self._expected.discard(topic.name)
@@ -154,34 +154,36 @@ class MetadataCache:
         if topic is not None:
             self._names.pop(topic.topic_id, None)
 
-    def lose_leader(self, where: TopicPartition) -> None:
+    def clear_leader(self, topic_partition: TopicPartition) -> None:
         """Show a partition without leader: the disk of its only replica has failed."""
-        topic = self.topics.get(where.topic)
-        if topic is not None and where.partition < len(topic.partitions):
+        topic = self.topics.get(topic_partition.topic)
+        if topic is not None and topic_partition.partition < len(topic.partitions):
             partitions = list(topic.partitions)
-            partitions[where.partition] = partitions[where.partition]._replace(leader=NO_LEADER)
-            self.topics[where.topic] = topic._replace(partitions=tuple(partitions))
+            partitions[topic_partition.partition] = partitions[topic_partition.partition]._replace(
+                leader=NO_LEADER
+            )
+            self.topics[topic_partition.topic] = topic._replace(partitions=tuple(partitions))
 
     def name_of(self, topic_id: TopicId) -> str | None:
         """Return the name behind a topic id, or None."""
         return self._names.get(topic_id)
 
-    def partition(self, where: TopicPartition) -> PartitionNews | None:
+    def partition(self, topic_partition: TopicPartition) -> PartitionMetadata | None:
         """Return what is known of a partition, or None."""
-        topic = self.topics.get(where.topic)
-        if topic is None or not 0 <= where.partition < len(topic.partitions):
+        topic = self.topics.get(topic_partition.topic)
+        if topic is None or not 0 <= topic_partition.partition < len(topic.partitions):
             return None
-        return topic.partitions[where.partition]
+        return topic.partitions[topic_partition.partition]
 
-    def reached_by(self, listener_name: str) -> list[tuple[LiveBroker, Endpoint]]:
+    def brokers_on_listener(self, listener_name: str) -> list[tuple[LiveBroker, Endpoint]]:
         """Return the live brokers that have a listener of that name, and where it is."""
         found = ((live, live.endpoint(listener_name)) for live in self.brokers.values())
         return [(live, endpoint) for live, endpoint in found if endpoint is not None]
 
-    def offline_of(self, news: PartitionNews) -> list[BrokerId]:
+    def offline_replicas_of(self, partition: PartitionMetadata) -> list[BrokerId]:
         """Return the replicas of a partition that cannot be reached: their broker is dead, or their directory."""
         return [
             replica
-            for replica in news.replicas
-            if replica not in self.brokers or replica in news.offline_replicas
+            for replica in partition.replicas
+            if replica not in self.brokers or replica in partition.offline_replicas
         ]

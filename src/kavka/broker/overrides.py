@@ -26,7 +26,7 @@ _BROKER_LAGS = ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction
 
 
 class Operation(IntEnum):
-    """What IncrementalAlterConfigs does to one name."""
+    """The operation of IncrementalAlterConfigs on one name."""
 
     SET = 0
     DELETE = 1
@@ -62,8 +62,8 @@ def check_topic_overrides(
         if text != present.get(name) and (fault := _topic_fault(name, text)) is not None:
             raise ConfigRefused(ErrorCode.INVALID_CONFIG, fault)
         accepted[name] = text
-    lags = configs.obeyed({name: accepted[name] for name in _LAGS if name in accepted}, topic)
-    before = configs.obeyed({name: present[name] for name in _LAGS if name in present}, topic)
+    lags = configs.effective({name: accepted[name] for name in _LAGS if name in accepted}, topic)
+    before = configs.effective({name: present[name] for name in _LAGS if name in present}, topic)
     fault = _lags_fault(_LAGS, lags, before)
     if fault is not None:
         raise ConfigRefused(ErrorCode.INVALID_CONFIG, fault)
@@ -132,7 +132,7 @@ def changed(
             case Operation.DELETE:
                 after.pop(name, None)
             case Operation.APPEND | Operation.SUBTRACT:
-                if name not in catalogue or catalogue[name].told_as is not ValueType.LIST:
+                if name not in catalogue or catalogue[name].reported_type is not ValueType.LIST:
                     reason = f"Config value {operation.name.lower()} is not allowed for config key: {name}"
                     raise ConfigRefused(ErrorCode.INVALID_CONFIG, reason)
                 after[name] = _edit_list(

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BLOCK_SIZE = 1000
-_ASK_MS: Final = 2_000
-"""How long the controller is waited for: producers wait meanwhile, and the registry knows as well."""
+_REQUEST_TIMEOUT_MS: Final = 2_000
+"""Milliseconds to wait for the controller: producers wait meanwhile, and the registry can allocate as well."""
 
 
-class ProducerIds:
+class ProducerIdManager:
     """This broker's supply."""
 
     def __init__(self, broker: Broker) -> None:
@@ -42,34 +42,36 @@ class ProducerIds:
         self._broker = broker
         self._next = 0
         self._last = -1
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def next(self) -> ProducerId:
         """Return an id that no producer has had. Raise ConnectionError without a registry."""
-        async with self._turn:
+        async with self._lock:
             if self._next > self._last:
-                block = await self._another_block()
+                block = await self._allocate_next_block()
                 self._next, self._last = block.start, block.end
             given = self._next
             self._next += 1
             return ProducerId(given)
 
-    async def _another_block(self) -> ProducerIdBlock:
+    async def _allocate_next_block(self) -> ProducerIdBlock:
         broker = self._broker
         if not broker.controller.is_active and len(broker.metadata.brokers) > 1:
-            block = await self._ask()
+            block = await self._request_block()
             if block is not None:
                 return block
-        return await self.take_block(broker.broker_id)
+        return await self.allocate_block(broker.broker_id)
 
-    async def _ask(self) -> ProducerIdBlock | None:
+    async def _request_block(self) -> ProducerIdBlock | None:
         """Ask the controller for a block; None when it gives none."""
         broker = self._broker
         request = AllocateProducerIdsRequest(
-            broker_id=broker.broker_id, broker_epoch=broker.orders.broker_epoch
+            broker_id=broker.broker_id, broker_epoch=broker.control_requests.broker_epoch
         )
         try:
-            response: AllocateProducerIdsResponse = await broker.controller.send(request, _ASK_MS)
+            response: AllocateProducerIdsResponse = await broker.controller.send(
+                request, _REQUEST_TIMEOUT_MS
+            )
         except (OSError, KafkaError, CorruptFrame) as error:
             log.info("producer ids not given by the controller reason=%s", error)
             return None
@@ -80,7 +82,7 @@ class ProducerIds:
         start = response.producer_id_start
         return ProducerIdBlock(broker.broker_id, start, start + response.producer_id_len - 1)
 
-    async def take_block(self, broker_id: int) -> ProducerIdBlock:
+    async def allocate_block(self, broker_id: int) -> ProducerIdBlock:
         """Take the next block for a broker from the registry. Raise ConnectionError without one."""
         registry = self._broker.registry
         while True:

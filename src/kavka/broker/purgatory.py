@@ -1,4 +1,4 @@
-"""Where requests wait: `core.delayed` with one timer of the loop."""
+"""The purgatory: `core.delayed` with one timer of the loop."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Hashable, Iterable
 from typing import Protocol, TypeVar
 
-from kavka.core.delayed import DelayedOperations, Waiting
-from kavka.doors import Clock
+from kavka.core.delayed import DelayedOperations, WatchedOperation
+from kavka.io import Clock
 
 
-class WaitingRequest(Protocol):
+class DelayedOperation(Protocol):
     """A request that waits; `finish` is called once, when it is complete or its time is over."""
 
     def is_complete(self) -> bool:
-        """Tell whether there is nothing left to wait for."""
+        """Return whether there is nothing left to wait for."""
         ...
 
-    def finish(self) -> None:
+    def complete(self) -> None:
         """Answer with what there is now."""
         ...
 
@@ -31,7 +31,9 @@ class Purgatory:
     def __init__(self, clock: Clock, max_requests: int) -> None:
         """`max_requests` bounds how many wait; one more is finished at once."""
         self._clock = clock
-        self._delayed: DelayedOperations[Hashable, WaitingRequest] = DelayedOperations(max_requests)
+        self._delayed: DelayedOperations[Hashable, DelayedOperation] = DelayedOperations(
+            max_requests
+        )
         self._keys = self._delayed.keys
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -41,33 +43,33 @@ class Purgatory:
         return len(self._delayed)
 
     def wait(
-        self, keys: Iterable[Hashable], timeout_ms: int, request: WaitingRequest
-    ) -> Waiting[Hashable, WaitingRequest] | None:
+        self, keys: Iterable[Hashable], timeout_ms: int, request: DelayedOperation
+    ) -> WatchedOperation[Hashable, DelayedOperation] | None:
         """Let an incomplete request wait; None when it was finished at once because too many wait."""
         deadline_ms = self._clock.tick_ms() + timeout_ms
         waiting = self._delayed.register(keys, deadline_ms, request)
         if waiting is None:
-            request.finish()
+            request.complete()
             return None
         if self._timer is None or deadline_ms < self._timer_ms:
             self._set_timer(deadline_ms)
         return waiting
 
-    def drop(self, waiting: Waiting[Hashable, WaitingRequest]) -> None:
-        """Let a request wait no longer, because nobody waits for its answer; it is not finished."""
+    def cancel(self, waiting: WatchedOperation[Hashable, DelayedOperation]) -> None:
+        """Remove a request without completing it, because its answer is no longer needed."""
         self._delayed.cancel(waiting)
 
-    def touched(self, key: Hashable) -> None:
+    def check_and_complete(self, key: Hashable) -> None:
         """Finish the requests of `key` that are complete now."""
         if key not in self._keys:
             return  # nearly always: this is asked for each batch
-        for request in self._delayed.touched(key):
-            request.finish()
+        for request in self._delayed.check_and_complete(key):
+            request.complete()
 
     def release(self, key: Hashable) -> None:
         """Finish all requests of `key`, complete or not: a fetch, say, which gives what it has, and asks again."""
-        for request in self._delayed.take_all(key):
-            request.finish()
+        for request in self._delayed.remove_all(key):
+            request.complete()
 
     def close(self) -> None:
         """Stop the timer; requests that wait are dropped with their connections."""
@@ -85,7 +87,7 @@ class Purgatory:
     def _expire(self) -> None:
         self._timer = None
         for request in self._delayed.expire(self._clock.tick_ms()):
-            request.finish()
+            request.complete()
         deadline_ms = self._delayed.deadline_ms()
         if deadline_ms is not None and self._timer is None:
             # The clock counts whole milliseconds: a timer that fires a little early comes back.

@@ -1,4 +1,4 @@
-"""This broker's place among the live ones: the ephemeral `/brokers/ids/<id>`, whose czxid is the broker epoch.
+"""This broker's registration: the ephemeral `/brokers/ids/<id>`, whose czxid is the broker epoch.
 
 register() -> epoch          this broker's last life has the node: it is removed; another process has it: refused
 session lost -> new session -> register() again -> a new epoch: whoever acts on the old one is fenced
@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kavka.broker.identity import IdentityError
-from kavka.broker.own_sessions import OwnSessions
+from kavka.broker.previous_sessions import PreviousSessions
 from kavka.core.znodes import Check, Delete, Event, EventType, Operation, Stat, ZnodeError
-from kavka.doors import Network
 from kavka.ids import BrokerId
+from kavka.io import Network
 from kavka.registry.interface import Registry, RegistryRefused
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import BrokerNode
@@ -35,9 +35,9 @@ class Registration:
         network: Network,
         broker_id: BrokerId,
         node: Callable[[], BrokerNode],
-        own_sessions: OwnSessions,
+        previous_sessions: PreviousSessions,
         *,
-        patience_ms: int,
+        session_timeout_ms: int,
         same_cluster: Callable[[], Awaitable[None]],
     ) -> None:
         """`node` is what is registered; `patience_ms` bounds the wait for an older node whose owner may live.
@@ -48,14 +48,14 @@ class Registration:
         self._network = network
         self._broker_id = broker_id
         self._node = node
-        self._own_sessions = own_sessions
-        self._patience_s = patience_ms / 1000
+        self._previous_sessions = previous_sessions
+        self._session_timeout_s = session_timeout_ms / 1000
         self._same_cluster = same_cluster
         self._is_lost = False
         self._renewing: asyncio.Task[None] | None = None
-        self._looking: asyncio.Task[None] | None = None
-        self._touched: Callable[[Event], None] | None = None
-        self._is_touched = False
+        self._checking: asyncio.Task[None] | None = None
+        self._on_node_changed: Callable[[Event], None] | None = None
+        self._is_node_changed = False
         self.epoch = -1
         """The broker epoch: the czxid of the node; -1 while this broker is not registered."""
 
@@ -67,7 +67,7 @@ class Registration:
         """Register and return the broker epoch. Raise IdentityError when another broker has the id."""
         while True:
             node = self._node()
-            await self._own_sessions.add(self._registry.session_id)
+            await self._previous_sessions.add(self._registry.session_id)
             try:
                 await self._registry.create(self._path, node.encode(), ephemeral=True)
             except RegistryRefused as refused:
@@ -82,27 +82,27 @@ class Registration:
             if stat.ephemeral_owner == self._registry.session_id:
                 self.epoch = stat.czxid
                 return self.epoch
-            await self._settle_with(BrokerNode.decode(data), stat, node)
+            await self._replace_registration(BrokerNode.decode(data), stat, node)
 
-    async def register_anew(self, patience_s: float | None = None) -> int:
-        """Register in a new session, if the registry is of the same cluster still. Raise as `register`.
+    async def register_again(self, timeout_s: float | None = None) -> int:
+        """Register in a new session, if the registry still belongs to the same cluster. Raise as `register`.
 
         `patience_s` bounds the wait for a registry that answers.
         """
         try:
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(timeout_s):
                 await self._registry.reconnect()
         except TimeoutError as error:
-            raise ConnectionError(f"no registry answers within {patience_s} s") from error
+            raise ConnectionError(f"no registry answers within {timeout_s} s") from error
         await self._same_cluster()
         return await self.register()
 
-    async def _settle_with(self, theirs: BrokerNode, stat: Stat, ours: BrokerNode) -> None:
+    async def _replace_registration(self, theirs: BrokerNode, stat: Stat, ours: BrokerNode) -> None:
         """Return when this registration has gone: it was of this broker's last life, or its session ended.
 
         Raise IdentityError when it may live.
         """
-        if await self._may_live(theirs, stat, ours):
+        if await self._may_be_alive(theirs, stat, ours):
             raise IdentityError(
                 f"Error while creating ephemeral at {self._path}, node already exists and owner "
                 f"'0x{stat.ephemeral_owner:x}' does not match current session '0x{self._registry.session_id:x}': "
@@ -110,44 +110,48 @@ class Registration:
                 "Give this one another broker.id, or stop the other."
             )
         try:
-            office = await self._office_of(stat.ephemeral_owner)
+            controller_node = await self._controller_node_of(stat.ephemeral_owner)
             present = await self._registry.stat(self._path)
             if present is None or present.czxid != stat.czxid:
                 return  # another process may have registered meanwhile: its node has the same version
-            await self._registry.multi([Delete(self._path, stat.version), *office])
+            await self._registry.multi([Delete(self._path, stat.version), *controller_node])
         except RegistryRefused as refused:
             if refused.error not in (ZnodeError.NO_NODE, ZnodeError.BAD_VERSION):
                 raise
         else:
-            log.warning("registration of a dead process removed broker=%d", self._broker_id)
+            log.warning("stale registration removed broker=%d", self._broker_id)
 
-    async def _may_live(self, theirs: BrokerNode, stat: Stat, ours: BrokerNode) -> bool:
-        """Tell whether an older node's process may live; its session is given time to end if nothing else says so."""
-        is_own = stat.ephemeral_owner in self._own_sessions
+    async def _may_be_alive(self, theirs: BrokerNode, stat: Stat, ours: BrokerNode) -> bool:
+        """Return whether an older node's process may live; its session is given time to end if nothing else says
+        so.
+        """
+        is_own = stat.ephemeral_owner in self._previous_sessions
         is_here = set(theirs.endpoints) <= set(ours.endpoints)  # it would hear itself
-        answers = None if is_here else await self._answers(theirs)
-        if answers:
+        is_reachable = None if is_here else await self._is_reachable(theirs)
+        if is_reachable:
             return True
-        if is_own and (is_here or answers is False):
+        if is_own and (is_here or is_reachable is False):
             return False
         # It may live where this one cannot see it: the same address is another machine's, too.
         log.warning("waiting for an older session to end broker=%d", self._broker_id)
-        return not await self._gone()
+        return not await self._wait_until_gone()
 
-    async def _office_of(self, session_id: int) -> list[Operation]:
-        """Return what takes the controller's office from a dead session: else nobody ruled until it expires."""
+    async def _controller_node_of(self, session_id: int) -> list[Operation]:
+        """Return the operations that remove the controller znode of a dead session: else there is no controller until
+        it expires.
+        """
         stat = await self._registry.stat(znodes.CONTROLLER)
         if stat is None or stat.ephemeral_owner != session_id:
             return []
         _epoch, epoch_stat = await self._registry.get(znodes.CONTROLLER_EPOCH)
-        again = await self._registry.stat(znodes.CONTROLLER)
-        if again != stat:
+        reread = await self._registry.stat(znodes.CONTROLLER)
+        if reread != stat:
             return []
         fence = Check(znodes.CONTROLLER_EPOCH, epoch_stat.version)
         return [fence, Delete(znodes.CONTROLLER, stat.version)]
 
-    async def _answers(self, node: BrokerNode) -> bool | None:
-        """Tell whether somebody listens where a broker was: yes, no (refused), or unknown (silence)."""
+    async def _is_reachable(self, node: BrokerNode) -> bool | None:
+        """Return whether somebody listens where a broker was: yes, no (refused), or unknown (silence)."""
         verdict: bool | None = False
         for endpoint in node.endpoints:
             host, _colon, port = endpoint.partition("://")[2].rpartition(":")
@@ -162,11 +166,11 @@ class Registration:
                 verdict = None
         return verdict
 
-    async def _gone(self) -> bool:
+    async def _wait_until_gone(self) -> bool:
         """Wait until the node is gone, for as long as a session lasts; tell whether it is."""
         gone = asyncio.Event()
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(self._session_timeout_s):
                 while await self._registry.stat(self._path, lambda _event: gone.set()) is not None:
                     await gone.wait()
                     gone.clear()
@@ -176,10 +180,10 @@ class Registration:
 
     # -- the session
 
-    def keep(
+    def keep_registered(
         self, renewed: Callable[[int], Awaitable[None]], failed: Callable[[str], None]
     ) -> None:
-        """From now on, register anew whenever the session is lost, then await `renewed(epoch)`.
+        """Register again whenever the session is lost, then await `renewed(epoch)`.
 
         `failed` is told why when that cannot be, or when another process took the id while this one lived: two that
         lead under one number would be worse than one that stops.
@@ -188,26 +192,28 @@ class Registration:
         def lost() -> None:
             self._is_lost = True
             if self._renewing is None or self._renewing.done():
-                self._renewing = asyncio.ensure_future(self._renew(renewed, failed))
+                self._renewing = asyncio.ensure_future(self._register_until_done(renewed, failed))
 
-        def touched(_event: Event) -> None:
-            self._is_touched = True
-            if self._touched is not None and (self._looking is None or self._looking.done()):
-                self._looking = asyncio.ensure_future(self._look(failed))
+        def node_changed(_event: Event) -> None:
+            self._is_node_changed = True
+            if self._on_node_changed is not None and (
+                self._checking is None or self._checking.done()
+            ):
+                self._checking = asyncio.ensure_future(self._check_node(failed))
 
-        self._touched = touched
+        self._on_node_changed = node_changed
         self._registry.session_lost = lost
-        touched(Event(EventType.CREATED, self._path))
+        node_changed(Event(EventType.CREATED, self._path))
 
-    async def _look(self, failed: Callable[[str], None]) -> None:
+    async def _check_node(self, failed: Callable[[str], None]) -> None:
         """See whether the node is still this session's, whenever it may not be."""
-        while self._is_touched:
-            self._is_touched = False
+        while self._is_node_changed:
+            self._is_node_changed = False
             session_id = self._registry.session_id
             try:
-                stat = await self._registry.stat(self._path, self._touched)
+                stat = await self._registry.stat(self._path, self._on_node_changed)
             except (ConnectionError, RegistryRefused):
-                self._is_touched = True  # the watch that told is used up
+                self._is_node_changed = True  # the watch that told is used up
                 if self._is_lost:
                     return  # who registers anew looks then
                 await asyncio.sleep(_RETRY_S)
@@ -219,14 +225,14 @@ class Registration:
                     "two brokers must not share both"
                 )
 
-    async def _renew(
+    async def _register_until_done(
         self, renewed: Callable[[int], Awaitable[None]], failed: Callable[[str], None]
     ) -> None:
         while self._is_lost:  # again, if it was lost anew before all was done
             self._is_lost = False
             self.epoch = -1
             try:
-                epoch = await self.register_anew()
+                epoch = await self.register_again()
             except IdentityError as error:
                 failed(str(error))
                 return
@@ -242,16 +248,16 @@ class Registration:
                 self._is_lost = True
                 await asyncio.sleep(_RETRY_S)
                 continue
-            log.info("registered anew broker=%d epoch=%d", self._broker_id, epoch)
+            log.info("registered again broker=%d epoch=%d", self._broker_id, epoch)
             await renewed(epoch)
-            self._is_touched = True
-            await self._look(failed)
+            self._is_node_changed = True
+            await self._check_node(failed)
 
     async def stop(self) -> None:
         """Keep nothing any more."""
         self._registry.session_lost = None
-        tasks = [task for task in (self._renewing, self._looking) if task is not None]
-        self._renewing = self._looking = self._touched = None
+        tasks = [task for task in (self._renewing, self._checking) if task is not None]
+        self._renewing = self._checking = self._on_node_changed = None
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

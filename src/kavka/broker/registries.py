@@ -1,17 +1,22 @@
-"""Which registry a broker uses: ZooKeeper's (or what serves its protocol) when it is told of one, else its own."""
+"""Choice of the registry: ZooKeeper (or a server of its protocol) when zookeeper.connect is set, else the broker's
+own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from kavka.broker.config import BrokerConfig
-from kavka.doors import Host
+from kavka.io import Environment
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import Registry
 
 
 async def open_registry(
-    config: BrokerConfig, host: Host, directory: str, failed: Callable[[OSError], None]
+    config: BrokerConfig,
+    environment: Environment,
+    directory: str,
+    failed: Callable[[OSError], None],
 ) -> Registry:
     """Begin a session.
 
@@ -20,14 +25,16 @@ async def open_registry(
     """
     connect = config.optional("zookeeper.connect")
     if connect is None:
-        embedded = await EmbeddedRegistry.open(host.disk, directory, host.clock, host.chance)
+        embedded = await EmbeddedRegistry.open(
+            environment.disk, directory, environment.clock, environment.random
+        )
         embedded.on_failure = failed
         return embedded
     from kavka.registry.zookeeper import ZooKeeperRegistry  # a lone broker starts without it
 
     return await ZooKeeperRegistry.open(
-        host.network,
-        host.chance,
+        environment.network,
+        environment.random,
         connect,
         session_timeout_ms=config.integer("zookeeper.session.timeout.ms"),
         connection_timeout_ms=connection_timeout_ms(config),

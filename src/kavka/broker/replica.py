@@ -10,11 +10,11 @@ from typing import NamedTuple, Protocol
 
 from kavka.broker.traffic import TopicTraffic
 from kavka.core.partition import Partition, Role
-from kavka.core.passing_refusals import PassingRefusals
 from kavka.core.producer_state import Duplicate, Verification
-from kavka.doors import Clock
+from kavka.core.recent_refusals import RecentRefusals
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
+from kavka.io import Clock
 from kavka.settings.declaration import Value, whole_number
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed
 from kavka.storage.log import Log
@@ -39,7 +39,7 @@ UNVERIFIED = Verification(-1, -1, 0)
 
 
 class AppendOutcome(NamedTuple):
-    """What became of the bytes that a client produced to one partition."""
+    """The outcome of appending a client's batch to one partition."""
 
     error: ErrorCode
     base_offset: int = -1
@@ -56,9 +56,9 @@ class AppendOutcome(NamedTuple):
 
 
 class Watcher(Protocol):
-    """Who is told of everything that happens to a replica: a follower that fetches it, a move to another directory."""
+    """An observer of a replica: a follower that fetches it, or a move to another directory."""
 
-    def touch(self, *, can_wait: bool = False) -> None:
+    def notify(self, *, can_wait: bool = False) -> None:
         """Learn that the end, the high watermark, the log start offset or the leadership moved. Must not raise.
 
         `can_wait`: only the high watermark did, for which nobody needs to hurry.
@@ -74,61 +74,61 @@ class Replica:
         partition: Partition,
         log: Log,
         clock: Clock,
-        moved: Callable[[TopicPartition], None],
+        on_high_watermark_moved: Callable[[TopicPartition], None],
         traffic: TopicTraffic,
     ) -> None:
-        """`moved` is told whenever more can be read: the high watermark or the log start offset moved."""
+        """`moved` is called when the high watermark or the log start offset moved."""
         self.partition = partition
         self.log = log
-        self.where = partition.topic_partition
+        self.topic_partition = partition.topic_partition
         self.traffic = traffic
         self.leader_high_watermark = -1
         """As the leader's last answer said, while this broker follows."""
         self.appended_bytes = 0
         """Bytes that became readable since the start; fetches that wait for bytes count by it."""
-        self.turn = asyncio.Lock()
+        self.lock = asyncio.Lock()
         """Held while the log is cut, or the role changes: both wait for the disk."""
         self.watchers: dict[Watcher, None] = {}
         self.is_stopped = False
-        """Whether the controller has told this broker to follow no longer, in the present leader epoch."""
+        """True if the controller has stopped this replica in the present leader epoch."""
         self.is_frozen = False
-        """Whether nothing may be appended, for the moment in which another log, or another leader, takes over."""
+        """True while appends are blocked because another log, or another leader, takes over."""
         self.is_swapping = False
-        """Whether a copy in another directory takes the log's place: which of both counts is known afterwards."""
-        self.cuts = 0
-        """How often the log was cut: what was copied of it before may be of another history."""
+        """True while a copy in another directory replaces the log: which of both counts is known afterwards."""
+        self.truncation_count = 0
+        """Number of truncations of the log: data copied before may be of another history."""
         self._clock = clock
-        self._refusals = PassingRefusals()
-        self._moved = moved
-        self._rules = BatchRules()
+        self._recent_refusals = RecentRefusals()
+        self._on_high_watermark_moved = on_high_watermark_moved
+        self._batch_rules = BatchRules()
         self._stamps = False
 
     def configure(self, values: Mapping[str, Value]) -> None:
         """Obey the topic's settings from the next append on."""
-        self._rules = batch_rules(values)
-        self._stamps = self._rules.timestamp_type is TimestampType.LOG_APPEND_TIME
+        self._batch_rules = batch_rules(values)
+        self._stamps = self._batch_rules.timestamp_type is TimestampType.LOG_APPEND_TIME
         self.partition.min_insync_replicas = whole_number(values, "min.insync.replicas")
 
     @property
     def is_offline(self) -> bool:
-        """Whether the directory of the log has failed, and not while another one takes its place."""
+        """Return whether the directory of the log has failed, and no other one takes its place."""
         return self.log.directory.failure is not None and not self.is_swapping
 
     @property
     def stores_zstd(self) -> bool:
-        """Whether the topic's compression.type is zstd; a batch of a producer may be zstd all the same."""
-        return self._rules.compression is Compression.ZSTD
+        """Return whether the topic's compression.type is zstd; a producer's batch may be zstd all the same."""
+        return self._batch_rules.compression is Compression.ZSTD
 
     async def succeeded(self, closed: Log) -> bool:
         """Wait until a closed log has its successor in another directory; false when it has none: it was deleted."""
         if self.log is closed:
-            async with self.turn:  # a swap holds it
+            async with self.lock:  # a swap holds it
                 pass
         return self.log is not closed
 
-    def met_damage(self, error: CorruptFile) -> ErrorCode:
-        """Log and count that a fetch cannot be served from a damaged log; return what the fetcher is told."""
-        log.error("partition cannot be read partition=%s reason=%s", self.where, error)
+    def damage_found(self, error: CorruptFile) -> ErrorCode:
+        """Log and count a fetch that a damaged log cannot serve; return the error for the fetcher."""
+        log.error("partition cannot be read partition=%s reason=%s", self.topic_partition, error)
         self.traffic.failed_fetch_requests += 1
         return ErrorCode.CORRUPT_MESSAGE
 
@@ -136,7 +136,7 @@ class Replica:
 
     def begin_check(self, records: memoryview, version: int, allowance: Allowance) -> BatchCheck:
         """Return the check of what a client produced, to be given to `append` when it is done."""
-        return begin_check(records, self._rules, self._clock.now_ms(), version, allowance)
+        return begin_check(records, self._batch_rules, self._clock.now_ms(), version, allowance)
 
     def append(
         self,
@@ -178,7 +178,7 @@ class Replica:
         else:
             begun = number_produced(
                 records,
-                self._rules,
+                self._batch_rules,
                 self._clock.now_ms(),
                 version,
                 log_end_offset,
@@ -201,7 +201,7 @@ class Replica:
             verdict = self.log.producers.check(header)
             if isinstance(verdict, Duplicate):
                 return self._duplicate(verdict)
-            if self._refusals:
+            if self._recent_refusals:
                 verdict = self._after_refusals(header, verdict)
             if verdict is None and verification is not None:
                 verdict = self._check_verified(header, verification)
@@ -219,18 +219,18 @@ class Replica:
         except CorruptBatch:
             producer_id = -1
         if producer_id >= 0:
-            self._refusals.note(producer_id, reason, self._clock.tick_ms())
+            self._recent_refusals.note(producer_id, reason, self._clock.tick_ms())
         return AppendOutcome(reason)
 
     def _after_refusals(self, header: BatchHeader, verdict: ErrorCode | None) -> ErrorCode | None:
         """Judge a batch again, whose producer may lack one only because that was refused a moment ago."""
         producer_id = header.producer_id
         if verdict is None and (header.base_sequence == 0 or self.log.producers.knows(producer_id)):
-            self._refusals.forget(producer_id)
+            self._recent_refusals.forget(producer_id)
             return None
         if verdict is not None and verdict is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return verdict
-        return self._refusals.reason(producer_id, self._clock.tick_ms()) or verdict
+        return self._recent_refusals.reason(producer_id, self._clock.tick_ms()) or verdict
 
     def _check_verified(self, header: BatchHeader, verification: Verification) -> ErrorCode | None:
         """Judge a batch of a producer with transactional id; None takes it."""
@@ -277,7 +277,7 @@ class Replica:
         """Append a batch that this broker made itself, for an internal topic."""
         header = read_header(records)
         error = self._internal_error()
-        if error is None and header.size > self._rules.max_message_bytes:
+        if error is None and header.size > self._batch_rules.max_message_bytes:
             error = ErrorCode.RECORD_LIST_TOO_LARGE
         if error is None and header.producer_id >= 0:
             error = self.log.producers.check_coordinator(header.producer_id, header.producer_epoch)
@@ -344,25 +344,27 @@ class Replica:
             if self.log.producers.has_transactions or partition.first_unstable_offset is not None:
                 self.note_transactions()
             if has_moved:
-                self._moved(self.where)
+                self._on_high_watermark_moved(self.topic_partition)
             if self.watchers:
-                self.touch_watchers()
+                self.notify_watchers()
 
-    def touch_watchers(self, *, can_wait: bool = False) -> None:
+    def notify_watchers(self, *, can_wait: bool = False) -> None:
         """Tell those who watch."""
         for watcher in list(self.watchers):
-            watcher.touch(can_wait=can_wait)
+            watcher.notify(can_wait=can_wait)
 
     def advance_high_watermark(self, now_ms: int) -> None:
-        """Commit what nobody holds back any more: where one batch waits, no append or fetch may come that would."""
+        """Advance the high watermark over all offsets that no replica holds back, also when no append or fetch
+        follows.
+        """
         if self.partition.advance_high_watermark(now_ms):
             self.high_watermark_moved()
 
     def high_watermark_moved(self) -> None:
         """Tell everybody that the high watermark was moved by a follower's fetch, or by the in-sync set."""
         self.note_transactions()
-        self._moved(self.where)
-        self.touch_watchers(can_wait=True)
+        self._on_high_watermark_moved(self.topic_partition)
+        self.notify_watchers(can_wait=True)
 
     # -- following
 
@@ -372,10 +374,10 @@ class Replica:
         self.leader_high_watermark = -1
         if self.partition.is_leader:
             self.log.assign_epoch(self.partition.leader_epoch, self.log.log_end_offset)
-        self.touch_watchers()
+        self.notify_watchers()
 
     def note_written(self) -> None:
-        """Let the replication know what is written; what was queued is told by a callback of its own, later."""
+        """Inform the replication of written offsets; queued writes are reported by a callback of their own, later."""
         self._advance(0)
 
     def followed(self, size: int, leader_high_watermark: int, leader_log_start_offset: int) -> None:
@@ -399,7 +401,7 @@ class Replica:
 
     @property
     def has_all_committed(self) -> bool:
-        """Whether this follower's log reaches the high watermark that its leader told last.
+        """Return whether this follower's log reaches the leader's last known high watermark.
 
         Before its leader told one, the order to follow says so, which names who is in sync.
         """
@@ -409,17 +411,17 @@ class Replica:
 
     def truncated(self) -> None:
         """Learn that the log was cut by the leader's epochs."""
-        self.cuts += 1
+        self.truncation_count += 1
         self.partition.truncated(self.log.log_end_offset)
         self.note_transactions()
-        self.touch_watchers()
+        self.notify_watchers()
 
     def restarted(self) -> None:
         """Learn that the log was emptied and begins where the leader's does."""
-        self.cuts += 1
+        self.truncation_count += 1
         self.partition.restarted_at(self.log.log_end_offset)
         self.note_transactions()
-        self.touch_watchers()
+        self.notify_watchers()
 
     def note_transactions(self) -> None:
         """Learn from the log where the last stable offset is; those that ended below the high watermark are over."""
@@ -443,16 +445,16 @@ class Replica:
 
     @property
     def cleanup_policy(self) -> frozenset[str]:
-        """What happens to old segments of this topic."""
+        """Return the topic's cleanup.policy."""
         return self.log.config.cleanup_policy
 
     def note_log_start(self) -> None:
         """Tell the replication where the log begins now; while a follower's is cut, who cuts it does."""
-        if self.turn.locked() and not self.partition.is_leader:
+        if self.lock.locked() and not self.partition.is_leader:
             return
         if self.partition.log_start_moved(self.log.log_start_offset):
-            self._moved(self.where)
-            self.touch_watchers()
+            self._on_high_watermark_moved(self.topic_partition)
+            self.notify_watchers()
 
 
 def batch_rules(values: Mapping[str, Value]) -> BatchRules:

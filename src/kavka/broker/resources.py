@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 Edit = Callable[[dict[str, str]], Mapping[str, str | None]]
 """Makes new overrides of the present ones, or raises ConfigRefused."""
 
-NAMED_TWICE = "Each resource must appear at most once."
+DUPLICATE_RESOURCE = "Each resource must appear at most once."
 _MOST_SETTINGS = 10_000
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to."""
+    """The type of a configuration resource."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -56,7 +56,7 @@ def check_logger_resource(name: str, broker_id: int) -> None:
     check_broker_resource(name, broker_id)
 
 
-async def named_twice(resources: Iterable[tuple[int, str]], pace: Pace) -> set[tuple[int, str]]:
+async def duplicates(resources: Iterable[tuple[int, str]], pace: Pace) -> set[tuple[int, str]]:
     """Return the resources of a request, by type and name, that stand in it more than once: none of them is changed."""
     once: set[tuple[int, str]] = set()
     twice: set[tuple[int, str]] = set()

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 
 from kavka.broker.dispatch import Answering, RequestContext
-from kavka.broker.duties import DutyRound
-from kavka.doors import Clock
+from kavka.broker.periodic_tasks import DutyRound
+from kavka.io import Clock
 from kavka.net.event_loop import Stall, Work
 from kavka.wire.apis import ApiKey
 

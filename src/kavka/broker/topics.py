@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.broker.configs import stored_overrides
-from kavka.broker.control.reign import NotController
-from kavka.broker.control.writing import multi_over_settings
+from kavka.broker.control.controller_term import NotControllerError
+from kavka.broker.control.registry_writer import multi_merging_configs
 from kavka.broker.metadata import INTERNAL_TOPICS
 from kavka.broker.overrides import ConfigRefused, check_new_topic_overrides
 from kavka.core.controller.events import (
+    CreatePartitionsRequested,
+    CreateTopicRequested,
+    DeleteTopicRequested,
     Event,
-    TopicCreationAsked,
-    TopicDeletionAsked,
-    TopicGrowthAsked,
     TopicToCreate,
     UncleanEnabled,
 )
@@ -58,7 +58,7 @@ _FIXED = (
     "The number of partitions of '{}' cannot be changed: "
     "groups and transactional ids would move away from what is stored of them."
 )
-_LONGEST_S = 30 * 24 * 3600
+_MAX_S = 30 * 24 * 3600
 
 
 class CreatedTopic(NamedTuple):
@@ -69,8 +69,8 @@ class CreatedTopic(NamedTuple):
     replication_factor: int
 
 
-class Place(NamedTuple):
-    """What placement asks of a broker: its rack, and its machine; None where that is not known."""
+class BrokerLocation(NamedTuple):
+    """A broker's location for placement: its rack, and its machine; None where unknown."""
 
     rack: str | None
     machine: str | None
@@ -82,7 +82,7 @@ class Topics:
     def __init__(self, broker: Broker) -> None:
         """Change what this broker, its registry and its controller know."""
         self._broker = broker
-        self._settings_turn = asyncio.Lock()
+        self._config_lock = asyncio.Lock()
 
     # -- creation
 
@@ -102,29 +102,29 @@ class Topics:
             return CreatedTopic(NO_TOPIC_ID, shape.partitions, shape.replication_factor)
         wanted = TopicToCreate(
             topic.name,
-            TopicId(self._broker.chance.random_bytes(16)),
-            {p: tuple(r) for p, r in self._assignment(shape, self._live_places()).items()},
+            TopicId(self._broker.random.random_bytes(16)),
+            {p: tuple(r) for p, r in self._assignment(shape, self._live_locations()).items()},
             overrides,
         )
         verdict = await self._ask(
-            topic.name, lambda token: TopicCreationAsked(token, wanted), timeout_ms
+            topic.name, lambda token: CreateTopicRequested(token, wanted), timeout_ms
         )
         if verdict.code is not ErrorCode.NONE:
             return TopicRefusal(verdict.code, verdict.message or verdict.code.message)
         log.info("topic created topic=%s partitions=%d", topic.name, shape.partitions)
         return CreatedTopic(wanted.topic_id, shape.partitions, shape.replication_factor)
 
-    async def create_by_use(self, topic: NewTopic) -> CreatedTopic | TopicRefusal:
+    async def auto_create(self, topic: NewTopic) -> CreatedTopic | TopicRefusal:
         """Create a topic because somebody uses it, on any broker; who leads it is known a little later."""
         if self._broker.controller.is_active:
             return await self.create(topic, validate_only=False)
-        places = self._shown_places()
-        checked = self._checked(topic, self._broker.metadata.topics, sorted(places))
+        locations = self._known_locations()
+        checked = self._checked(topic, self._broker.metadata.topics, sorted(locations))
         if isinstance(checked, TopicRefusal):
             return checked
         shape, overrides = checked
-        topic_id = TopicId(self._broker.chance.random_bytes(16))
-        assignment = self._assignment(shape, places)
+        topic_id = TopicId(self._broker.random.random_bytes(16))
+        assignment = self._assignment(shape, locations)
         record = TopicCreated(
             topic.name,
             topic_id,
@@ -132,7 +132,7 @@ class Topics:
             overrides,
         )
         try:
-            await multi_over_settings(self._broker.registry, operations_of(record))
+            await multi_merging_configs(self._broker.registry, operations_of(record))
         except RegistryRefused as refused:
             if refused.error is not ZnodeError.NODE_EXISTS:
                 raise
@@ -159,51 +159,53 @@ class Topics:
             return TopicRefusal(refused.code, str(refused))
 
     def _assignment(
-        self, shape: Shape, places: Mapping[int, Place], *, first_partition: int = 0
+        self, shape: Shape, locations: Mapping[int, BrokerLocation], *, first_partition: int = 0
     ) -> Mapping[int, Sequence[int]]:
         """Return the replicas that were given, or place them: over racks if every broker has one, and over machines."""
         if shape.assignment:
             return shape.assignment
-        brokers = sorted(places)
-        racks = {b: place.rack for b, place in places.items() if place.rack is not None}
-        chance = self._broker.chance
+        brokers = sorted(locations)
+        racks = {b: place.rack for b, place in locations.items() if place.rack is not None}
+        random = self._broker.random
         placed = place_replicas(
             brokers,
             shape.partitions,
             shape.replication_factor,
-            start=int(chance.random() * len(brokers)),
-            shift=int(chance.random() * len(brokers)),
+            start=int(random.random() * len(brokers)),
+            shift=int(random.random() * len(brokers)),
             first_partition=first_partition,
             racks=racks if len(racks) == len(brokers) else None,
-            machines={b: place.machine for b, place in places.items() if place.machine is not None},
+            machines={
+                b: place.machine for b, place in locations.items() if place.machine is not None
+            },
         )
         return {first_partition + index: replicas for index, replicas in enumerate(placed)}
 
-    def _live_places(self) -> dict[int, Place]:
+    def _live_locations(self) -> dict[int, BrokerLocation]:
         """Return the place of each live broker, as the controller knows it."""
         state = self._broker.controller.state
         return {
-            b: self._place(state.brokers[b].rack, [e[:2] for e in state.brokers[b].endpoints])
+            b: self._location(state.brokers[b].rack, [e[:2] for e in state.brokers[b].endpoints])
             for b in state.live
         }
 
-    def _shown_places(self) -> dict[int, Place]:
-        """Return the place of each live broker, as the controller has told this one."""
+    def _known_locations(self) -> dict[int, BrokerLocation]:
+        """Return the location of each live broker in the metadata cache."""
         return {
-            int(b): self._place(live.rack, [(e.name, e.host) for e in live.endpoints])
+            int(b): self._location(live.rack, [(e.name, e.host) for e in live.endpoints])
             for b, live in self._broker.metadata.brokers.items()
         }
 
-    def _place(self, rack: str | None, hosts: Sequence[tuple[str, str]]) -> Place:
+    def _location(self, rack: str | None, hosts: Sequence[tuple[str, str]]) -> BrokerLocation:
         """Return a place by the host of the listener between brokers, or else the first; `hosts` go with listeners."""
         host = dict(hosts).get(
             self._broker.config.inter_broker_listener, hosts[0][1] if hosts else None
         )
-        return Place(rack, None if host is None else machine_of(host))
+        return BrokerLocation(rack, None if host is None else machine_of(host))
 
     # -- growth and deletion
 
-    async def grow(
+    async def create_partitions(
         self,
         name: str,
         count: int,
@@ -227,10 +229,10 @@ class Topics:
         shape = check_growth(name, present, count, assignments, state.live)
         if isinstance(shape, TopicRefusal) or validate_only:
             return shape if isinstance(shape, TopicRefusal) else None
-        placed = self._assignment(shape, self._live_places(), first_partition=len(present))
+        placed = self._assignment(shape, self._live_locations(), first_partition=len(present))
         added = {p: tuple(replicas) for p, replicas in placed.items()}
         verdict = await self._ask(
-            name, lambda token: TopicGrowthAsked(token, name, added), timeout_ms
+            name, lambda token: CreatePartitionsRequested(token, name, added), timeout_ms
         )
         if verdict.code is not ErrorCode.NONE:
             return TopicRefusal(verdict.code, verdict.message or verdict.code.message)
@@ -247,7 +249,7 @@ class Topics:
         if not self._broker.controller.is_active:
             return _NOT_CONTROLLER
         verdict = await self._ask(
-            name, lambda token: TopicDeletionAsked(token, name, topic_id), timeout_ms
+            name, lambda token: DeleteTopicRequested(token, name, topic_id), timeout_ms
         )
         if verdict.code is not ErrorCode.NONE:
             return TopicRefusal(verdict.code, verdict.message or verdict.code.message)
@@ -259,15 +261,15 @@ class Topics:
     ) -> Verdict:
         """Ask the machine about a topic, and wait until this broker shows what came of it."""
         controller = self._broker.controller
-        timeout_s = _LONGEST_S if timeout_ms is None else max(0, timeout_ms) / 1000
+        timeout_s = _MAX_S if timeout_ms is None else max(0, timeout_ms) / 1000
         try:
             async with asyncio.timeout(timeout_s):
-                reply: TopicReply = await controller.ask(make)
+                reply: TopicReply = await controller.submit_and_wait(make)
                 if reply.verdict.code is ErrorCode.NONE:
-                    await controller.shown(topic)
+                    await controller.wait_until_published(topic)
         except TimeoutError:
             return Verdict(ErrorCode.REQUEST_TIMED_OUT)
-        except NotController:
+        except NotControllerError:
             return Verdict(ErrorCode.NOT_CONTROLLER)
         return reply.verdict
 
@@ -276,7 +278,7 @@ class Topics:
     async def configure_topic(self, name: str, make: Callable[[], Mapping[str, str]]) -> None:
         """Store the overrides that `make` gives a topic, and obey them; `make` sees the newest that are stored."""
         path = znodes.config_path("topics", name)
-        async with self._settings_turn:
+        async with self._config_lock:
             overrides = await self._store(
                 path,
                 f"topics/{path.rsplit('/', 1)[1]}",
@@ -290,7 +292,7 @@ class Topics:
     ) -> None:
         """Store the dynamic overrides that `make` gives this broker, or all, and obey them; `make` as above."""
         entity = znodes.DEFAULT_ENTITY if default else str(self._broker.broker_id)
-        async with self._settings_turn:
+        async with self._config_lock:
             overrides = await self._store(
                 znodes.config_path("brokers", entity),
                 f"brokers/{entity}",
@@ -306,16 +308,16 @@ class Topics:
         was_known = self._broker.configs.knows(name)
         self._broker.configs.put_topic(name, overrides, topic_id)
         if was_known:  # nothing is hosted of a topic before its settings are known
-            self._broker.replicas.reconfigure(name)
+            self._broker.replica_manager.reconfigure(name)
         if self._broker.configs.topic(name)["unclean.leader.election.enable"] is True:
-            self._broker.controller.tell(UncleanEnabled(name))
+            self._broker.controller.submit(UncleanEnabled(name))
 
     def broker_configured(self, overrides: Mapping[str, str], *, default: bool) -> None:
         """Obey what this broker overrides, or all."""
         self._broker.configs.put_broker(overrides, default=default)
-        self._broker.replicas.reconfigure()
+        self._broker.replica_manager.reconfigure()
         if self._broker.configs.broker_values()["unclean.leader.election.enable"] is True:
-            self._broker.controller.tell(UncleanEnabled(None))
+            self._broker.controller.submit(UncleanEnabled(None))
 
     async def _store(
         self,

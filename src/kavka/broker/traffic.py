@@ -1,4 +1,4 @@
-"""What a broker counts of topics and requests: plain integers where the work is done, read when somebody asks.
+"""Traffic counters of topics and requests: plain integers where the work is done.
 
 `broker.metrics` shows them; without it they cost an addition each.
 """
@@ -37,7 +37,7 @@ class TopicTraffic:
     def __init__(self) -> None:
         """Begin at zero."""
         self.replicas = 0
-        """How many replicas count here."""
+        """Number of replicas counted here."""
         self.messages_in = self.bytes_in = self.bytes_out = self.bytes_rejected = 0
         self.produce_requests = self.failed_produce_requests = 0
         """Partitions of requests, as in Kafka: a request for ten partitions counts ten times."""
@@ -68,7 +68,7 @@ class Traffic:
     def __init__(self) -> None:
         """Begin with no topic."""
         self.topics: dict[str, TopicTraffic] = {}
-        self._gone = TopicTraffic()
+        self._removed = TopicTraffic()
 
     def join(self, topic: str) -> TopicTraffic:
         """Return the counters of a topic, for another replica of it."""
@@ -83,17 +83,17 @@ class Traffic:
         traffic = self.topics[topic]
         traffic.replicas -= 1
         if not traffic.replicas:
-            self._gone.add(self.topics.pop(topic))
+            self._removed.add(self.topics.pop(topic))
 
     def total(self) -> TopicTraffic:
         """Return the sum over all topics that ever were."""
         total = TopicTraffic()
-        for traffic in (self._gone, *self.topics.values()):
+        for traffic in (self._removed, *self.topics.values()):
             total.add(traffic)
         return total
 
 
-def note_refused_produce(traffic: TopicTraffic, code: ErrorCode, size: int) -> None:
+def count_refused_produce(traffic: TopicTraffic, code: ErrorCode, size: int) -> None:
     """Count a produced batch that was refused."""
     traffic.produce_requests += 1
     if code in _REFUSED_FOR_SIZE:
@@ -105,13 +105,13 @@ def note_refused_produce(traffic: TopicTraffic, code: ErrorCode, size: int) -> N
 class RequestTraffic:
     """The counters of one API; Kafka's RequestMetrics."""
 
-    __slots__ = ("at_once", "errors", "local", "remote", "total", "versions")
+    __slots__ = ("errors", "immediate", "local", "remote", "total", "versions")
 
     def __init__(self, versions: int) -> None:
         """Begin at zero, for versions below `versions`."""
         self.versions = [0] * versions
-        """How many requests of each version came."""
-        self.at_once = Timings()
+        """Number of requests of each version."""
+        self.immediate = Timings()
         """Of requests that were answered in their first stage: all of their time is local."""
         self.total: Timings | None = None
         """Of the others; with `local`, the first stage, and `remote`, the rest."""
@@ -119,7 +119,7 @@ class RequestTraffic:
         self.remote: Timings | None = None
         self.errors: dict[int, int] = {}
 
-    def answered_late(self, total_ms: int, local_ms: int) -> None:
+    def record_delayed(self, total_ms: int, local_ms: int) -> None:
         """Count a request whose answer waited for something."""
         if self.total is None or self.local is None or self.remote is None:
             self.total, self.local, self.remote = Timings(), Timings(), Timings()
@@ -127,14 +127,14 @@ class RequestTraffic:
         self.local.record(local_ms)
         self.remote.record(max(0, total_ms - local_ms))
 
-    def note_error(self, code: int, count: int = 1) -> None:
+    def count_error(self, code: int, count: int = 1) -> None:
         """Count an error that an answer tells, perhaps of several partitions."""
         self.errors[code] = self.errors.get(code, 0) + count
 
     def timings(self) -> Iterable[Timings]:
         """Return those that there are."""
         others = (self.total, self.local, self.remote)
-        return [self.at_once, *(each for each in others if each is not None)]
+        return [self.immediate, *(each for each in others if each is not None)]
 
 
 @cache

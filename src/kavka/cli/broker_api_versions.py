@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kavka.cli.connecting import with_admin
+from kavka.cli.admin_connection import with_admin
 from kavka.cli.java_names import spelt_together
 from kavka.cli.options import Given, OptionSet
 from kavka.client.admin.admin import Admin

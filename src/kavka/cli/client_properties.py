@@ -50,5 +50,5 @@ def read_properties(path: str | None) -> dict[str, str]:
 
 
 def is_true(properties: dict[str, str], name: str, default: str = "false") -> bool:
-    """Tell whether a property says true, as Java's tools read it."""
+    """Return whether a property says true, as Java's tools read it."""
     return properties.get(name, default).strip().lower() == "true"

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from kavka.cli.connecting import with_admin
+from kavka.cli.admin_connection import with_admin
 from kavka.cli.java_names import spelt
 from kavka.cli.options import Given, whole_number
 from kavka.cli.tool_parser import ToolParser
@@ -15,8 +15,8 @@ from kavka.client.metadata import BrokerAddress
 from kavka.wire.apis import ApiKey
 
 _NO_FENCED = "Attempted to write a non-default includeFencedBrokers at version 1"
-_LEAST_HOST_WIDTH = 100
-_LEAST_RACK_WIDTH = 10
+_MIN_HOST_WIDTH = 100
+_MIN_RACK_WIDTH = 10
 
 
 def main(argv: list[str]) -> int:
@@ -124,8 +124,8 @@ async def _list_endpoints(admin: Admin, include_fenced: bool) -> None:
 
 def endpoint_lines(brokers: Sequence[BrokerAddress]) -> list[str]:
     """Return the table of brokers; the columns of host and rack are as wide as their longest cell."""
-    host = max((len(broker.host) for broker in brokers), default=_LEAST_HOST_WIDTH)
-    rack = max((len(b.rack) for b in brokers if b.rack is not None), default=_LEAST_RACK_WIDTH)
+    host = max((len(broker.host) for broker in brokers), default=_MIN_HOST_WIDTH)
+    rack = max((len(b.rack) for b in brokers if b.rack is not None), default=_MIN_RACK_WIDTH)
 
     def line(*cells: object) -> str:
         widths = (10, host, 10, rack, 10, 15)

@@ -1,4 +1,4 @@
-"""Why a command of the cluster's tools cannot be done, in the words and with the exception's name of Kafka's tools."""
+"""Failures of the cluster tools, with the sentences and exception names of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CommandFailed(Exception):
 
 
 class TerseFailure(Exception):
-    """The command failed, and its sentence is all that is told of it."""
+    """A failed command of which only the sentence is printed."""
 
 
 def spelt_failure(error: Exception) -> tuple[str, str]:

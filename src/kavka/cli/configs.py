@@ -6,8 +6,8 @@ import sys
 from itertools import zip_longest
 from typing import NamedTuple
 
+from kavka.cli.admin_connection import with_admin
 from kavka.cli.config_entries import entry_line, parse_pairs
-from kavka.cli.connecting import with_admin
 from kavka.cli.group_description import consumer_groups
 from kavka.cli.java_names import spelt_together
 from kavka.cli.options import BadValue, Given, Option, OptionSet, whole_number
@@ -81,7 +81,7 @@ OPTIONS = OptionSet(
 
 
 class _Entity(NamedTuple):
-    """What is meant; the name None stands for all of the kind, the empty one for their default."""
+    """An entity of the command; the name None stands for all of the kind, the empty one for their default."""
 
     kind: str
     name: str | None

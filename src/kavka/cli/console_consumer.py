@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LOGGER = "kavka.cli.console_consumer"
 _AT_ONCE = 20_000
 """Records of a poll: positions move with the poll, so this is what a Ctrl-C may have half printed."""
-_FOR_EVER_MS = 1000
+_NO_TIMEOUT_MS = 1000
 _TERMINATED = 128 + signal.SIGTERM
 
 OPTIONS = OptionSet(
@@ -81,7 +81,7 @@ OPTIONS = OptionSet(
 
 @frozen
 class _Plan:
-    """What one call is to do."""
+    """The parsed options of one call."""
 
     settings: dict[str, str]
     formatter: Formatter
@@ -100,7 +100,9 @@ class _Unprintable(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """Print records until told to end; 1 when the options are wrong or no broker answers, 130 after Ctrl-C."""
+    """Print records until it is stopped; return 1 when the options are wrong or no broker answers, 130 after
+    Ctrl-C.
+    """
     return OPTIONS.run(arguments, _act)
 
 
@@ -250,10 +252,10 @@ class _Run:
         await consumer.start()
         task = asyncio.current_task()
         assert task is not None
-        is_told = asyncio.Event()
+        is_stopped = asyncio.Event()
 
         def terminate() -> None:
-            is_told.set()
+            is_stopped.set()
             task.cancel()
 
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
@@ -262,7 +264,7 @@ class _Run:
             await self._print_all(consumer)
             return 0
         except asyncio.CancelledError:
-            if not is_told.is_set():
+            if not is_stopped.is_set():
                 raise  # Ctrl-C
             return _TERMINATED
         finally:
@@ -282,19 +284,19 @@ class _Run:
                 consumer.subscribe(pattern=plan.pattern)
             return
         assert plan.topic is not None
-        at = TopicPartition(plan.topic, plan.partition)
-        consumer.assign([at])
+        topic_partition = TopicPartition(plan.topic, plan.partition)
+        consumer.assign([topic_partition])
         if plan.offset == "earliest":
-            consumer.seek_to_beginning([at])
+            consumer.seek_to_beginning([topic_partition])
         elif plan.offset == "latest":
-            consumer.seek_to_end([at])
+            consumer.seek_to_end([topic_partition])
         else:
-            consumer.seek(at, int(plan.offset))
+            consumer.seek(topic_partition, int(plan.offset))
 
     async def _print_all(self, consumer: Consumer) -> None:
         """Print until enough has come, nothing comes any more, or a poll fails: Kafka counts all three as an end."""
         plan = self._plan
-        timeout_ms = _FOR_EVER_MS if plan.timeout_ms is None else plan.timeout_ms
+        timeout_ms = _NO_TIMEOUT_MS if plan.timeout_ms is None else plan.timeout_ms
         while plan.max_messages is None or self._count < plan.max_messages:
             left = _AT_ONCE if plan.max_messages is None else plan.max_messages - self._count
             try:
@@ -324,7 +326,7 @@ class _Run:
             except BaseException:
                 consumer.rewind(fetched[number:])
                 if self._last_offset >= 0:
-                    consumer.seek(batches.at, self._last_offset + 1)
+                    consumer.seek(batches.topic_partition, self._last_offset + 1)
                 raise
 
     def _print(self, records: Iterable[ConsumerRecord]) -> None:

@@ -17,10 +17,10 @@ from kavka.cli.client_properties import (
     read_properties,
     servers,
 )
-from kavka.cli.handing_over import Pair, Source, hand_over
 from kavka.cli.java_names import log_line, spelt_together
 from kavka.cli.line_reader import BadLine, LineReader
 from kavka.cli.options import BadUsage, Given, Option, OptionSet
+from kavka.cli.ordered_send import Pair, PairSource, send_in_order
 from kavka.client.config import PRODUCER
 from kavka.client.setting_names import obeyed
 from kavka.errors import KafkaError
@@ -82,7 +82,7 @@ _MERGED = (
     ("metadata-expiry-ms", "metadata.max.age.ms", "300000"),
     ("batch-size", "batch.size", "16384"),
 )
-"""Option, setting, and the default of the option, which counts only where nobody has set the setting."""
+"""Option, setting, and the default of the option, which counts only when the setting is not given."""
 
 
 def main(arguments: list[str]) -> int:
@@ -151,7 +151,7 @@ def _servers(given: Given) -> str:
 async def _produce(topic: str, settings: dict[str, str], reader: LineReader, is_sync: bool) -> int:
     from kavka.client.producer import Producer
 
-    sending = _Sending(Producer(settings), topic)
+    sending = _LineSender(Producer(settings), topic)
     await sending.producer.start()
     try:
         number = 1
@@ -175,25 +175,25 @@ async def _produce(topic: str, settings: dict[str, str], reader: LineReader, is_
     return 1 if sending.has_failed else 0
 
 
-class _Sending:
+class _LineSender:
     """Records on their way, and whether one of them has failed."""
 
     def __init__(self, producer: Producer, topic: str) -> None:
         self.producer = producer
         self.topic = topic
         self.has_failed = False
-        self._is_known = False
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._is_topic_known = False
+        self._in_flight: set[asyncio.Task[Any]] = set()
 
     async def learn_topic(self) -> bool:
         """Wait for the topic's metadata; False, once reported, when there are none within max.block.ms."""
-        if not self._is_known:
+        if not self._is_topic_known:
             try:
                 await self.producer.partitions_for(self.topic)
             except (KafkaError, TimeoutError) as error:
                 self.failed(error)
                 return False
-            self._is_known = True
+            self._is_topic_known = True
         return True
 
     async def send_each(self, reader: LineReader, lines: list[bytes], number: int) -> None:
@@ -212,7 +212,7 @@ class _Sending:
                 try:
                     self.producer.append(self.topic, value, key, headers=headers)
                 except BufferFull:
-                    await self.producer.room()
+                    await self.producer.wait_for_memory()
                     continue
                 except KafkaError as error:
                     self.failed(error)
@@ -220,14 +220,14 @@ class _Sending:
 
     async def send_pairs(self, pairs: list[Pair]) -> None:
         """Hand (key, value) pairs over, waiting for nothing but room; one that is refused is left out."""
-        source = Source(pairs)
+        source = PairSource(pairs)
         while not source.is_read.is_set():
-            task = await hand_over(self.producer, self.topic, source)
-            self._under_way.add(task)
-            task.add_done_callback(self._look_at)
+            task = await send_in_order(self.producer, self.topic, source)
+            self._in_flight.add(task)
+            task.add_done_callback(self._on_done)
 
-    def _look_at(self, task: asyncio.Task[Any]) -> None:
-        self._under_way.discard(task)
+    def _on_done(self, task: asyncio.Task[Any]) -> None:
+        self._in_flight.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.failed(error)
@@ -238,8 +238,8 @@ class _Sending:
             await self.producer.close()
         except (KafkaError, OSError) as error:
             self.failed(error)
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
 
     def failed(self, error: BaseException) -> None:
         """Report what went wrong with records."""

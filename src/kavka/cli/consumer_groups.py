@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from kavka.cli import group_description, group_offsets, group_reset
-from kavka.cli.connecting import with_admin
+from kavka.cli.admin_connection import with_admin
 from kavka.cli.group_tables import print_error
 from kavka.cli.java_names import sentence, spelt_together
 from kavka.cli.options import BadUsage, BadValue, Given, Option, OptionSet
@@ -67,7 +67,7 @@ OPTIONS = OptionSet(
 
 
 def main(argv: list[str]) -> int:
-    """Run the command. Refusals of brokers are told and end with 0, as Kafka's script ends."""
+    """Run the command. Errors of brokers are printed and the exit code is 0, as in Kafka's script."""
     return OPTIONS.run(argv, _act)
 
 

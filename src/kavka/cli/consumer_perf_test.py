@@ -60,7 +60,7 @@ OPTIONS = OptionSet(
 
 @frozen
 class _Plan:
-    """What one call is to do."""
+    """The parsed options of one call."""
 
     settings: dict[str, str]
     topic: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kavka.cli.connecting import with_admin
+from kavka.cli.admin_connection import with_admin
 from kavka.cli.java_names import spelt_together
 from kavka.cli.options import BadValue, Given, Option, OptionSet
 from kavka.client.admin.admin import Admin
@@ -23,7 +23,9 @@ OPTIONS = OptionSet(
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; 1 when the file cannot be used. What a broker refuses is told and ends with 0, as in Kafka."""
+    """Run the command; 1 when the file cannot be used. Errors of brokers are printed and the exit code is 0, as in
+    Kafka.
+    """
     return OPTIONS.run(argv, _act)
 
 
@@ -38,12 +40,14 @@ def _act(given: Given) -> int:
         print("Executing records delete operation")
         outcomes = await admin.delete_records(offsets)
         print("Records delete operation completed:")
-        for at in offsets:
-            outcome = outcomes[at]
+        for topic_partition in offsets:
+            outcome = outcomes[topic_partition]
             if isinstance(outcome, KafkaError):
-                print(f"partition: {at}\terror: {spelt_together(outcome, by_code=True)}")
+                print(
+                    f"partition: {topic_partition}\terror: {spelt_together(outcome, by_code=True)}"
+                )
             else:
-                print(f"partition: {at}\tlow_watermark: {outcome}")
+                print(f"partition: {topic_partition}\tlow_watermark: {outcome}")
         return 0
 
     return with_admin(given, act, lambda error: _failed(spelt_together(error)))
@@ -84,8 +88,10 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         raise BadValue(f"{path} is not of the form that --help shows") from None
     offsets = dict(parts)
     if len(offsets) < len(parts):
-        names = [at for at, _ in parts]
-        doubled = dict.fromkeys(str(at) for at in names if names.count(at) > 1)
+        names = [topic_partition for topic_partition, _ in parts]
+        doubled = dict.fromkeys(
+            str(topic_partition) for topic_partition in names if names.count(topic_partition) > 1
+        )
         raise BadValue(f"Offset json file contains duplicate topic partitions: {','.join(doubled)}")
     return offsets
 

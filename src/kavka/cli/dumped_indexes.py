@@ -1,4 +1,4 @@
-"""What `kavka dump-log` prints of the files beside a `.log`, and whether the indexes agree with it.
+"""Output of `kavka dump-log` for the files beside a `.log`, and checks of the indexes against it.
 
 Files are read, never opened for writing: the broker whose files they are may be running.
 """
@@ -14,7 +14,7 @@ from typing import Final
 from kavka.cli.dumped_log import whole_batches
 from kavka.cli.mapped_file import mapped
 from kavka.core.producer_state import ProducerEntry
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.storage.failures import CorruptFile
 from kavka.storage.producer_snapshot import decode_snapshot
 from kavka.values import field, mutable
@@ -33,7 +33,7 @@ _LAST_POSITION: Final = 2**31
 
 @mutable
 class IndexDump:
-    """How to print indexes, and what was found wrong with them, by file."""
+    """Options for printing indexes, and the faults found in them, by file."""
 
     is_sanity_only: bool
     is_verify_only: bool

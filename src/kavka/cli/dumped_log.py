@@ -1,4 +1,4 @@
-"""What `kavka dump-log` prints of a `.log` file: a line per batch and, when asked, one per record."""
+"""Output of `kavka dump-log` for a `.log` file: a line per batch and, on request, one per record."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.values import field, mutable
 from kavka.wire.records.batch import Record, decode_records
 from kavka.wire.records.control import ControlType
@@ -32,7 +32,7 @@ Parser = Callable[[Record], tuple[str | None, str | None]]
 
 @mutable
 class LogDump:
-    """How to print a log; afterwards `gaps` has the pairs of offsets that do not follow each other."""
+    """Options for printing a log; afterwards `gaps` has the pairs of offsets that do not follow each other."""
 
     is_deep: bool
     parser: Parser | None

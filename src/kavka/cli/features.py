@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from kavka.cli.connecting import with_admin
+from kavka.cli.admin_connection import with_admin
 from kavka.cli.java_names import spelt_together
 from kavka.cli.options import Given
-from kavka.cli.reassignment_plans import doubled
+from kavka.cli.reassignment_plans import duplicates
 from kavka.cli.tool_parser import ToolParser
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
         )
         return 1
 
-    twice = doubled(_names(chosen)) if chosen.command != "describe" else []
+    twice = duplicates(_names(chosen)) if chosen.command != "describe" else []
     if twice:
         print(f"Feature {twice[0]} was specified more than once.", file=sys.stderr)
         return 1

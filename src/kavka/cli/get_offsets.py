@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 
-from kavka.cli.connecting import with_admin
+from kavka.cli.admin_connection import with_admin
 from kavka.cli.java_names import spelt, spelt_together
 from kavka.cli.options import BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.topics import topic_pattern
@@ -81,24 +81,24 @@ def _failed(sentence: str) -> int:
 async def _print(admin: Admin, spec: int, wanted: Wanted, exclude_internal: bool) -> None:
     found = await admin.describe_topics()
     partitions = [
-        at
+        topic_partition
         for name, topic in found.items()
         if not isinstance(topic, KafkaError) and not (exclude_internal and topic.is_internal)
         for part in topic.partitions
-        if wanted(at := TopicPartition(name, part.partition))
+        if wanted(topic_partition := TopicPartition(name, part.partition))
     ]
     if not partitions:
         raise BadValue("Could not match any topic-partitions with the specified filters")
     offsets = await admin.list_offsets(dict.fromkeys(partitions, spec))
-    for at in sorted(partitions):
-        answer = offsets[at]
+    for topic_partition in sorted(partitions):
+        answer = offsets[topic_partition]
         if isinstance(answer, KafkaError):
             print(
-                f"Skip getting offsets for topic-partition {at} due to error: {spelt(answer)[1]}",
+                f"Skip getting offsets for topic-partition {topic_partition} due to error: {spelt(answer)[1]}",
                 file=sys.stderr,
             )
         elif answer.offset >= 0:
-            print(f"{at.topic}:{at.partition}:{answer.offset}")
+            print(f"{topic_partition.topic}:{topic_partition.partition}:{answer.offset}")
 
 
 def offset_spec(text: str | None) -> int:
@@ -130,9 +130,9 @@ def _wanted(given: Given) -> Wanted:
 
 
 def any_of(rules: Iterable[Wanted]) -> Wanted:
-    """Return a rule that one of the rules must let pass."""
+    """Return a rule that accepts what one of the rules accepts."""
     listed = list(rules)
-    return lambda at: any(rule(at) for rule in listed)
+    return lambda topic_partition: any(rule(topic_partition) for rule in listed)
 
 
 def _by_topic(topic: str | None, partitions: str | None) -> Wanted:
@@ -146,9 +146,9 @@ def _by_topic(topic: str | None, partitions: str | None) -> Wanted:
             "--partitions expects a comma separated list of numeric partition ids, but received: "
             f"{partitions}"
         ) from None
-    return lambda at: (
-        (pattern is None or pattern.fullmatch(at.topic) is not None)
-        and (numbers is None or at.partition in numbers)
+    return lambda topic_partition: (
+        (pattern is None or pattern.fullmatch(topic_partition.topic) is not None)
+        and (numbers is None or topic_partition.partition in numbers)
     )
 
 
@@ -164,8 +164,8 @@ def topic_range(text: str) -> Wanted:
     pattern = topic_pattern(topic) if topic else None
     first = int(single or lower or 0)
     end = first + 1 if single else int(upper) if upper else None
-    return lambda at: (
-        (pattern is None or pattern.fullmatch(at.topic) is not None)
-        and at.partition >= first
-        and (end is None or at.partition < end)
+    return lambda topic_partition: (
+        (pattern is None or pattern.fullmatch(topic_partition.topic) is not None)
+        and topic_partition.partition >= first
+        and (end is None or topic_partition.partition < end)
     )

@@ -88,11 +88,11 @@ async def describe(admin: Admin, given: Given, timeout_ms: int) -> None:
         if group.state == "Dead":
             print_error(await _why_unknown(admin, name))
         elif given.has("members"):
-            _show_members(group, given.has("verbose"))
+            _print_members(group, given.has("verbose"))
         elif given.has("state"):
-            _show_state(group, given.has("verbose"))
+            _print_group_state(group, given.has("verbose"))
         else:
-            await _show_offsets(admin, name, group, given.has("verbose"), timeout_ms)
+            await _print_offsets(admin, name, group, given.has("verbose"), timeout_ms)
 
 
 async def _why_unknown(admin: Admin, name: str) -> str:
@@ -109,28 +109,39 @@ async def _why_unknown(admin: Admin, name: str) -> str:
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
-def _tell_state(group: GroupDescription) -> None:
+def _print_state(group: GroupDescription) -> None:
     if group.state == "Empty":
         print_note(f"Consumer group '{group.group_id}' has no active members.")
     elif group.state in _REBALANCING:
         print_note(f"Warning: Consumer group '{group.group_id}' is rebalancing.")
 
 
-async def _show_offsets(
+async def _print_offsets(
     admin: Admin, name: str, group: GroupDescription, verbose: bool, timeout_ms: int
 ) -> None:
     committed = await admin.list_group_offsets(name, timeout_ms=timeout_ms)
-    owners = {at: member for member in group.members for at in member.assignment}
+    owners = {
+        topic_partition: member for member in group.members for topic_partition in member.assignment
+    }
     partitions = sorted({*committed, *owners})
-    _tell_state(group)
+    _print_state(group)
     if not partitions:
         return
     ends = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
     rows = []
-    for at in partitions:
-        end = ends[at]
+    for topic_partition in partitions:
+        end = ends[topic_partition]
         log_end = None if isinstance(end, KafkaError) else end.offset
-        rows.append(_offset_row(name, at, committed.get(at), log_end, owners.get(at), verbose))
+        rows.append(
+            _offset_row(
+                name,
+                topic_partition,
+                committed.get(topic_partition),
+                log_end,
+                owners.get(topic_partition),
+                verbose,
+            )
+        )
     columns = [Column("GROUP", 15), Column("TOPIC", 15), Column("PARTITION", 10)]
     columns += [Column("LEADER-EPOCH", 15)] if verbose else []
     columns += [Column(title, 15) for title in ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")]
@@ -140,7 +151,7 @@ async def _show_offsets(
 
 def _offset_row(
     group: str,
-    at: TopicPartition,
+    topic_partition: TopicPartition,
     committed: OffsetAndMetadata | None,
     log_end: int | None,
     member: MemberDescription | None,
@@ -150,8 +161,8 @@ def _offset_row(
     epoch = committed.leader_epoch if committed is not None else -1
     return [
         group,
-        at.topic,
-        at.partition,
+        topic_partition.topic,
+        topic_partition.partition,
         *(["-" if epoch < 0 else epoch] if verbose else []),
         _known(None if committed is None else committed.offset),
         _known(log_end),
@@ -166,8 +177,8 @@ def _known(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def _show_members(group: GroupDescription, verbose: bool) -> None:
-    _tell_state(group)
+def _print_members(group: GroupDescription, verbose: bool) -> None:
+    _print_state(group)
     has_instances = any(member.instance_id for member in group.members)
     columns = [Column("GROUP", 15), Column("CONSUMER-ID", 15)]
     columns += [Column("GROUP-INSTANCE-ID", 17)] if has_instances else []
@@ -199,8 +210,8 @@ def assignment_text(partitions: Sequence[TopicPartition]) -> str:
     return ";".join(f"{topic}:{','.join(map(str, parts))}" for topic, parts in by_topic.items())
 
 
-def _show_state(group: GroupDescription, verbose: bool) -> None:
-    _tell_state(group)
+def _print_group_state(group: GroupDescription, verbose: bool) -> None:
+    _print_state(group)
     at = group.coordinator
     coordinator = f"{at.host}:{at.port}  ({at.broker_id})"
     columns = [Column("GROUP", 15), Column("COORDINATOR (ID)", 25)]

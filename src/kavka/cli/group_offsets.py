@@ -48,7 +48,7 @@ async def delete_offsets(admin: Admin, given: Given, timeout_ms: int) -> None:
             statuses = await admin.delete_group_offsets(group, partitions, timeout_ms=timeout_ms)
     except KafkaError as error:
         statuses = dict.fromkeys(partitions, error)
-        _tell_group_error(group, error)
+        _print_group_error(group, error)
     else:
         if any(status is not None for status in statuses.values()):
             print_error("Encountered some partition-level error, see the follow-up details.")
@@ -57,13 +57,13 @@ async def delete_offsets(admin: Admin, given: Given, timeout_ms: int) -> None:
     missing = f"Error: {spelt_together(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))}"
     rows: list[tuple[object, ...]] = [(topic, "-", missing) for topic in unknown]
     rows += [
-        (at.topic, at.partition, _status(status))
-        for at, status in sorted(statuses.items(), key=lambda s: s[0])
+        (topic_partition.topic, topic_partition.partition, _status(status))
+        for topic_partition, status in sorted(statuses.items(), key=lambda s: s[0])
     ]
     show("\n" + table(_STATUS_COLUMNS, rows))
 
 
-def _tell_group_error(group: str, error: KafkaError) -> None:
+def _print_group_error(group: str, error: KafkaError) -> None:
     match error.code:
         case ErrorCode.INVALID_GROUP_ID:
             print_error(f"'{group}' is not valid.")

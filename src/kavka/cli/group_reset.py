@@ -65,9 +65,9 @@ async def reset(admin: Admin, given: Given, timeout_ms: int) -> None:
 
 def _show(given: Given, planned: Mapping[str, Offsets]) -> None:
     rows = [
-        (name, at.topic, at.partition, offset)
+        (name, tp.topic, tp.partition, offset)
         for name, offsets in planned.items()
-        for at, offset in sorted(offsets.items())
+        for tp, offset in sorted(offsets.items())
     ]
     if not given.has("export"):
         show("\n" + table(_COLUMNS, rows))
@@ -127,10 +127,10 @@ async def _planned(admin: Admin, given: Given, group: str, timeout_ms: int) -> O
 async def _listed(admin: Admin, partitions: Iterable[TopicPartition], spec: int) -> Offsets:
     found: Offsets = {}
     wanted = dict.fromkeys(partitions, spec)
-    for at, answer in (await admin.list_offsets(wanted)).items() if wanted else ():
+    for tp, answer in (await admin.list_offsets(wanted)).items() if wanted else ():
         if isinstance(answer, KafkaError):
             raise KafkaError(answer.code)
-        found[at] = answer.offset
+        found[tp] = answer.offset
     return found
 
 
@@ -138,10 +138,10 @@ async def _at_time(admin: Admin, partitions: Iterable[TopicPartition], at_ms: in
     if at_ms < 0:
         raise BadValue("Invalid negative timestamp")
     found = await _listed(admin, partitions, at_ms)
-    empty = [at for at, offset in found.items() if offset < 0]
-    for at in empty:
+    empty = [tp for tp, offset in found.items() if offset < 0]
+    for tp in empty:
         show(
-            f"\nWarn: Partition {at.partition} from topic {at.topic} is empty. Falling back to latest known offset.\n"
+            f"\nWarn: Partition {tp.partition} from topic {tp.topic} is empty. Falling back to latest known offset.\n"
         )
     return {**found, **await _listed(admin, empty, OffsetSpec.LATEST)}
 
@@ -153,19 +153,19 @@ async def _shifted(
     assert shift is not None
     committed = await admin.list_group_offsets(group, partitions)
     shifted: Offsets = {}
-    for at in partitions:
-        if at not in committed:
+    for tp in partitions:
+        if tp not in committed:
             raise BadUsage(
-                f"Cannot shift offset for partition {at} since there is no current committed offset"
+                f"Cannot shift offset for partition {tp} since there is no current committed offset"
             )
-        shifted[at] = committed[at].offset + shift
+        shifted[tp] = committed[tp].offset + shift
     return await _in_range(admin, shifted)
 
 
 async def _current(admin: Admin, group: str, partitions: list[TopicPartition]) -> Offsets:
     committed = await admin.list_group_offsets(group, partitions)
-    known = {at: committed[at].offset for at in partitions if at in committed}
-    others = (at for at in partitions if at not in known)
+    known = {tp: committed[tp].offset for tp in partitions if tp in committed}
+    others = (tp for tp in partitions if tp not in known)
     return {**known, **await _listed(admin, others, OffsetSpec.LATEST)}
 
 
@@ -182,12 +182,12 @@ async def _in_range(admin: Admin, wanted: Offsets) -> Offsets:
     first = await _listed(admin, wanted, OffsetSpec.EARLIEST)
     end = await _listed(admin, wanted, OffsetSpec.LATEST)
     found: Offsets = {}
-    for at, offset in wanted.items():
-        found[at] = min(max(offset, first[at]), end[at])
-        if found[at] != offset:
-            side = "lower than earliest" if offset < found[at] else "higher than latest"
+    for tp, offset in wanted.items():
+        found[tp] = min(max(offset, first[tp]), end[tp])
+        if found[tp] != offset:
+            side = "lower than earliest" if offset < found[tp] else "higher than latest"
             _warn(
-                f"New offset ({offset}) is {side} offset for topic partition {at}. Value will be set to {found[at]}"
+                f"New offset ({offset}) is {side} offset for topic partition {tp}. Value will be set to {found[tp]}"
             )
     return found
 
@@ -214,8 +214,8 @@ def read_plan(path: str, groups: list[str]) -> dict[str, Offsets]:
     for number, row in enumerate(rows, 1):
         try:
             group, topic, partition, offset = (cell.strip() for cell in row)
-            at = TopicPartition(topic, whole_number(partition, 32))
-            plan.setdefault(group, {})[at] = whole_number(offset, 64)
+            tp = TopicPartition(topic, whole_number(partition, 32))
+            plan.setdefault(group, {})[tp] = whole_number(offset, 64)
         except ValueError:
             raise BadValue(
                 f"{path}, line {number}: expected group,topic,partition,offset, not {','.join(row)!r}"

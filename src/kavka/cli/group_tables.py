@@ -13,7 +13,7 @@ class Column(NamedTuple):
     title: str
     width: int
     grows: bool = True
-    """Whether a longer cell makes the whole column wider."""
+    """True if a longer cell makes the whole column wider."""
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> str:

@@ -31,7 +31,7 @@ _BATCH = 500
 
 
 class _Open(NamedTuple):
-    at: TopicPartition
+    topic_partition: TopicPartition
     producer: ProducerState
 
 
@@ -73,11 +73,13 @@ async def _open_for(
     replica_of = None if broker_id is None else BrokerId(broker_id)
     for start in range(0, len(partitions), _BATCH):
         some = partitions[start : start + _BATCH]
-        for at, producers in (await admin.describe_producers(some, broker_id=replica_of)).items():
+        for topic_partition, producers in (
+            await admin.describe_producers(some, broker_id=replica_of)
+        ).items():
             if isinstance(producers, KafkaError):
                 raise producers
             found += [
-                _Open(at, producer)
+                _Open(topic_partition, producer)
                 for producer in producers
                 if producer.current_transaction_start_offset is not None
                 and producer.last_timestamp_ms < before_ms
@@ -93,7 +95,7 @@ async def _hanging(admin: Admin, found: list[_Open]) -> list[_Open]:
     hanging = []
     for each in found:
         description = known.get(names.get(each.producer.producer_id, ""))
-        if description is None or each.at not in description.partitions:
+        if description is None or each.topic_partition not in description.partitions:
             hanging.append(each)
     return hanging
 
@@ -114,8 +116,8 @@ async def _descriptions(admin: Admin, names: Iterable[str]) -> dict[str, Transac
 def _table(hanging: list[_Open], now_ms: int) -> str:
     rows = [
         (
-            at.topic,
-            at.partition,
+            topic_partition.topic,
+            topic_partition.partition,
             p.producer_id,
             p.producer_epoch,
             -1 if p.coordinator_epoch is None else p.coordinator_epoch,
@@ -123,6 +125,6 @@ def _table(hanging: list[_Open], now_ms: int) -> str:
             p.last_timestamp_ms,
             (now_ms - p.last_timestamp_ms) // 60_000,
         )
-        for at, p in hanging
+        for topic_partition, p in hanging
     ]
     return tab_table(_HEADERS, rows)

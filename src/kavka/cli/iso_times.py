@@ -13,7 +13,7 @@ _DURATION = re.compile(
     r"(?:(?P<seconds>[-+]?\d{1,19})(?:[.,](?P<fraction>\d{0,9}))?S)?)?",
     re.IGNORECASE,
 )
-_LONGEST_MS = 1 << 62
+_MAX_MS = 1 << 62
 """A time that is as far from now has 64 bits."""
 
 
@@ -43,6 +43,6 @@ def duration_ms(text: str) -> int:
     total = (seconds + int(match["seconds"] or 0)) * 1000
     fraction_ms = int(((match["fraction"] or "") + "000")[:3])
     total += -fraction_ms if (match["seconds"] or "").startswith("-") else fraction_ms
-    if abs(total) > _LONGEST_MS:
+    if abs(total) > _MAX_MS:
         raise BadValue("Text cannot be parsed to a Duration")
     return -total if match["sign"] == "-" else total

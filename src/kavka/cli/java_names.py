@@ -1,4 +1,4 @@
-"""How errors are spelt by Kafka's tools: scripts look for the names of Java's exceptions and for their sentences."""
+"""Spelling of errors in Kafka's tools: scripts look for the names of Java's exceptions and for their sentences."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SENTENCES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
 }
-"""What Kafka's tools print for a code that came without a text; the others have the sentence of our own table."""
+"""Sentences of Kafka's tools for codes without a message; other codes have the message of `kavka.errors`."""
 
 
 def java_name(code: ErrorCode) -> str:

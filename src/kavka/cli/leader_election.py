@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from kavka.cli.admin_connection import with_admin
 from kavka.cli.command_failures import (
     ADMIN_COMMAND_FAILED,
     CommandFailed,
     spelt_failure,
 )
-from kavka.cli.connecting import with_admin
-from kavka.cli.elections import elect, print_failure, read_partitions
+from kavka.cli.election_requests import elect, print_failure, read_partitions
 from kavka.cli.options import BOOTSTRAP, Given, Option, OptionSet
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.elections import ElectionType

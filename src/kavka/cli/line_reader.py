@@ -17,7 +17,7 @@ class BadLine(Exception):
 
 
 class ReadRecord(NamedTuple):
-    """What a line says."""
+    """The record of a line."""
 
     key: bytes | None
     value: bytes | None
@@ -26,7 +26,7 @@ class ReadRecord(NamedTuple):
 
 @frozen
 class LineReader:
-    """How to take lines apart; None where the line has no such part."""
+    """The format of lines; None for a part that lines do not have."""
 
     parses_key: bool
     parses_headers: bool
@@ -63,7 +63,7 @@ class LineReader:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a line is a value and nothing else."""
+        """Return whether a line is a value and nothing else."""
         return not (self.parses_key or self.parses_headers or self.null_marker is not None)
 
     def pairs(

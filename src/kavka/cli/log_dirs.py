@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from kavka.cli.connecting import with_admin
+from kavka.cli.admin_connection import with_admin
 from kavka.cli.java_names import java_name, spelt_together
 from kavka.cli.options import BadValue, Given, Option, OptionSet, whole_number
 from kavka.client.admin.admin import Admin
@@ -78,13 +78,13 @@ def log_dir_json(path: str, log_dir: LogDir, topics: set[str]) -> dict[str, Any]
     """Return a directory as Kafka's tool shows it; without `topics` all replicas are in it."""
     replicas = [
         {
-            "partition": str(at),
+            "partition": str(topic_partition),
             "size": replica.size,
             "offsetLag": replica.offset_lag,
             "isFuture": replica.is_future,
         }
-        for at, replica in sorted(log_dir.replicas.items())
-        if not topics or at.topic in topics
+        for topic_partition, replica in sorted(log_dir.replicas.items())
+        if not topics or topic_partition.topic in topics
     ]
     error = None if log_dir.error is None else java_name(log_dir.error.code)
     return {"partitions": replicas, "error": error, "logDir": path}

@@ -41,7 +41,7 @@ COMMANDS: dict[str, str] = {
 """The commands and what each does; the module is the name with underscores."""
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What a write to standard output fails with when the disk or the quota behind it is full."""
+"""Error numbers of a write to standard output when the disk or its quota is full."""
 
 
 def main(arguments: list[str] | None = None) -> int:

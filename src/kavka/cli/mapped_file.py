@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""How the console consumer prints records: Kafka's formatters by their names. Pure."""
+"""Formatters of the console consumer: Kafka's, by their names. Pure."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Given:
         self._values = values
 
     def has(self, *names: str) -> bool:
-        """Tell whether one of the options was given."""
+        """Return whether one of the options was given."""
         return any(name in self._values for name in names)
 
     def all(self, name: str) -> list[str]:
@@ -121,7 +121,7 @@ _VERSION = Option("version", "Print the version.")
 
 
 class OptionSet:
-    """What one command understands."""
+    """The options of one command."""
 
     def __init__(self, purpose: str, *options: Option, asks_a_broker: bool = True) -> None:
         """Take a sentence about the command and its own options; those of every command are added."""

@@ -1,4 +1,4 @@
-"""What the performance tools count, and the lines that they print. Pure: the time comes from outside."""
+"""Statistics of the performance tools, and their output lines. Pure: the time is an argument."""
 
 from __future__ import annotations
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from kavka.cli.admin_connection import with_admin
 from kavka.cli.command_failures import (
     ADMIN_COMMAND_FAILED,
     ADMIN_OPERATION,
     CommandFailed,
     spelt_failure,
 )
-from kavka.cli.connecting import with_admin
-from kavka.cli.elections import elect, print_failure, read_partitions
+from kavka.cli.election_requests import elect, print_failure, read_partitions
 from kavka.cli.options import BOOTSTRAP, BadUsage, Given, Option, OptionSet
-from kavka.cli.registry_connecting import with_registry
+from kavka.cli.registry_connection import with_registry
 from kavka.cli.stored_json import compact
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.elections import ElectionType
@@ -97,7 +97,10 @@ async def ask_for_elections(registry: Registry, partitions: Iterable[TopicPartit
 
     Raise CommandFailed while an older one stands, RegistryRefused.
     """
-    wanted = [{"topic": at.topic, "partition": at.partition} for at in sorted(partitions)]
+    wanted = [
+        {"topic": topic_partition.topic, "partition": topic_partition.partition}
+        for topic_partition in sorted(partitions)
+    ]
     document = compact({"version": 1, "partitions": wanted})
     try:
         await registry.create(ELECTION_PATH, document.encode())

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
 from kavka.cli.client_properties import read_properties
-from kavka.cli.handing_over import Pair, Source, hand_over
 from kavka.cli.java_names import log_line, spelt_together
 from kavka.cli.options import BadValue, whole_number
+from kavka.cli.ordered_send import Pair, PairSource, send_in_order
 from kavka.cli.perf_statistics import ProducerStatistics, metric_lines
 from kavka.client.config import PRODUCER
 from kavka.client.setting_names import obeyed
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from kavka.client.producer import Producer
 
 _PAYLOAD_BYTES = 8 << 20
-_MOST_PAYLOADS = 4096
-_MOST_AT_ONCE = 1000
+_MAX_PAYLOADS = 4096
+_MAX_IN_FLIGHT = 1000
 _LARGEST_RECORD = 256 << 20
-"""Far more than a broker takes unless told to; it bounds the memory for payloads."""
-_LEAST_SLEEP_S = 0.002
+"""Maximum record size, far above a broker's default limit; it bounds the memory for payloads."""
+_MIN_SLEEP_S = 0.002
 _DEFAULT_BATCH_BYTES = 16_384
 _DEFAULT_TRANSACTION_MS = 3000
 _LETTERS = bytes(65 + code % 26 for code in range(256))
@@ -198,7 +198,7 @@ def _delimiter(text: str) -> bytes:
 
 def random_payloads(size: int) -> list[bytes]:
     """Return different payloads of random capitals, as many as a few megabytes hold; always the same ones."""
-    count = max(1, min(_MOST_PAYLOADS, _PAYLOAD_BYTES // size))
+    count = max(1, min(_MAX_PAYLOADS, _PAYLOAD_BYTES // size))
     text = Random(0).randbytes(count * size).translate(_LETTERS)
     return [text[at : at + size] for at in range(0, len(text), size)]
 
@@ -231,14 +231,16 @@ class _Performance:
         self._given = given
         self._producer = producer
         self._pairs: list[Pair] = [(None, payload) for payload in payloads]
-        self._chance = Random(0)
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._rng = Random(0)
+        self._in_flight: set[asyncio.Task[Any]] = set()
         self.has_failed = False
         longest = max((len(payload) for payload in payloads), default=20)
-        self._at_once = max(1, min(_MOST_AT_ONCE, batch_bytes // (longest + 14)))
+        self._max_in_flight = max(1, min(_MAX_IN_FLIGHT, batch_bytes // (longest + 14)))
         if given.throughput > 0:
             # What goes out together may not be more than the shortest sleep's worth.
-            self._at_once = max(1, min(self._at_once, int(given.throughput * _LEAST_SLEEP_S)))
+            self._max_in_flight = max(
+                1, min(self._max_in_flight, int(given.throughput * _MIN_SLEEP_S))
+            )
         self._start_ms = _now_ms()
         self._all = ProducerStatistics(self._start_ms, given.reporting_interval, _show)
         self._steady: ProducerStatistics | None = None
@@ -266,7 +268,7 @@ class _Performance:
         started = time.monotonic()
         sent = 0
         while sent < given.num_records:
-            count = min(self._at_once, given.num_records - sent)
+            count = min(self._max_in_flight, given.num_records - sent)
             if self._transaction_s is not None and self._commit_at is None:
                 self._producer.begin_transaction()
                 self._commit_at = time.monotonic() + self._transaction_s
@@ -276,7 +278,7 @@ class _Performance:
                 await self._commit()
             if given.throughput > 0:
                 early_s = started + sent / given.throughput - time.monotonic()
-                if early_s >= _LEAST_SLEEP_S:
+                if early_s >= _MIN_SLEEP_S:
                     await asyncio.sleep(early_s)
 
         if self._commit_at is not None:
@@ -292,7 +294,7 @@ class _Performance:
         if not pairs:
             return [(None, b"%d" % number) for number in range(first, first + count)]
         if self._given.payload_file is not None:
-            return self._chance.choices(pairs, k=count)
+            return self._rng.choices(pairs, k=count)
         start = first % len(pairs)
         chosen = pairs[start : start + count]
         while len(chosen) < count:
@@ -302,12 +304,12 @@ class _Performance:
     async def _send(self, pairs: list[Pair]) -> None:
         """Give records to the producer, waiting for nothing but room; the answers come later."""
         started = time.monotonic()
-        task = await hand_over(self._producer, self._given.topic, Source(pairs))
-        self._under_way.add(task)
+        task = await send_in_order(self._producer, self._given.topic, PairSource(pairs))
+        self._in_flight.add(task)
         task.add_done_callback(lambda done: self._on_done(done, pairs, started))
 
     def _on_done(self, task: asyncio.Task[Any], pairs: list[Pair], started: float) -> None:
-        self._under_way.discard(task)
+        self._in_flight.discard(task)
         error = None if task.cancelled() else task.exception()
         count = len(pairs)
         if error is not None:
@@ -327,8 +329,8 @@ class _Performance:
 
     async def wait(self) -> None:
         """Wait until everything is answered and counted."""
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
         await asyncio.sleep(0)
 
     def report(self) -> None:

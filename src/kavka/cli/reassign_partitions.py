@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from kavka.cli.admin_connection import with_admin
 from kavka.cli.command_failures import (
     ADMIN_COMMAND_FAILED,
     CommandFailed,
     TerseFailure,
     spelt_failure,
 )
-from kavka.cli.connecting import with_admin
 from kavka.cli.java_names import spelt
 from kavka.cli.options import BadUsage, Given, Option, OptionSet
 from kavka.cli.reassignment_plans import (
@@ -42,7 +42,7 @@ from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replica_log_dirs import Replica
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
-from kavka.net.clock import SystemChance
+from kavka.net.clock import SystemRandom
 
 _REQUIRED = {
     "generate": ("topics-to-move-json-file", "broker-list"),
@@ -164,7 +164,7 @@ async def _generate(admin: Admin, given: Given) -> None:
     topics = read_topics(given.text("topics-to-move-json-file"))
     current = await assignment_of_topics(admin, topics)
     brokers = [b for b in (await admin.describe_cluster()).brokers if b.broker_id in wanted]
-    proposed = generate(current, brokers, not given.has("disable-rack-aware"), SystemChance())
+    proposed = generate(current, brokers, not given.has("disable-rack-aware"), SystemRandom())
     print(f"Current partition replica assignment\n{plan_json(current)}\n")
     print(f"Proposed partition reassignment configuration\n{plan_json(proposed)}")
 
@@ -205,7 +205,7 @@ async def _execute(admin: Admin, given: Given) -> None:
 
 async def _begin(admin: Admin, plan: Plan) -> None:
     outcomes = await admin.alter_partition_reassignments(plan.targets)
-    refused = _told(outcomes)
+    refused = _outcome_text(outcomes)
     if refused:
         raise TerseFailure(f"Error reassigning partition(s):\n{refused}")
     plural = "" if len(plan.targets) == 1 else "s"
@@ -233,14 +233,18 @@ async def _verify(admin: Admin, given: Given) -> None:
 async def _cancel(admin: Admin, given: Given) -> None:
     plan = read_plan(given.text("reassignment-json-file"))
     under_way = await admin.list_partition_reassignments(list(plan.targets))
-    moving = [at for at, move in under_way.items() if move.adding or move.removing]
+    moving = [
+        topic_partition
+        for topic_partition, move in under_way.items()
+        if move.adding or move.removing
+    ]
     if moving:
         refused = await admin.alter_partition_reassignments(dict.fromkeys(moving))
         count = sum(error is not None for error in refused.values())
         if count:
             plural = "" if count == 1 else "s"
             raise TerseFailure(
-                f"Error cancelling partition reassignment{plural} for:\n{_told(refused)}"
+                f"Error cancelling partition reassignment{plural} for:\n{_outcome_text(refused)}"
             )
         plural = "" if len(moving) == 1 else "s"
         print(f"Successfully cancelled partition reassignment{plural} for: {_names(moving)}")
@@ -265,15 +269,15 @@ async def _list(admin: Admin, given: Given) -> None:
         print("No partition reassignments found.")
         return
     print("Current partition reassignments:")
-    for at, move in sorted(moves.items()):
-        print(move_line(at, move))
+    for topic_partition, move in sorted(moves.items()):
+        print(move_line(topic_partition, move))
 
 
-def move_line(at: TopicPartition, move: Reassignment) -> str:
+def move_line(topic_partition: TopicPartition, move: Reassignment) -> str:
     """Return the line about a move under way."""
     adding = f" adding: {_listed(move.adding)}." if move.adding else ""
     removing = f" removing: {_listed(move.removing)}." if move.removing else ""
-    return f"{at}: replicas: {_listed(move.replicas)}.{adding}{removing}"
+    return f"{topic_partition}: replicas: {_listed(move.replicas)}.{adding}{removing}"
 
 
 async def _move_log_dirs(admin: Admin, targets: Mapping[Replica, str], timeout_ms: int) -> None:
@@ -309,7 +313,9 @@ async def _move_log_dirs(admin: Admin, targets: Mapping[Replica, str], timeout_m
 async def _clear(admin: Admin, plan: Plan) -> None:
     brokers = {int(broker.broker_id) for broker in (await admin.describe_cluster()).brokers}
     brokers.update(broker for _, replicas in plan.entries for broker in replicas)
-    await clear_throttles(admin, brokers, {at.topic for at, _ in plan.entries})
+    await clear_throttles(
+        admin, brokers, {topic_partition.topic for topic_partition, _ in plan.entries}
+    )
 
 
 def _number(given: Given, option: str, default: int) -> int:
@@ -317,9 +323,11 @@ def _number(given: Given, option: str, default: int) -> int:
     return default if chosen is None else chosen
 
 
-def _told(outcomes: Mapping[TopicPartition, KafkaError | None]) -> str:
+def _outcome_text(outcomes: Mapping[TopicPartition, KafkaError | None]) -> str:
     return "\n".join(
-        f"{at}: {spelt(error)[1]}" for at, error in sorted(outcomes.items()) if error is not None
+        f"{topic_partition}: {spelt(error)[1]}"
+        for topic_partition, error in sorted(outcomes.items())
+        if error is not None
     )
 
 

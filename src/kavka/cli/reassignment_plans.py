@@ -12,8 +12,8 @@ from kavka.cli.stored_json import compact
 from kavka.client.admin.replica_log_dirs import Replica
 from kavka.client.metadata import BrokerAddress
 from kavka.core.controller.placement import machine_of, place_replicas
-from kavka.doors import Chance
 from kavka.ids import TopicPartition
+from kavka.io import Random
 
 Assignment = Mapping[TopicPartition, Sequence[int]]
 """The brokers of partitions, preferred leader first."""
@@ -23,7 +23,7 @@ _ANY = "any"
 
 
 class Plan(NamedTuple):
-    """Where replicas shall be; `entries` is as it was written, a partition may be in it twice."""
+    """The target replicas; `entries` is as it was written, a partition may be in it twice."""
 
     entries: list[tuple[TopicPartition, list[int]]]
     log_dirs: dict[Replica, str]
@@ -43,7 +43,7 @@ def read_plan(path: str) -> Plan:
     entries: list[tuple[TopicPartition, list[int]]] = []
     log_dirs: dict[Replica, str] = {}
     for part in _list(document.get("partitions", []), "partitions"):
-        at = TopicPartition(_text(part, "topic"), _whole(_field(part, "partition")))
+        topic_partition = TopicPartition(_text(part, "topic"), _whole(_field(part, "partition")))
         replicas = [_whole(broker) for broker in _list(_field(part, "replicas"), "replicas")]
         paths = (
             _list(part["log_dirs"], "log_dirs") if "log_dirs" in part else [_ANY] * len(replicas)
@@ -52,11 +52,11 @@ def read_plan(path: str) -> Plan:
             raise CommandFailed(
                 ADMIN_COMMAND_FAILED,
                 f"Size of replicas list {replicas} is different from size of log dirs list "
-                f"[{', '.join(map(str, paths))}] for partition {at}",
+                f"[{', '.join(map(str, paths))}] for partition {topic_partition}",
             )
-        entries.append((at, replicas))
+        entries.append((topic_partition, replicas))
         log_dirs.update(
-            (Replica(*at, broker), str(path))
+            (Replica(*topic_partition, broker), str(path))
             for broker, path in zip(replicas, paths, strict=True)
             if path != _ANY
         )
@@ -69,21 +69,21 @@ def check_executable(plan: Plan) -> None:
         raise CommandFailed(ADMIN_COMMAND_FAILED, "Partition reassignment list cannot be empty")
     if not all(replicas for _, replicas in plan.entries):
         raise CommandFailed(ADMIN_COMMAND_FAILED, "Partition replica list cannot be empty")
-    twice = doubled(at for at, _ in plan.entries)
+    twice = duplicates(topic_partition for topic_partition, _ in plan.entries)
     if twice:
         raise CommandFailed(
             ADMIN_COMMAND_FAILED,
             f"Partition reassignment contains duplicate topic partitions: {','.join(map(str, twice))}",
         )
-    told = [
-        f"{at} contains multiple entries for {','.join(map(str, doubled(replicas)))}"
-        for at, replicas in plan.entries
-        if doubled(replicas)
+    lines = [
+        f"{topic_partition} contains multiple entries for {','.join(map(str, duplicates(replicas)))}"
+        for topic_partition, replicas in plan.entries
+        if duplicates(replicas)
     ]
-    if told:
+    if lines:
         raise CommandFailed(
             ADMIN_COMMAND_FAILED,
-            f"Partition replica lists may not contain duplicate entries: {'. '.join(told)}",
+            f"Partition replica lists may not contain duplicate entries: {'. '.join(lines)}",
         )
 
 
@@ -91,7 +91,7 @@ def read_topics(path: str) -> list[str]:
     """Return the names in a `--topics-to-move-json-file`. Raise CommandFailed."""
     document = _checked_version(_read_json(path))
     topics = [_text(topic, "topic") for topic in _list(document.get("topics", []), "topics")]
-    twice = doubled(topics)
+    twice = duplicates(topics)
     if twice:
         raise CommandFailed(
             ADMIN_COMMAND_FAILED,
@@ -110,7 +110,7 @@ def read_brokers(text: str) -> list[int]:
             raise CommandFailed(
                 "java.lang.NumberFormatException", f'For input string: "{word}"'
             ) from None
-    twice = doubled(brokers)
+    twice = duplicates(brokers)
     if twice:
         raise CommandFailed(
             ADMIN_COMMAND_FAILED, f"Broker list contains duplicate entries: {twice}"
@@ -118,7 +118,7 @@ def read_brokers(text: str) -> list[int]:
     return brokers
 
 
-def doubled(things: Iterable[Any]) -> list[Any]:
+def duplicates(things: Iterable[Any]) -> list[Any]:
     """Return what is there more than once."""
     listed = list(things)
     return [thing for thing in dict.fromkeys(listed) if listed.count(thing) > 1]
@@ -180,12 +180,12 @@ def plan_json(assignment: Assignment, log_dirs: Mapping[Replica, str] | None = N
     paths = log_dirs or {}
     partitions = [
         {
-            "topic": at.topic,
-            "partition": at.partition,
+            "topic": topic_partition.topic,
+            "partition": topic_partition.partition,
             "replicas": list(replicas),
-            "log_dirs": [paths.get(Replica(*at, broker), _ANY) for broker in replicas],
+            "log_dirs": [paths.get(Replica(*topic_partition, broker), _ANY) for broker in replicas],
         }
-        for at, replicas in sorted(assignment.items())
+        for topic_partition, replicas in sorted(assignment.items())
     ]
     return compact({"version": 1, "partitions": partitions})
 
@@ -194,7 +194,7 @@ def plan_json(assignment: Assignment, log_dirs: Mapping[Replica, str] | None = N
 
 
 def generate(
-    current: Assignment, brokers: Sequence[BrokerAddress], rack_aware: bool, chance: Chance
+    current: Assignment, brokers: Sequence[BrokerAddress], rack_aware: bool, random: Random
 ) -> dict[TopicPartition, list[int]]:
     """Return a placement of all partitions on the brokers, topic by topic, as a new topic's would be.
 
@@ -204,8 +204,8 @@ def generate(
     machines = {int(broker.broker_id): machine_of(broker.host) for broker in brokers}
     ids = sorted(broker.broker_id for broker in brokers)
     proposed: dict[TopicPartition, list[int]] = {}
-    for topic in dict.fromkeys(at.topic for at in current):
-        parts = [at for at in current if at.topic == topic]
+    for topic in dict.fromkeys(topic_partition.topic for topic_partition in current):
+        parts = [topic_partition for topic_partition in current if topic_partition.topic == topic]
         factor = len(current[parts[0]])
         if factor > len(ids):
             raise CommandFailed(
@@ -213,7 +213,7 @@ def generate(
                 f"The target replication factor of {factor} cannot be reached because only {len(ids)} broker(s) "
                 "are registered.",
             )
-        start, shift = (int(chance.random() * len(ids)) for _ in range(2))
+        start, shift = (int(random.random() * len(ids)) for _ in range(2))
         placed = place_replicas(
             ids, len(parts), factor, start=start, shift=shift, racks=racks, machines=machines
         )

@@ -1,4 +1,4 @@
-"""How far the moves of a plan are: what `kavka reassign-partitions --verify` prints."""
+"""Progress of a plan's reassignments: the output of `kavka reassign-partitions --verify`."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kavka.ids import TopicPartition
 
 
 class MoveState(NamedTuple):
-    """Where a partition is and shall be."""
+    """The current and the target replicas of a partition."""
 
     current: tuple[int, ...]
     target: tuple[int, ...]
     is_done: bool
     """No move of it is under way, whether or not it is where it shall be."""
 
-    def told(self, at: TopicPartition) -> str:
+    def description(self, tp: TopicPartition) -> str:
         """Return the sentence about it."""
         if not self.is_done:
-            return f"Reassignment of partition {at} is still in progress."
+            return f"Reassignment of partition {tp} is still in progress."
         if self.current == self.target:
-            return f"Reassignment of partition {at} is completed."
+            return f"Reassignment of partition {tp} is completed."
         return (
-            f"There is no active reassignment of partition {at}, but replica set is {_listed(self.current)} "
+            f"There is no active reassignment of partition {tp}, but replica set is {_listed(self.current)} "
             f"rather than {_listed(self.target)}."
         )
 
@@ -37,42 +37,42 @@ async def partition_states(
 ) -> tuple[dict[TopicPartition, MoveState], bool]:
     """Return the state of each partition, and whether any partition of the cluster moves."""
     moves = await admin.list_partition_reassignments()
-    resting = dict.fromkeys(at.topic for at, _ in entries if at not in moves)
+    resting = dict.fromkeys(tp.topic for tp, _ in entries if tp not in moves)
     topics = await admin.describe_topics(resting) if resting else {}
     states = {}
-    for at, target in entries:
-        if at in moves:
-            states[at] = MoveState(moves[at].replicas, tuple(target), False)
+    for tp, target in entries:
+        if tp in moves:
+            states[tp] = MoveState(moves[tp].replicas, tuple(target), False)
             continue
-        topic = topics[at.topic]
+        topic = topics[tp.topic]
         current: tuple[int, ...] = ()
         if not isinstance(topic, KafkaError):
             known = {part.partition: part.replicas for part in topic.partitions}
-            current = known.get(at.partition, ())
+            current = known.get(tp.partition, ())
         elif topic.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise topic
-        states[at] = MoveState(current, tuple(target), True)
+        states[tp] = MoveState(current, tuple(target), True)
     return states, bool(moves)
 
 
 def partition_lines(states: Mapping[TopicPartition, MoveState]) -> list[str]:
     """Return the lines about the partitions."""
-    told = [state.told(at) for at, state in sorted(states.items())]
-    return ["Status of partition reassignment:", *told]
+    lines = [state.description(tp) for tp, state in sorted(states.items())]
+    return ["Status of partition reassignment:", *lines]
 
 
 class LogDirState(NamedTuple):
-    """Where a replica lies and shall lie."""
+    """The current and the target directory of a replica."""
 
     found: ReplicaLogDirs
     target: str
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing moves it."""
+        """Return whether no move is ongoing."""
         return self.found.future is None or self.found.current is None
 
-    def told(self, replica: Replica) -> str:
+    def description(self, replica: Replica) -> str:
         """Return the sentence about it."""
         at = f"{replica.topic}-{replica.partition}"
         found, target = self.found, self.target
@@ -114,21 +114,21 @@ async def log_dir_states(
 
 def log_dir_lines(states: Mapping[Replica, LogDirState]) -> list[str]:
     """Return the lines about the replicas."""
-    return [state.told(replica) for replica, state in sorted(states.items())]
+    return [state.description(replica) for replica, state in sorted(states.items())]
 
 
 async def current_assignment(
     admin: Admin, wanted: Sequence[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Return the brokers of partitions. Raise CommandFailed when one does not exist."""
-    known = await assignment_of_topics(admin, list(dict.fromkeys(at.topic for at in wanted)))
-    missing = [at for at in wanted if at not in known]
+    known = await assignment_of_topics(admin, list(dict.fromkeys(tp.topic for tp in wanted)))
+    missing = [tp for tp in wanted if tp not in known]
     if missing:
         raise CommandFailed(
             _EXECUTION,
             f"{_UNKNOWN}: Unable to find partition: {', '.join(map(str, missing))}",
         )
-    return {at: known[at] for at in wanted}
+    return {tp: known[tp] for tp in wanted}
 
 
 async def assignment_of_topics(

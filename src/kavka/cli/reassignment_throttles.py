@@ -21,7 +21,7 @@ TOPIC_REPLICAS = (
 
 
 class Move(NamedTuple):
-    """Who gives a partition's records and who gets them."""
+    """The source and the destination brokers of a partition's records."""
 
     sources: frozenset[int]
     destinations: frozenset[int]
@@ -35,22 +35,26 @@ def moves_of(
 ) -> dict[TopicPartition, Move]:
     """Return all moves that there are once a plan is begun beside those under way."""
     moves = {
-        at: Move(frozenset(move.replicas) - {*move.adding}, frozenset(move.adding))
-        for at, move in under_way.items()
+        topic_partition: Move(frozenset(move.replicas) - {*move.adding}, frozenset(move.adding))
+        for topic_partition, move in under_way.items()
     }
-    for at, replicas in proposed.items():
-        sources = moves[at].sources if at in moves else frozenset(current[at])
-        moves[at] = Move(sources, frozenset(replicas) - sources)
+    for topic_partition, replicas in proposed.items():
+        sources = (
+            moves[topic_partition].sources
+            if topic_partition in moves
+            else frozenset(current[topic_partition])
+        )
+        moves[topic_partition] = Move(sources, frozenset(replicas) - sources)
     return moves
 
 
 def throttled_replicas(moves: Moves) -> dict[str, tuple[str, str]]:
     """Return, for each topic, the replicas whose leaders and whose followers are held back: `0:1,0:2`."""
     shown: dict[str, tuple[set[str], set[str]]] = {}
-    for at, move in moves.items():
-        leaders, followers = shown.setdefault(at.topic, (set(), set()))
-        leaders.update(f"{at.partition}:{broker}" for broker in move.sources)
-        followers.update(f"{at.partition}:{broker}" for broker in move.destinations)
+    for topic_partition, move in moves.items():
+        leaders, followers = shown.setdefault(topic_partition.topic, (set(), set()))
+        leaders.update(f"{topic_partition.partition}:{broker}" for broker in move.sources)
+        followers.update(f"{topic_partition.partition}:{broker}" for broker in move.destinations)
     return {
         topic: (",".join(sorted(leaders)), ",".join(sorted(followers)))
         for topic, (leaders, followers) in shown.items()

@@ -1,4 +1,4 @@
-"""Whether the replicas of partitions hold the same batches: pure, so that it is told what was fetched.
+"""Comparison of the replicas of partitions, batch by batch: pure, over fetched data.
 
 All replicas of a partition are read from the same offset on. Batches are compared in step, up to the first that a
 replica lacks or that ends at or above its high watermark: what is there may still be cut. The next round begins
@@ -15,7 +15,7 @@ from kavka.ids import TopicPartition
 from kavka.wire.records.header import batch_crc, walk_complete
 
 NOTHING = ReplicaRecords(-1, b"")
-"""What stands for a replica that could not be read."""
+"""The value for a replica that could not be read."""
 
 
 class ReplicasDiffer(Exception):
@@ -26,7 +26,7 @@ class Lag(NamedTuple):
     """The partition whose comparison is furthest behind its high watermark."""
 
     records: int
-    at: TopicPartition | None
+    tp: TopicPartition | None
     offset: int
 
 
@@ -48,17 +48,17 @@ def compare_round(
     Raise ReplicasDiffer, and CorruptBatch for bytes that are no batches.
     """
     worst = Lag(-1, None, -1)
-    for at, replicas in fetched.items():
-        offsets[at] = _compare_partition(at, replicas, offsets[at])
+    for tp, replicas in fetched.items():
+        offsets[tp] = _compare_partition(tp, replicas, offsets[tp])
         high_watermark = max((found.high_watermark for found in replicas.values()), default=-1)
-        lag = high_watermark - offsets[at]
+        lag = high_watermark - offsets[tp]
         if lag > worst.records:
-            worst = Lag(lag, at, offsets[at])
+            worst = Lag(lag, tp, offsets[tp])
     return worst
 
 
 def _compare_partition(
-    at: TopicPartition, replicas: Mapping[int, ReplicaRecords], offset: int
+    tp: TopicPartition, replicas: Mapping[int, ReplicaRecords], offset: int
 ) -> int:
     """Return the offset up to which the replicas are the same."""
     batches = {replica: _batches(replica, found) for replica, found in replicas.items()}
@@ -72,23 +72,23 @@ def _compare_partition(
             elif first is None:
                 first = batch
             else:
-                _compare(at, first, batch)
+                _compare(tp, first, batch)
         if not in_all:
             return offset
         assert first is not None  # every replica had a batch
         offset = first.last_offset + 1
 
 
-def _compare(at: TopicPartition, first: _Batch, other: _Batch) -> None:
+def _compare(tp: TopicPartition, first: _Batch, other: _Batch) -> None:
     if first.last_offset != other.last_offset:
         raise ReplicasDiffer(
-            f"partition {at}: replica {first.replica}'s offset {first.last_offset} doesn't match replica "
+            f"partition {tp}: replica {first.replica}'s offset {first.last_offset} doesn't match replica "
             f"{other.replica}'s offset {other.last_offset}"
         )
     for ours, theirs in ((first.written, other.written), (first.true, other.true)):
         if ours != theirs:
             raise ReplicasDiffer(
-                f"partition {at} has unmatched checksum at offset {other.last_offset}; replica {first.replica}'s "
+                f"partition {tp} has unmatched checksum at offset {other.last_offset}; replica {first.replica}'s "
                 f"checksum {ours}; replica {other.replica}'s checksum {theirs}"
             )
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
-from kavka.cli.connecting import FAILURES, with_admin
+from kavka.cli.admin_connection import FAILURES, with_admin
 from kavka.cli.java_names import log_line, spelt_together
 from kavka.cli.options import BadUsage, Given, Option, OptionSet
 from kavka.cli.replica_comparison import NOTHING, Lag, ReplicasDiffer, compare_round
@@ -97,7 +97,7 @@ async def _verify(admin: Admin, choice: _Choice) -> int:
     offsets = await _first_offsets(admin, layout, choice.time)
     print(f"{_now()}: verification process is started", flush=True)
     try:
-        await _compare_for_ever(admin, layout, offsets, choice)
+        await _compare_until_stopped(admin, layout, offsets, choice)
     except (ReplicasDiffer, CorruptBatch) as error:
         print(f"{_now()}: {error}", flush=True)
         return 1
@@ -115,20 +115,30 @@ async def _layout(admin: Admin, pattern: re.Pattern[str]) -> Layout:
 
 
 async def _first_offsets(admin: Admin, layout: Layout, spec: int) -> dict[TopicPartition, int]:
-    partitions = sorted({at for parts in layout.values() for at in parts})
+    partitions = sorted({topic_partition for parts in layout.values() for topic_partition in parts})
     offsets = {}
-    for at, found in (await admin.list_offsets(dict.fromkeys(partitions, spec))).items():
+    for topic_partition, found in (
+        await admin.list_offsets(dict.fromkeys(partitions, spec))
+    ).items():
         if isinstance(found, KafkaError):
             raise found
-        offsets[at] = found.offset
-    young = [at for at, offset in offsets.items() if offset < 0]  # no record is that young
+        offsets[topic_partition] = found.offset
+    young = [
+        topic_partition for topic_partition, offset in offsets.items() if offset < 0
+    ]  # no record is that young
     if young:
         ends = await admin.list_offsets(dict.fromkeys(young, OffsetSpec.LATEST))
-        offsets.update({at: o.offset for at, o in ends.items() if not isinstance(o, KafkaError)})
+        offsets.update(
+            {
+                topic_partition: o.offset
+                for topic_partition, o in ends.items()
+                if not isinstance(o, KafkaError)
+            }
+        )
     return offsets
 
 
-async def _compare_for_ever(
+async def _compare_until_stopped(
     admin: Admin, layout: Layout, offsets: dict[TopicPartition, int], choice: _Choice
 ) -> NoReturn:
     reported = time.monotonic()
@@ -136,10 +146,12 @@ async def _compare_for_ever(
         answers = await asyncio.gather(
             *(_fetch(admin, broker, parts, offsets, choice) for broker, parts in layout.items())
         )
-        fetched: dict[TopicPartition, dict[int, ReplicaRecords]] = {at: {} for at in offsets}
+        fetched: dict[TopicPartition, dict[int, ReplicaRecords]] = {
+            topic_partition: {} for topic_partition in offsets
+        }
         for broker, found in zip(layout, answers, strict=True):
-            for at, replica in found.items():
-                fetched[at][broker] = replica
+            for topic_partition, replica in found.items():
+                fetched[topic_partition][broker] = replica
         lag = compare_round(fetched, offsets)
         if (time.monotonic() - reported) * 1000 > choice.report_interval_ms:
             print(report_line(_now(), lag, len(offsets)), flush=True)
@@ -157,7 +169,7 @@ async def _fetch(
     try:
         found = await admin.fetch_replicas(
             broker,
-            {at: offsets[at] for at in parts},
+            {topic_partition: offsets[topic_partition] for topic_partition in parts},
             max_bytes=choice.fetch_bytes,
             max_wait_ms=choice.max_wait_ms,
         )
@@ -165,13 +177,15 @@ async def _fetch(
         log_line("WARN", f"broker {broker}: {error}", "kavka.cli.replica_verification")
         found = {}
         await asyncio.sleep(_RETRY_S)
-    usable = {at: r for at, r in found.items() if not isinstance(r, KafkaError)}
-    return {at: usable.get(at, NOTHING) for at in parts}
+    usable = {
+        topic_partition: r for topic_partition, r in found.items() if not isinstance(r, KafkaError)
+    }
+    return {topic_partition: usable.get(topic_partition, NOTHING) for topic_partition in parts}
 
 
 def report_line(now: str, lag: Lag, partitions: int) -> str:
     """Return the line about the partition that is furthest behind."""
-    at = "null" if lag.at is None else str(lag.at)
+    at = "null" if lag.tp is None else str(lag.tp)
     return f"{now}: max lag is {lag.records} for partition {at} at offset {lag.offset} among {partitions} partitions"
 
 

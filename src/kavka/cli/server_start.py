@@ -13,22 +13,22 @@ import os
 import sys
 import time
 
-from kavka.cli.serving import (
-    BadUsage,
+from kavka.cli.server_process import (
+    UsageError,
     listen_for_signals,
     log_to_stderr,
     raise_descriptor_limit,
     read_settings,
     start_daemon,
-    unless_told,
-    until_told_to_stop,
+    start_unless_stopped,
+    wait_for_stop,
 )
 from kavka.net.event_loop import MeasuredEventLoop
 from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger("kavka")
 
-MOST_WORKERS = 1_000
+MAX_WORKERS = 1_000
 
 _USAGE = """usage: kavka server-start [-daemon] [--workers N] [server.properties] [--override property=value]...
 
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     try:
         workers, others = _workers(arguments)
         settings, is_daemon = read_settings(others, _USAGE)
-    except BadUsage as error:
+    except UsageError as error:
         return _failed(str(error))
     if is_daemon:
         return start_daemon("server-start", arguments, ("server.log", "kafkaServer.out"))
@@ -74,8 +74,8 @@ def _workers(arguments: list[str]) -> tuple[int | None, list[str]]:
                 others.extend(itertools.islice(words, 1))
             continue
         given = value if equals else next(words, "")
-        if not given.isdecimal() or not 1 <= int(given) <= MOST_WORKERS:
-            raise BadUsage(f"--workers needs a number from 1 to {MOST_WORKERS}, not {given!r}")
+        if not given.isdecimal() or not 1 <= int(given) <= MAX_WORKERS:
+            raise UsageError(f"--workers needs a number from 1 to {MAX_WORKERS}, not {given!r}")
         workers = int(given)
     return workers, others
 
@@ -94,17 +94,17 @@ def _supervise(settings: dict[str, str], workers: int, arguments: list[str], sta
 
 
 async def _serve(settings: dict[str, str], started: float) -> int:
+    from kavka.broker.background_imports import import_in_background
     from kavka.broker.broker import Broker
-    from kavka.broker.host import RealHost
+    from kavka.broker.environment import OsEnvironment
     from kavka.broker.identity import IdentityError
-    from kavka.broker.warming import warm_up
     from kavka.registry.journal import CorruptRegistry
 
     gc.disable()  # what a start makes lives on: there is nothing to be found in it
-    told = listen_for_signals()
+    stop_event = listen_for_signals()
     try:
-        broker = Broker(settings, RealHost.for_settings(settings))
-        endpoints = await unless_told(told, broker.start())
+        broker = Broker(settings, OsEnvironment.for_settings(settings))
+        endpoints = await start_unless_stopped(stop_event, broker.start())
     except InvalidSetting as error:
         return _failed(str(error))
     except BlockingIOError as error:
@@ -125,8 +125,8 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     print(f"kavka broker {broker.broker_id} ready: {shown} in {took:.2f} s", flush=True)
     gc.freeze()
     gc.enable()
-    warming = asyncio.create_task(warm_up(broker.dispatcher.requests_received))
-    reason = await until_told_to_stop(told, broker.failed)
+    warming = asyncio.create_task(import_in_background(broker.dispatcher.requests_received))
+    reason = await wait_for_stop(stop_event, broker.failed)
     warming.cancel()
     if reason is not None:
         log.error("broker stopped broker=%d reason=%s", broker.broker_id, reason)

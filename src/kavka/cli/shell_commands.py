@@ -105,7 +105,7 @@ class Shell:
 
     @property
     def count(self) -> int:
-        """How many lines were typed."""
+        """Return the number of lines typed."""
         return len(self._history)
 
     async def run_line(self, line: str) -> int:
@@ -305,9 +305,9 @@ class Shell:
                 "instead.",
                 file=sys.stderr,
             )
-        return self._tell if words.has("w") or len(words.rest) > 1 else None
+        return self._print_event if words.has("w") or len(words.rest) > 1 else None
 
-    def _tell(self, event: Event) -> None:
+    def _print_event(self, event: Event) -> None:
         if self._prints_watches:
             print_event("SyncConnected", _EVENTS[event.type], event.path)
 
@@ -321,7 +321,7 @@ def sentence_about(error: ConnectionError) -> str:
 
 
 def print_event(state: str, kind: str = "None", path: str = "null") -> None:
-    """Print what a watch is told, or how the session stands."""
+    """Print a watch event, or a change of the session's state."""
     print(f"\nWATCHER::\n\nWatchedEvent state:{state} type:{kind} path:{path}", flush=True)
 
 

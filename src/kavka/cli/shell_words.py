@@ -16,11 +16,11 @@ class BadCommand(Exception):
 
 
 class Syntax(NamedTuple):
-    """How a command is typed."""
+    """The syntax of a command."""
 
     usage: str
     least: int
-    """How many words it needs beside its own name and its options."""
+    """Minimum number of words beside its own name and its options."""
     most: int
     flags: str = ""
     valued: str = ""
@@ -34,7 +34,7 @@ class Words(NamedTuple):
     rest: list[str]
 
     def has(self, flag: str) -> bool:
-        """Tell whether an option was given."""
+        """Return whether an option was given."""
         return flag in self.options
 
     def version(self) -> int:

@@ -12,7 +12,7 @@ from kavka.testing.simulation.batch import Batch, Kind, Outcome, play, run_batch
 from kavka.testing.simulation.code import code_digest, commit_name
 from kavka.testing.simulation.ledger import Ledger, LedgerMismatch
 
-_TELL_EVERY_S = 15.0
+_PRINT_EVERY_S = 15.0
 _MANY_SEEDS = 200
 """As many should meet every situation that has a mark."""
 
@@ -27,10 +27,10 @@ def main(argv: list[str]) -> int:
     if options.ledger is not None and (options.seed is not None or options.story):
         parser.error("--ledger is for many seeds")
     if options.seed is not None:
-        return _replay(options.seed, kind, options.brokers, tells_story=not options.quiet)
+        return _replay(options.seed, kind, options.brokers, prints_trace=not options.quiet)
     if options.story:
         outcomes = [
-            _replay(seed, kind, options.brokers, tells_story=True) for seed in options.seeds
+            _replay(seed, kind, options.brokers, prints_trace=True) for seed in options.seeds
         ]
         return max(outcomes)
     code, commit = code_digest(), commit_name()
@@ -50,10 +50,10 @@ def main(argv: list[str]) -> int:
     return result
 
 
-def _replay(seed: int, kind: Kind, brokers: int | None, *, tells_story: bool) -> int:
+def _replay(seed: int, kind: Kind, brokers: int | None, *, prints_trace: bool) -> int:
     report = play(seed, kind, brokers)
-    if tells_story:
-        print(report.story)
+    if prints_trace:
+        print(report.trace)
     print(report.summary(), flush=True)
     return 0 if report.passed else 1
 
@@ -63,7 +63,7 @@ class _Progress:
 
     def __init__(self, batch: Batch, seeds: int, ledger: Ledger | None) -> None:
         self.batch = batch
-        self.started_s = self._told_s = time.monotonic()
+        self.started_s = self._printed_s = time.monotonic()
         self._seeds = seeds
         self._ledger = ledger
 
@@ -73,8 +73,8 @@ class _Progress:
         if self._ledger is not None:
             self._ledger.add(outcome)
         now_s = time.monotonic()
-        if outcome.failed or now_s - self._told_s >= _TELL_EVERY_S:
-            self._told_s = now_s
+        if outcome.failed or now_s - self._printed_s >= _PRINT_EVERY_S:
+            self._printed_s = now_s
             failed = f", {len(batch.failed)} failed: {sorted(batch.failed)}" if batch.failed else ""
             took = f"{now_s - self.started_s:.0f} s"
             print(f"{batch.seeds} of {self._seeds} seeds in {took}{failed}", file=sys.stderr)

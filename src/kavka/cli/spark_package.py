@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
         help="an installed package to pack with what it needs: pyarrow and pandas, if the workers' Python lacks them",
     )
     given = parser.parse_args(arguments)
-    from kavka.spark.packing import CannotPack, pack
+    from kavka.spark.worker_archive import CannotPack, pack
 
     try:
         packed = pack(given.output, given.include)

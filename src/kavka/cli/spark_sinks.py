@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kavka.cli.connecting import FAILURES, client_settings, with_admin
+from kavka.cli.admin_connection import FAILURES, client_settings, with_admin
 from kavka.cli.java_names import spelt_together
 from kavka.cli.options import Given
 from kavka.cli.tab_table import tab_table
@@ -23,7 +23,7 @@ _PURPOSE = (
     "query is gone."
 )
 _LIST = ("SinkId", "Idle", "LastBatch", "OpenTransactions", "Removable")
-_LEAST_IDLE_HOURS = 168
+_MIN_IDLE_HOURS = 168
 """A week: brokers forget transactional ids after as long (`transactional.id.expiration.ms`)."""
 _HOUR_MS = 3_600_000
 
@@ -91,8 +91,8 @@ def _parser() -> ToolParser:
     parser.add_argument(
         "--idle-hours",
         type=_hours,
-        default=_LEAST_IDLE_HOURS,
-        help=f"How long a query must have written nothing to be taken for gone ({_LEAST_IDLE_HOURS}).",
+        default=_MIN_IDLE_HOURS,
+        help=f"How long a query must have written nothing to be taken for gone ({_MIN_IDLE_HOURS}).",
     )
     parser.add_argument(
         "--force",

@@ -1,4 +1,4 @@
-"""How the tools print records of internal topics: for `dump-log` as key and payload, for the consumer as JSON."""
+"""Output of records of internal topics: for `dump-log` as key and payload, for the consumer as JSON."""
 
 from __future__ import annotations
 

@@ -27,15 +27,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
-from kavka.cli.serving import SUPERVISED, listen_for_signals
+from kavka.cli.server_process import SUPERVISED, listen_for_signals
 from kavka.cli.workers import WorkerSettings, as_overrides
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 10.0
-_WELL_S = 60.0
-_LONGEST_TURN_S = 10.0
+_MAX_PAUSE_S = 10.0
+_HEALTHY_S = 60.0
+_MAX_WAIT_S = 10.0
 _READY = re.compile(r"kavka (?:broker|zookeeper) (?:(?P<id>\d+) )?ready: (?P<where>\S+) in ")
 
 
@@ -60,36 +60,36 @@ class Child:
         self._stdin = stdin
         self._hold = () if hold is None else (hold,)
         self._process: asyncio.subprocess.Process | None = None
-        self._told = asyncio.Event()
+        self._stop_event = asyncio.Event()
         self.ready: asyncio.Future[re.Match[str]] = asyncio.get_running_loop().create_future()
         """The first ready line."""
 
     async def keep(self) -> None:
-        """Run it until it is told to stop. Raise CannotStart, OSError."""
+        """Run it until it is stopped. Raise CannotStart, OSError."""
         pause_s = _FIRST_PAUSE_S
         where: str | None = None
-        while not self._told.is_set():
-            where, well_s, how = await self._live(where)
-            if self._told.is_set():
+        while not self._stop_event.is_set():
+            where, well_s, how = await self._run_once(where)
+            if self._stop_event.is_set():
                 log.info("process stopped name=%s %s", self.name, how)
                 return
-            if well_s >= _WELL_S:
+            if well_s >= _HEALTHY_S:
                 pause_s = _FIRST_PAUSE_S
             # Who ends with code 0 was told to stop by somebody.
             level = logging.WARNING if how == "code=0" else logging.ERROR
             log.log(level, "process ended name=%s %s restart_s=%.1f", self.name, how, pause_s)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._told.wait(), pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                await asyncio.wait_for(self._stop_event.wait(), pause_s)
+            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
     def stop(self) -> None:
         """Have it end cleanly, and not start again."""
-        self._told.set()
+        self._stop_event.set()
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()
 
-    async def _live(self, where: str | None) -> tuple[str | None, float, str]:
+    async def _run_once(self, where: str | None) -> tuple[str | None, float, str]:
         """Run one process; return where it was ready last, for how long, and how it ended. Raise CannotStart.
 
         `where` is where the one before was ready.
@@ -105,7 +105,7 @@ class Child:
         where = ready_at or where  # who failed before it was ready serves there when it is
         code = await process.wait()
         self._process = None
-        if code > 0 and not self.ready.done() and not self._told.is_set():
+        if code > 0 and not self.ready.done() and not self._stop_event.is_set():
             raise CannotStart(f"{self.name} cannot start (exit code {code})")
         well_s = 0.0 if since is None else time.monotonic() - since
         return where, well_s, f"signal={signal.Signals(-code).name}" if code < 0 else f"code={code}"
@@ -119,7 +119,7 @@ class Child:
             pass_fds=self._hold,
             start_new_session=True,
         )
-        if self._told.is_set():  # told while it was made
+        if self._stop_event.is_set():  # told while it was made
             process.terminate()
         return process
 
@@ -132,7 +132,7 @@ class Child:
             if found is None:
                 continue
             where, since = found["where"], time.monotonic()
-            log.info("process ready name=%s process=%d where=%s", self.name, process.pid, where)
+            log.info("process ready name=%s pid=%d endpoint=%s", self.name, process.pid, where)
             if not self.ready.done():
                 self.ready.set_result(found)
         return where, since
@@ -156,7 +156,7 @@ class Supervisor:
         registry_lifeline, registry_held = os.pipe()
         try:
             if await self._start(lifeline, registry_lifeline, registry_held):
-                self._announce(time.monotonic() - started)
+                self._log_ready(time.monotonic() - started)
                 await self._watch([])
         except (CannotStart, OSError) as error:
             print(f"kavka server-start: {error}", file=sys.stderr)
@@ -189,19 +189,19 @@ class Supervisor:
 
     async def _watch(self, wanted: list[asyncio.Future[re.Match[str]]]) -> bool:
         """Wait for a signal (False), or for all that is wanted, if anything is. Raise what ended a child's keeping."""
-        telling = asyncio.ensure_future(self._signalled.wait())
+        stopping = asyncio.ensure_future(self._signalled.wait())
         having = asyncio.gather(*wanted) if wanted else None
         try:
-            ends: set[asyncio.Future[object]] = {telling, *self._tasks.values()}  # type: ignore[arg-type]
+            ends: set[asyncio.Future[object]] = {stopping, *self._tasks.values()}  # type: ignore[arg-type]
             if having is not None:
                 ends.add(having)  # type: ignore[arg-type]
             done, _waiting = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in self._tasks.values():
                 if task in done:
                     task.result()
-            return not telling.done()
+            return not stopping.done()
         finally:
-            telling.cancel()
+            stopping.cancel()
 
     def _registry_command(self, _where: str | None) -> list[str]:
         """A registry that is started again serves where its brokers look for it."""
@@ -224,7 +224,7 @@ class Supervisor:
 
         return command
 
-    def _announce(self, took: float) -> None:
+    def _log_ready(self, took: float) -> None:
         lines = [worker.ready.result() for worker in self._workers]
         numbers = ",".join(line["id"] for line in lines)
         shown = ",".join(line["where"] for line in lines)
@@ -237,7 +237,7 @@ class Supervisor:
         """End the workers in turn, so that each has others to hand over to, and then the registry."""
         for worker in reversed(self._workers):
             worker.stop()
-            await asyncio.wait({self._tasks[worker]}, timeout=_LONGEST_TURN_S)
+            await asyncio.wait({self._tasks[worker]}, timeout=_MAX_WAIT_S)
         await asyncio.gather(
             *(self._tasks[worker] for worker in self._workers), return_exceptions=True
         )

@@ -1,4 +1,4 @@
-"""What `kavka topics --describe` prints: a line for a topic, a line for each of its partitions."""
+"""Output of `kavka topics --describe`: a line for a topic, a line for each of its partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kavka.ids import TopicPartition, uuid_text
 
 
 class Problems(NamedTuple):
-    """Which partitions are asked for; with none of these, all."""
+    """Filters of partitions by problem; with none of these, all partitions match."""
 
     under_replicated: bool = False
     unavailable: bool = False
@@ -30,7 +30,7 @@ class Problems(NamedTuple):
         min_isr: int,
         move: Reassignment | None = None,
     ) -> bool:
-        """Tell whether the partition has one of the problems."""
+        """Return whether the partition has one of the problems."""
         in_sync = len(part.in_sync_replicas)
         is_led = part.leader in live
         return (
@@ -68,10 +68,10 @@ async def describe(
             continue
         min_isr = _min_isr(settings[topic.name])
         for part in topic.partitions:
-            at = TopicPartition(topic.name, part.partition)
-            move = moves.get(at)
+            topic_partition = TopicPartition(topic.name, part.partition)
+            move = moves.get(topic_partition)
             if not any(problems) or problems.has(part, live, min_isr, move):
-                lines.append(partition_line(topic.name, part, leaders.get(at), move))
+                lines.append(partition_line(topic.name, part, leaders.get(topic_partition), move))
     return lines
 
 
@@ -130,7 +130,7 @@ def partition_line(
     leaders: EligibleLeaders | None,
     move: Reassignment | None = None,
 ) -> str:
-    """Return the line about a partition; what it adds and removes is told only while it moves."""
+    """Return the line of a partition; adding and removing replicas are printed only during a reassignment."""
     eligible, last_known = leaders or (None, None)
     moving = ""
     if move is not None:

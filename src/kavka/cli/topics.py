@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from kavka.cli.connecting import with_admin
+from kavka.cli.admin_connection import with_admin
 from kavka.cli.java_names import log_line, spelt
 from kavka.cli.options import BadUsage, BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.topic_table import Problems, describe

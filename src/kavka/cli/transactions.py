@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-from kavka.cli.connecting import FAILURES, with_admin
+from kavka.cli.admin_connection import FAILURES, with_admin
 from kavka.cli.hanging_transactions import find_hanging
 from kavka.cli.java_names import spelt
 from kavka.cli.options import Given, whole_number
@@ -56,7 +56,7 @@ _PRODUCERS = (
 
 
 class Failed(Exception):
-    """The command cannot be done; the sentence is all that is told."""
+    """The command cannot be done; only the sentence is printed."""
 
 
 def main(argv: list[str]) -> int:
@@ -221,12 +221,14 @@ def _state(name: str) -> str:
 
 
 def _describe_producers(chosen: argparse.Namespace) -> _Action:
-    at = TopicPartition(chosen.topic, chosen.partition)
+    topic_partition = TopicPartition(chosen.topic, chosen.partition)
     broker_id = None if chosen.broker_id is None else BrokerId(chosen.broker_id)
     where = "leader" if broker_id is None else f"broker {broker_id}"
 
     async def act(admin: Admin) -> None:
-        found = (await admin.describe_producers([at], broker_id=broker_id))[at]
+        found = (await admin.describe_producers([topic_partition], broker_id=broker_id))[
+            topic_partition
+        ]
         if isinstance(found, KafkaError):
             raise found
         rows = [
@@ -242,30 +244,32 @@ def _describe_producers(chosen: argparse.Namespace) -> _Action:
         ]
         sys.stdout.write(tab_table(_PRODUCERS, rows))
 
-    return act, f"describe producers for partition {at} on {where}"
+    return act, f"describe producers for partition {topic_partition} on {where}"
 
 
 def _abort(chosen: argparse.Namespace) -> _Action:
-    at = TopicPartition(chosen.topic, chosen.partition)
+    topic_partition = TopicPartition(chosen.topic, chosen.partition)
 
     async def act(admin: Admin) -> None:
         if chosen.start_offset is not None:
-            hanging = await _open_at(admin, at, chosen.start_offset)
+            hanging = await _open_at(admin, topic_partition, chosen.start_offset)
         else:
-            hanging = _told(at, chosen)
+            hanging = _transaction_from_arguments(topic_partition, chosen)
         try:
             await admin.abort_transaction(hanging)
         except FAILURES as error:
             spec = (
-                f"AbortTransactionSpec(topicPartition={at}, producerId={hanging.producer_id}, "
+                f"AbortTransactionSpec(topicPartition={topic_partition}, producerId={hanging.producer_id}, "
                 f"producerEpoch={hanging.producer_epoch}, coordinatorEpoch={hanging.coordinator_epoch})"
             )
             raise Failed(_sentence(f"abort transaction {spec}", error)) from error
 
-    return act, f"validate producer state for partition {at}"
+    return act, f"validate producer state for partition {topic_partition}"
 
 
-def _told(at: TopicPartition, chosen: argparse.Namespace) -> HangingTransaction:
+def _transaction_from_arguments(
+    topic_partition: TopicPartition, chosen: argparse.Namespace
+) -> HangingTransaction:
     if chosen.producer_id is None:
         raise Failed(
             "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) "
@@ -276,19 +280,23 @@ def _told(at: TopicPartition, chosen: argparse.Namespace) -> HangingTransaction:
             raise Failed(f"Missing required argument --{name.replace('_', '-')}")
     # -1: no coordinator has written here yet; 0 is not above any that could.
     return HangingTransaction(
-        at, chosen.producer_id, chosen.producer_epoch, max(chosen.coordinator_epoch, 0)
+        topic_partition, chosen.producer_id, chosen.producer_epoch, max(chosen.coordinator_epoch, 0)
     )
 
 
-async def _open_at(admin: Admin, at: TopicPartition, start_offset: int) -> HangingTransaction:
-    found = (await admin.describe_producers([at]))[at]
+async def _open_at(
+    admin: Admin, topic_partition: TopicPartition, start_offset: int
+) -> HangingTransaction:
+    found = (await admin.describe_producers([topic_partition]))[topic_partition]
     if isinstance(found, KafkaError):
         raise found
     for p in found:
         if p.current_transaction_start_offset == start_offset:
-            return HangingTransaction(at, p.producer_id, p.producer_epoch, p.coordinator_epoch or 0)
+            return HangingTransaction(
+                topic_partition, p.producer_id, p.producer_epoch, p.coordinator_epoch or 0
+            )
     raise Failed(
-        f"Could not find any open transactions starting at offset {start_offset} on partition {at}"
+        f"Could not find any open transactions starting at offset {start_offset} on partition {topic_partition}"
     )
 
 

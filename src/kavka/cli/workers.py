@@ -1,4 +1,4 @@
-"""What each broker of `kavka server-start --workers N` has for itself: worker i of N, by one rule for each setting.
+"""Settings of each broker of `kavka server-start --workers N`: worker i of N, by one rule for each setting.
 
 broker.id              broker.id + i; without one i, or on a given zookeeper.connect a generated one
 listeners, advertised  each port + i; 0 is a free one; so is kavka.metrics.port
@@ -44,12 +44,12 @@ class WorkerSettings:
 
     @property
     def has_own_registry(self) -> bool:
-        """Whether no registry is given, so that the supervisor serves one."""
+        """Return whether no registry is given, so that the supervisor runs one."""
         return not self._settings.get("zookeeper.connect", "").strip()
 
     @property
     def registry_directory(self) -> str:
-        """Where the registry of the supervisor keeps its data."""
+        """Return the data directory of the supervisor's registry."""
         first = self._directories[0]
         if PLACEHOLDER in first:
             return _of_worker(first, 0).rstrip("/") + "-registry"
@@ -57,13 +57,13 @@ class WorkerSettings:
 
     @property
     def of_registry(self) -> dict[str, str]:
-        """What the registry is to be told of the settings of all."""
+        """Return the settings for the registry."""
         return {
             name: self._settings[name] for name in ("kavka.log.level",) if name in self._settings
         }
 
     def of(self, worker: int, registry: str | None, before: str | None = None) -> dict[str, str]:
-        """Return what worker number `worker` is to be told beside the settings of all.
+        """Return the settings of worker number `worker` that differ from the common ones.
 
         `registry` is where the supervisor's registry listens, None where there is none; `before` is where the worker
         served until now: it keeps the free ports that it got, because clients know them.

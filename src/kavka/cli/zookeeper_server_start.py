@@ -8,15 +8,15 @@ import os
 import sys
 import time
 
-from kavka.cli.serving import (
-    BadUsage,
+from kavka.cli.server_process import (
+    UsageError,
     listen_for_signals,
     log_to_stderr,
     raise_descriptor_limit,
     read_settings,
     start_daemon,
-    unless_told,
-    until_told_to_stop,
+    start_unless_stopped,
+    wait_for_stop,
 )
 from kavka.settings.declaration import InvalidSetting
 
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
         return 0
     try:
         settings, is_daemon = read_settings(arguments, _USAGE)
-    except BadUsage as error:
+    except UsageError as error:
         print(f"kavka zookeeper-server-start: {error}", file=sys.stderr)
         return 1
     if is_daemon:
@@ -52,39 +52,41 @@ def main(arguments: list[str]) -> int:
 
 
 async def _serve(settings: dict[str, str], started: float) -> int:
-    from kavka.broker.host import RealHost
+    from kavka.broker.environment import OsEnvironment
     from kavka.registry.journal import CorruptRegistry
-    from kavka.registry.served import DataDirectory, ServedConfig, ServedRegistry
+    from kavka.registry.registry_server import DataDirectory, RegistryServer, RegistryServerConfig
 
-    told = listen_for_signals()
-    host = RealHost()
+    stop_event = listen_for_signals()
+    environment = OsEnvironment()
     try:
-        config = ServedConfig.parse(settings)
-        directory = await unless_told(told, DataDirectory.open(host, config.data_directory))
+        config = RegistryServerConfig.parse(settings)
+        directory = await start_unless_stopped(
+            stop_event, DataDirectory.open(environment, config.data_directory)
+        )
         if directory is None:
             return 0
     except BlockingIOError as error:
         return _failed(f"another process uses the dataDir of {error.filename}")
     except (InvalidSetting, CorruptRegistry, OSError) as error:
         return _failed(str(error))
-    served = ServedRegistry(directory.keeper, config, host.network)
+    server = RegistryServer(directory.znode_server, config, environment.network)
     failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    directory.keeper.on_failure = lambda error: failed.set_result(
+    directory.znode_server.on_failure = lambda error: failed.set_result(
         f"the journal in {config.data_directory} cannot be written: {error}"
     )
     try:
-        await served.start()
+        await server.start()
     except OSError as error:
         await directory.close()
         return _failed(f"{error.strerror}: {error.filename}")
     took = time.monotonic() - started
-    shown = f"{config.host or '0.0.0.0'}:{served.port}"
+    shown = f"{config.host or '0.0.0.0'}:{server.port}"
     print(f"kavka zookeeper ready: {shown} in {took:.2f} s", flush=True)
-    reason = await until_told_to_stop(told, failed)
+    reason = await wait_for_stop(stop_event, failed)
     if reason is not None:
         log.error("registry stopped reason=%s", reason)
         _failed(reason)
-    await served.stop()
+    await server.stop()
     await directory.close()
     return 0 if reason is None else 1
 

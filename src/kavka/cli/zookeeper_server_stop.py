@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.cli.stopping import stop_servers
+from kavka.cli.server_signals import stop_servers
 
 
 def main(arguments: list[str]) -> int:

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 
-from kavka.cli.registry_connecting import with_registry
+from kavka.cli.registry_connection import with_registry
 from kavka.cli.shell_commands import USAGE, Shell, print_event
 from kavka.registry.zookeeper import ZooKeeperRegistry
 
@@ -34,36 +34,36 @@ def main(argv: list[str]) -> int:
 
     async def act(registry: ZooKeeperRegistry) -> int:
         registry.session_lost = lambda: print_event("Expired")
-        shell = Shell(registry)
+        runtime = Shell(registry)
         if typed:
             print_event("SyncConnected")
-            return await shell.run(typed)
-        return await _converse(shell, connect)
+            return await runtime.run(typed)
+        return await _converse(runtime, connect)
 
     return with_registry(connect, act)
 
 
-async def _converse(shell: Shell, connect: str) -> int:
+async def _converse(runtime: Shell, connect: str) -> int:
     is_terminal = sys.stdin.isatty()
     print(f"Welcome to ZooKeeper!\nJLine support is {'enabled' if is_terminal else 'disabled'}")
     print_event("SyncConnected")
     code = 0
     if is_terminal:
-        _prompt(shell, connect)
+        _prompt(runtime, connect)
     async for line in _typed_lines():
-        said = await shell.run_line(line)
-        if shell.has_quit:
+        said = await runtime.run_line(line)
+        if runtime.has_quit:
             print_event("Closed")
             break
         code = said
         sys.stdout.flush()
         if is_terminal:
-            _prompt(shell, connect)
+            _prompt(runtime, connect)
     return code
 
 
-def _prompt(shell: Shell, connect: str) -> None:
-    print(f"[zk: {connect}(CONNECTED) {shell.count}] ", end="", flush=True)
+def _prompt(runtime: Shell, connect: str) -> None:
+    print(f"[zk: {connect}(CONNECTED) {runtime.count}] ", end="", flush=True)
 
 
 async def _typed_lines() -> AsyncIterator[str]:

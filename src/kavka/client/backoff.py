@@ -1,4 +1,4 @@
-"""How long to wait before trying again. Pure."""
+"""Exponential back-off with jitter. Pure."""
 
 from __future__ import annotations
 

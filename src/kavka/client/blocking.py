@@ -36,16 +36,16 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_MOST_HANDED_OVER = 10_000
+_MAX_QUEUED = 10_000
 """Records of `append` that wait for the loop's thread at most: then the caller waits."""
 
 _EXIT_FLUSH_MS = 5_000
-"""How long the end of the process is held up by records of a producer that was not closed."""
+"""Maximum milliseconds for which the end of the process waits for records of a producer that was not closed."""
 
 _open_producers: dict[int, Producer] = {}
 
 _forks = 0
-"""How often this process is the child of a fork, counted from the import."""
+"""Number of forks between this process and the import."""
 
 
 def _count_fork() -> None:
@@ -59,24 +59,24 @@ os.register_at_fork(after_in_child=_count_fork)
 class _Caller:
     """A thread that waits for a coroutine of the loop's thread, and runs callbacks for it meanwhile."""
 
-    __slots__ = ("_turns", "is_waiting")
+    __slots__ = ("_calls", "is_waiting")
 
     def __init__(self) -> None:
-        self._turns: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self.is_waiting = True
 
     def call(self, function: Callable[[], None]) -> None:
         """Have a function called by the thread that waits."""
-        self._turns.put(function)
+        self._calls.put(function)
 
     def finish(self) -> None:
         """Let the thread go on, after what was handed to it before."""
-        self._turns.put(None)
+        self._calls.put(None)
 
     def wait(self) -> None:
         """Call what is handed over until `finish`."""
         try:
-            while (turn := self._turns.get()) is not None:
+            while (turn := self._calls.get()) is not None:
                 turn()
         finally:
             self.is_waiting = False
@@ -117,8 +117,8 @@ class LoopThread:
             )
 
     @property
-    def is_inherited(self) -> bool:
-        """Whether this process is a fork of the one that the thread runs in."""
+    def is_forked(self) -> bool:
+        """Return whether this process is a fork of the one that the thread runs in."""
         return self._forks != _forks
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -182,7 +182,7 @@ class LoopThread:
         self._callbacks.submit(function)
 
     def is_current(self) -> bool:
-        """Tell whether the calling thread is this one."""
+        """Return whether the calling thread is this one."""
         return threading.get_ident() == self._thread.ident
 
     def stop(self) -> None:
@@ -194,7 +194,7 @@ class LoopThread:
 
 
 class _Blocking:
-    """What the three have in common: an asynchronous client in a thread. Methods are forwarded by name."""
+    """Base of the three: an asynchronous client in a thread. Methods are forwarded by name."""
 
     _client_class: ClassVar[type[Any]]
 
@@ -226,7 +226,7 @@ class _Blocking:
         thread = self._thread
         if thread is None or not self._closing.acquire(blocking=False):
             return
-        if thread.is_inherited:
+        if thread.is_forked:
             self._thread = None
             return
         try:
@@ -276,10 +276,12 @@ def _blocking_method(name: str, method: Callable[..., Any]) -> Callable[..., Any
     return blocking
 
 
-_LIFE = frozenset({"start", "close"})
+_LIFECYCLE_METHODS = frozenset({"start", "close"})
 
 
-@_forward(AsyncProducer, _LIFE | {"append", "fail", "raise_failure", "require_begun", "room"})
+@_forward(
+    AsyncProducer, _LIFECYCLE_METHODS | {"append", "fail", "raise_failure", "require_begun", "room"}
+)
 class Producer(_Blocking):
     """`kavka.client.Producer` for threads: `send`, `append`, `send_many`, `send_table`, `flush`, transactions."""
 
@@ -289,9 +291,9 @@ class Producer(_Blocking):
         """Connect."""
         super().__init__(config, **doors)
         self._is_transactional = bool(config.get("transactional.id"))
-        self._handed_over: deque[tuple[Any, ...]] = deque()
+        self._queued: deque[tuple[Any, ...]] = deque()
         self._is_draining = False
-        self._turn = asyncio.Lock()  # for one drain at a time, whoever started it
+        self._drain_lock = asyncio.Lock()  # for one drain at a time, whoever started it
         self._has_space = threading.Condition()
         self._drains: set[asyncio.Task[None]] = set()
         _open_producers[id(self)] = self
@@ -304,10 +306,10 @@ class Producer(_Blocking):
         _open_producers.pop(id(self), None)
         super().close(**options)
 
-    def _end_with_process(self) -> None:
+    def _flush_at_exit(self) -> None:
         """Send what waits while the process ends, within a bound, and say what became of it."""
         thread = self._thread
-        if thread is None or thread.is_inherited:
+        if thread is None or thread.is_forked:
             return
         count = thread.call(self._waiting_records)
         if count == 0:
@@ -321,7 +323,7 @@ class Producer(_Blocking):
 
     def _waiting_records(self) -> int:
         taken: int = self._async.waiting_records()
-        return len(self._handed_over) + taken
+        return len(self._queued) + taken
 
     def append(
         self, topic: str, value: Any = None, key: Any = None, **options: Any
@@ -337,26 +339,26 @@ class Producer(_Blocking):
             self._async.require_begun()
         callback = options.get("callback")
         if callback is not None:
-            options["callback"] = partial(_call_back_outside, thread, callback)
+            options["callback"] = partial(_call_back_on_caller_thread, thread, callback)
         future: concurrent.futures.Future[RecordMetadata] | None = None
         if options.pop("want_future", False):
-            future = _Delivery(thread)
+            future = _DeliveryFuture(thread)
             future.set_running_or_notify_cancel()  # a record cannot be taken back
-        if len(self._handed_over) >= _MOST_HANDED_OVER:
+        if len(self._queued) >= _MAX_QUEUED:
             with self._has_space:
-                self._has_space.wait_for(lambda: len(self._handed_over) < _MOST_HANDED_OVER)
-        self._handed_over.append((topic, value, key, options, future))
+                self._has_space.wait_for(lambda: len(self._queued) < _MAX_QUEUED)
+        self._queued.append((topic, value, key, options, future))
         if not self._is_draining:
             self._is_draining = True
             asyncio.run_coroutine_threadsafe(self._drain(), thread.loop)
         return future
 
     async def _drain(self) -> None:
-        async with self._turn:
-            await self._take_handed_over()
+        async with self._drain_lock:
+            await self._take_queued()
 
-    async def _take_handed_over(self) -> None:
-        handed_over, append = self._handed_over, self._async.append
+    async def _take_queued(self) -> None:
+        handed_over, append = self._queued, self._async.append
         while handed_over:
             topic, value, key, options, future = handed_over[0]
             try:
@@ -369,7 +371,7 @@ class Producer(_Blocking):
             except BufferFull:
                 self._wake_callers()
                 try:
-                    await self._async.room()
+                    await self._async.wait_for_memory()
                 except TimeoutError as error:
                     handed_over.popleft()
                     self._fail(future, error)
@@ -381,7 +383,7 @@ class Producer(_Blocking):
         self._wake_callers()
         if handed_over and not self._is_draining:  # one came in between
             self._is_draining = True
-            await self._take_handed_over()
+            await self._take_queued()
 
     def _fail(
         self, future: concurrent.futures.Future[RecordMetadata] | None, error: Exception
@@ -450,7 +452,7 @@ class Producer(_Blocking):
 
     async def _take_all(self) -> None:
         """Take what was handed over. Who gives up waiting does not stop it: others wait for the same."""
-        while self._handed_over:
+        while self._queued:
             task = asyncio.create_task(self._drain())
             self._drains.add(task)
             task.add_done_callback(self._drains.discard)
@@ -465,7 +467,9 @@ class Producer(_Blocking):
             async with asyncio.timeout_at(deadline):
                 await self._take_all()
         except TimeoutError:
-            log.warning("producer closed before all was taken records=%d", len(self._handed_over))
+            log.warning(
+                "producer closed before all records were appended records=%d", len(self._queued)
+            )
         if deadline is not None:
             timeout_ms = max(int((deadline - loop.time()) * 1000), 0)
         try:
@@ -488,7 +492,7 @@ def _copy_outcome(
     return copy
 
 
-class _Delivery(concurrent.futures.Future[RecordMetadata]):
+class _DeliveryFuture(concurrent.futures.Future[RecordMetadata]):
     """The future of a record; its callbacks may use the producer, because they are not called by the loop's thread."""
 
     def __init__(self, thread: LoopThread) -> None:
@@ -497,10 +501,10 @@ class _Delivery(concurrent.futures.Future[RecordMetadata]):
 
     def add_done_callback(self, fn: Callable[[concurrent.futures.Future[Any]], object]) -> None:
         """Call `fn` with this future once it is done: in a thread for callbacks, or at once if it is done already."""
-        super().add_done_callback(partial(_call_outside, self._loop_thread, fn))
+        super().add_done_callback(partial(_call_on_caller_thread, self._loop_thread, fn))
 
 
-def _call_outside(
+def _call_on_caller_thread(
     thread: LoopThread,
     function: Callable[[concurrent.futures.Future[Any]], object],
     future: concurrent.futures.Future[Any],
@@ -511,7 +515,7 @@ def _call_outside(
         function(future)
 
 
-def _call_back_outside(
+def _call_back_on_caller_thread(
     thread: LoopThread,
     callback: Callable[[RecordMetadata | None, Exception | None], object],
     metadata: RecordMetadata | None,
@@ -530,13 +534,13 @@ def _guarded(callback: Callable[..., object], *args: object) -> None:
 
 def _flush_open_producers() -> None:
     for producer in list(_open_producers.values()):
-        producer._end_with_process()
+        producer._flush_at_exit()
 
 
 atexit.register(_flush_open_producers)
 
 
-class _OutsideListener(RebalanceListener):
+class _CallerThreadListener(RebalanceListener):
     """Calls a user's listener outside of the loop; coroutines stay there."""
 
     def __init__(self, thread: LoopThread, listener: RebalanceListener) -> None:
@@ -565,7 +569,7 @@ class _OutsideListener(RebalanceListener):
             await result
 
 
-@_forward(AsyncConsumer, _LIFE | {"commit_soon", "go_back"})
+@_forward(AsyncConsumer, _LIFECYCLE_METHODS | {"commit_soon", "go_back"})
 class Consumer(_Blocking):
     """`kavka.client.Consumer` for threads; iterating gives records.
 
@@ -593,7 +597,7 @@ class Consumer(_Blocking):
     ) -> None:
         """Read topics as `kavka.client.Consumer.subscribe`."""
         thread = self._require_thread()
-        outside = None if listener is None else _OutsideListener(thread, listener)
+        outside = None if listener is None else _CallerThreadListener(thread, listener)
         thread.call(self._async.subscribe, *args, listener=outside, **kwargs)
 
     def poll(self, *args: Any, **kwargs: Any) -> list[FetchedBatches]:
@@ -606,7 +610,7 @@ class Consumer(_Blocking):
         return found
 
     def __iter__(self) -> Self:
-        """Iterate over records for ever; each counts as read when it is handed out."""
+        """Iterate over records without end; each counts as consumed when it is returned."""
         self._require_thread()
         return self
 
@@ -614,7 +618,7 @@ class Consumer(_Blocking):
         """Return the next record. Raise what `poll` raises, and RecordDeserializationError."""
         self._require_thread()
         record: ConsumerRecord
-        for record in self._async.rows_at_hand():
+        for record in self._async.buffered_rows():
             return record
         with self._iterating:
             record = self._require_thread().run(self._async.__anext__())
@@ -622,15 +626,19 @@ class Consumer(_Blocking):
 
 
 def _go_back(
-    thread: LoopThread, go_back: Callable[..., bool], at: TopicPartition, position: int, offset: int
+    thread: LoopThread,
+    go_back: Callable[..., bool],
+    topic_partition: TopicPartition,
+    position: int,
+    offset: int,
 ) -> bool:
     """Move a position back in the loop's thread, wherever the batches are decoded."""
     if thread.is_current():
-        return go_back(at, position, offset)
-    return thread.call(go_back, at, position, offset)
+        return go_back(topic_partition, position, offset)
+    return thread.call(go_back, topic_partition, position, offset)
 
 
-@_forward(AsyncAdmin, _LIFE)
+@_forward(AsyncAdmin, _LIFECYCLE_METHODS)
 class Admin(_Blocking):
     """`kavka.client.Admin` for threads."""
 

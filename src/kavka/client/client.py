@@ -1,4 +1,4 @@
-"""What producer, consumer and admin client have in common: checked settings, doors, and one way to open."""
+"""Common base of producer, consumer and admin client: validated settings, I/O, and one way to open."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from weakref import WeakSet
 from kavka.client.cluster import Cluster
 from kavka.client.config import Config
 from kavka.client.setting_names import check_names
-from kavka.doors import Chance, Clock, Network
-from kavka.net.clock import SystemChance, SystemClock
+from kavka.io import Clock, Network, Random
+from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
 from kavka.settings.declaration import Catalogue
 
@@ -26,16 +26,16 @@ MAKE_IT_IN_THE_CHILD = (
     "multiprocessing pool."
 )
 
-_is_said = False
+_is_warned = False
 
 
-def _say_once_that_it_is_slow() -> None:
+def _warn_once_of_slow_kernel() -> None:
     """Warn the author of a program, once in a process, that the compiled kernel is missing."""
-    global _is_said
+    global _is_warned
     from kavka.wire.records import kernel
 
-    if kernel.SLOW_BECAUSE and not _is_said:
-        _is_said = True
+    if kernel.SLOW_BECAUSE and not _is_warned:
+        _is_warned = True
         log.warning("compiled kernel not found reason=%s", kernel.SLOW_BECAUSE)
 
 
@@ -43,13 +43,13 @@ _open_clients: WeakSet[Client] = WeakSet()
 
 
 class Client(ABC):
-    """Settings and doors from the constructor on, a cluster from `start` to `close`."""
+    """Settings and I/O from the constructor on, a cluster from `start` to `close`."""
 
     _catalogue: Catalogue
     _creates_topics = False
-    """Whether asking for metadata may create a topic."""
+    """True if a metadata request may create a topic."""
     _handles_records = True
-    """Whether it encodes or decodes records, for which the compiled kernel is there."""
+    """True if it encodes or decodes records, for which the compiled kernel exists."""
     _cluster: Cluster
     logs_lost_records = True
     """Whether a client that was not closed logs what it has lost, or its owner does."""
@@ -60,7 +60,7 @@ class Client(ABC):
         *,
         network: Network | None = None,
         clock: Clock | None = None,
-        chance: Chance | None = None,
+        random: Random | None = None,
     ) -> None:
         """Check the settings (ValueError names the wrong one); nothing is opened before `start`.
 
@@ -70,7 +70,7 @@ class Client(ABC):
         self._config = Config(self._catalogue, config)
         self._network = network or TcpNetwork()
         self._clock = clock or SystemClock()
-        self._chance = chance or SystemChance()
+        self._random = random or SystemRandom()
         self._is_open = False
         self._is_inherited = False  # of a forked child: the parent goes on using the connections
 
@@ -89,7 +89,7 @@ class Client(ABC):
             self._config,
             network=self._network,
             clock=self._clock,
-            chance=self._chance,
+            random=self._random,
             allow_auto_create=self._creates_topics,
         )
         self._build()
@@ -97,7 +97,7 @@ class Client(ABC):
         self._is_open = True
         _open_clients.add(self)
         if self._handles_records:
-            _say_once_that_it_is_slow()
+            _warn_once_of_slow_kernel()
 
     @abstractmethod
     def _build(self) -> None:

@@ -13,9 +13,9 @@ from kavka.client.backoff import backoff_ms
 from kavka.client.config import Config
 from kavka.client.connections import NOT_REACHED, Channel, Connections
 from kavka.client.metadata import BrokerAddress, LeaderHint, MetadataCache, TopicMetadata
-from kavka.doors import Chance, Clock, Network
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
+from kavka.io import Clock, Network, Random
 from kavka.net.peer import Peer
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -27,7 +27,7 @@ _IDLE_CHECK_S = 30.0
 
 
 class CoordinatorKind(IntEnum):
-    """What a coordinator is of (FindCoordinator)."""
+    """The key type of a coordinator (FindCoordinator)."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -42,15 +42,15 @@ class Cluster:
         *,
         network: Network,
         clock: Clock,
-        chance: Chance,
+        random: Random,
         allow_auto_create: bool = False,
     ) -> None:
-        """Take the doors; nothing is done before `start`."""
+        """Store the I/O; nothing is done before `start`."""
         self.network = network
         self.clock = clock
-        self.chance = chance
+        self.random = random
         self.metadata = MetadataCache(config.integer("metadata.max.age.ms"))
-        self._connections = Connections(config, self.metadata, network, chance)
+        self._connections = Connections(config, self.metadata, network, random)
         self.request_timeout_ms = config.integer("request.timeout.ms")
         self._retry_backoff_ms = config.integer("retry.backoff.ms")
         self._retry_backoff_max_ms = config.integer("retry.backoff.max.ms")
@@ -59,7 +59,7 @@ class Cluster:
         self._wants_all_topics = False
         self._refreshing: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._refresh_task: asyncio.Task[None] | None = None
         self._listeners: list[Callable[[], None]] = []
         self._unchanged = 0  # answers in a row that brought nothing new
 
@@ -73,11 +73,11 @@ class Cluster:
         except BaseException:
             await self.close()
             raise
-        self._keeper = asyncio.create_task(self._keep_fresh(), name="kavka-metadata")
+        self._refresh_task = asyncio.create_task(self._keep_fresh(), name="kavka-metadata")
 
     async def close(self) -> None:
         """Close every connection; requests under way fail with ConnectionError."""
-        tasks = [t for t in (self._keeper, self._refreshing) if t]
+        tasks = [t for t in (self._refresh_task, self._refreshing) if t]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -87,7 +87,7 @@ class Cluster:
         """Call after each update of the metadata, and after each leader that was learnt from a refusal."""
         self._listeners.append(callback)
 
-    def _tell_listeners(self) -> None:
+    def _notify_listeners(self) -> None:
         for callback in self._listeners:
             callback()
 
@@ -101,12 +101,12 @@ class Cluster:
                 if not self._wants_all_topics or topic not in self.metadata.topics:
                     self.mark_stale()
 
-    async def ask_about(self, partitions: Iterable[TopicPartition]) -> None:
+    async def add_partitions_of_interest(self, partitions: Iterable[TopicPartition]) -> None:
         """Be interested in the topics of partitions, and ask now about those that no update has brought.
 
         Where no broker answers they stay unknown.
         """
-        topics = dict.fromkeys(at.topic for at in partitions)
+        topics = dict.fromkeys(topic_partition.topic for topic_partition in partitions)
         self.add_topics(topics)
         for _ in range(2):  # an update that is under way may have left without them
             if all(topic in self.metadata.topics for topic in topics):
@@ -190,7 +190,7 @@ class Cluster:
                 if isinstance(error, ConnectionError) and left == 0:
                     raise
                 if left == 0:
-                    raise ConnectionError(f"no broker told of its cluster: {error}") from error
+                    raise ConnectionError(f"no bootstrap broker answered: {error}") from error
                 log.info("bootstrap server passed over reason=%s", error)
 
     async def _refresh_once(self) -> None:
@@ -208,7 +208,7 @@ class Cluster:
         self._unchanged = 0 if has_news or was_due else self._unchanged + 1
         if asked is not None and any(topic not in asked for topic in self._topics):
             self.mark_stale()  # interest has grown meanwhile
-        self._tell_listeners()
+        self._notify_listeners()
 
     def learn_leaders(
         self, leaders: Mapping[TopicPartition, LeaderHint], endpoints: Iterable[Any]
@@ -219,7 +219,7 @@ class Cluster:
             for e in endpoints
         }
         if self.metadata.learn_leaders(leaders, addresses):
-            self._tell_listeners()
+            self._notify_listeners()
 
     async def _keep_fresh(self) -> None:
         attempt = 0
@@ -246,21 +246,21 @@ class Cluster:
     async def back_off(self, attempt: int) -> None:
         """Sleep before repeat number `attempt` of a request."""
         wait_ms = backoff_ms(
-            attempt, self._retry_backoff_ms, self._retry_backoff_max_ms, self.chance.random()
+            attempt, self._retry_backoff_ms, self._retry_backoff_max_ms, self.random.random()
         )
         await asyncio.sleep(wait_ms / 1000)
 
     def retry_backoff_ms(self, attempt: int) -> float:
         """Return the wait before repeat number `attempt` of a request."""
         return backoff_ms(
-            attempt, self._retry_backoff_ms, self._retry_backoff_max_ms, self.chance.random()
+            attempt, self._retry_backoff_ms, self._retry_backoff_max_ms, self.random.random()
         )
 
     # Connections
 
     @property
     def transaction_version(self) -> int:
-        """The level of the feature `transaction.version`, as the connections that were made have told."""
+        """Return the level of the feature `transaction.version`, as the brokers connected so far announce it."""
         return self._connections.transaction_version
 
     def connected(self, broker_id: BrokerId, channel: Channel = Channel.MAIN) -> Peer | None:

@@ -42,7 +42,7 @@ def _not_empty(value: Value) -> str | None:
     return None if value is None or str(value).strip() else "String must be non-empty"
 
 
-def _classic(value: Value) -> str | None:
+def _classic_protocol(value: Value) -> str | None:
     if str(value).lower() == "classic":
         return None
     return "Only the classic group protocol is supported by this release"
@@ -55,15 +55,15 @@ def _common() -> list[Setting]:
         Setting("client.id", _TEXT, "", "Name of this client in the brokers' logs, metrics and quotas."),
         Setting("client.rack", _TEXT, "",
                 "Rack of this client; a consumer gets partitions with a replica there first, and may read from it."),
-        Setting("metadata.max.age.ms", _LONG, 300_000, "Age at which metadata is asked for again.", minimum=0),
-        Setting("request.timeout.ms", _INT, 30_000, "How long a request waits for its answer.", minimum=0),
+        Setting("metadata.max.age.ms", _LONG, 300_000, "Age at which metadata is refreshed.", minimum=0),
+        Setting("request.timeout.ms", _INT, 30_000, "Request timeout.", minimum=0),
         Setting("retry.backoff.ms", _LONG, 100, "First wait before a failed request is sent again.", minimum=0),
         Setting("retry.backoff.max.ms", _LONG, 1000, "Longest wait before a request is repeated.", minimum=0),
         Setting("reconnect.backoff.ms", _LONG, 50, "First wait before connecting again.", minimum=0),
         Setting("reconnect.backoff.max.ms", _LONG, 1000, "Longest wait before connecting again.", minimum=0),
         Setting("connections.max.idle.ms", _LONG, 540_000, "Connections idle for longer are closed; -1 is never."),
         Setting("socket.connection.setup.timeout.ms", _LONG, 10_000, "Bound on one attempt to connect.", minimum=1),
-        Setting("security.protocol", _TEXT, "PLAINTEXT", "How to talk to brokers.", check=_plaintext),
+        Setting("security.protocol", _TEXT, "PLAINTEXT", "Security protocol to brokers.", check=_plaintext),
         *_ineffective(
             "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
             "auto.include.jmx.reporter", "client.dns.lookup", "enable.metrics.push", "send.buffer.bytes",
@@ -82,16 +82,16 @@ def _ineffective(*names: str) -> Iterable[Setting]:
 
 PRODUCER = Catalogue([
     *_common(),
-    Setting("acks", _TEXT, "all", "Which replicas must have a batch before it counts as sent.",
+    Setting("acks", _TEXT, "all", "Acknowledgements that the leader must have received before a request is complete.",
             choices=("all", "-1", "0", "1")),
-    Setting("enable.idempotence", _BOOL, True, "Each record is written once, in order, although requests repeat."),
+    Setting("enable.idempotence", _BOOL, True, "True writes each record exactly once, in order."),
     Setting("batch.size", _INT, 16_384, "Bytes that a batch may collect; 0 sends each record alone.", minimum=0),
-    Setting("linger.ms", _LONG, 0, "How long a batch that is not full waits for more records.", minimum=0),
+    Setting("linger.ms", _LONG, 0, "Delay of a batch that is not full, for more records.", minimum=0),
     Setting("buffer.memory", _LONG, 33_554_432, "Bytes of records that may wait to be sent.", minimum=0),
-    Setting("max.block.ms", _LONG, 60_000, "How long send waits for metadata and for room.", minimum=0),
+    Setting("max.block.ms", _LONG, 60_000, "Maximum time that send blocks for metadata or memory.", minimum=0),
     Setting("max.request.size", _INT, 1_048_576, "Largest record, and largest request, in bytes.", minimum=0),
     Setting("max.in.flight.requests.per.connection", _INT, 5, "Unanswered requests of a connection.", minimum=1),
-    Setting("retries", _INT, _INT_MAX, "How often a batch is sent again.", minimum=0, maximum=_INT_MAX),
+    Setting("retries", _INT, _INT_MAX, "Maximum number of retries of a batch.", minimum=0, maximum=_INT_MAX),
     Setting("delivery.timeout.ms", _INT, 120_000, "Bound on the time from append to success or failure.", minimum=0),
     Setting("compression.type", _TEXT, "none", "Codec of the batches.",
             choices=("none", "gzip", "snappy", "lz4", "zstd")),
@@ -108,7 +108,7 @@ PRODUCER = Catalogue([
     Setting("transaction.timeout.ms", _INT, 60_000, "After which the broker aborts a transaction by itself.",
             minimum=0),
     Setting("transaction.two.phase.commit.enable", _BOOL, False,
-            "Whether the broker never aborts a transaction because of its age (KIP-939); it must allow that."),
+            "True disables transaction timeouts (KIP-939); brokers must allow it."),
     *_ineffective("metadata.max.idle.ms", "partitioner.adaptive.partitioning.enable",
                   "partitioner.availability.timeout.ms"),
 ])  # fmt: skip
@@ -117,25 +117,25 @@ CONSUMER = Catalogue([
     *_common(),
     Setting("group.id", _TEXT, None, "The group that this consumer belongs to."),
     Setting("group.instance.id", _TEXT, None, "Name of a static member (KIP-345)."),
-    Setting("group.protocol", _TEXT, "classic", "The protocol of the group.", check=_classic),
-    Setting("session.timeout.ms", _INT, 45_000, "Without a heartbeat for this long a member is dead.", minimum=1),
+    Setting("group.protocol", _TEXT, "classic", "The protocol of the group.", check=_classic_protocol),
+    Setting("session.timeout.ms", _INT, 45_000, "Time without a heartbeat until a member is removed.", minimum=1),
     Setting("heartbeat.interval.ms", _INT, 3_000, "Time between heartbeats.", minimum=1),
     Setting("max.poll.interval.ms", _INT, 300_000, "Without a poll for this long the member leaves.", minimum=1),
     Setting("max.poll.records", _INT, 500, "Records that one poll returns at most.", minimum=1),
     Setting("partition.assignment.strategy", _CLASS, None, "Assignors in order of preference."),
     Setting("enable.auto.commit", _BOOL, True, "Commit positions in the background."),
     Setting("auto.commit.interval.ms", _INT, 5_000, "Time between automatic commits.", minimum=0),
-    Setting("auto.offset.reset", _TEXT, "latest", "Where to start without a committed offset.",
+    Setting("auto.offset.reset", _TEXT, "latest", "Position without a committed offset.",
             choices=("latest", "earliest", "none")),
     Setting("fetch.min.bytes", _INT, 1, "Bytes for which a broker waits before it answers.", minimum=0),
     Setting("fetch.max.bytes", _INT, 52_428_800, "Bytes of an answer.", minimum=0),
-    Setting("fetch.max.wait.ms", _INT, 500, "How long a broker waits for fetch.min.bytes.", minimum=0),
+    Setting("fetch.max.wait.ms", _INT, 500, "Maximum time that a broker waits for fetch.min.bytes.", minimum=0),
     Setting("max.partition.fetch.bytes", _INT, 1_048_576, "Bytes of one partition in an answer.", minimum=0),
-    Setting("isolation.level", _TEXT, "read_uncommitted", "Whether aborted and open transactions are seen.",
+    Setting("isolation.level", _TEXT, "read_uncommitted", "Visibility of open and aborted transactions.",
             choices=("read_uncommitted", "read_committed")),
     Setting("check.crcs", _BOOL, True, "Check the checksum of every batch."),
-    Setting("allow.auto.create.topics", _BOOL, True, "Whether subscribing may create a topic."),
-    Setting("exclude.internal.topics", _BOOL, True, "Whether patterns pass over internal topics."),
+    Setting("allow.auto.create.topics", _BOOL, True, "True allows automatic creation of subscribed topics."),
+    Setting("exclude.internal.topics", _BOOL, True, "True excludes internal topics from patterns."),
     Setting("default.api.timeout.ms", _INT, 60_000, "Bound on calls that have no timeout of their own.", minimum=0),
     Setting("key.deserializer", _CLASS, None, "Callable that turns bytes into a key."),
     Setting("value.deserializer", _CLASS, None, "Callable that turns bytes into a value."),
@@ -146,7 +146,7 @@ CONSUMER = Catalogue([
 ADMIN = Catalogue([
     *_common(),
     Setting("default.api.timeout.ms", _INT, 60_000, "Bound on calls that have no timeout of their own.", minimum=0),
-    Setting("retries", _INT, _INT_MAX, "How often a request is sent again.", minimum=0, maximum=_INT_MAX),
+    Setting("retries", _INT, _INT_MAX, "Maximum number of retries of a request.", minimum=0, maximum=_INT_MAX),
     *_ineffective("bootstrap.controllers"),
 ])  # fmt: skip
 
@@ -197,7 +197,7 @@ class Config:
         assert isinstance(value, list), name
         return value
 
-    def thing(self, name: str) -> Any:
+    def value(self, name: str) -> Any:
         """Return what was given for a setting that names a class in Java."""
         return self._values[name]
 
@@ -223,7 +223,7 @@ def _parse(setting: Setting, value: Any) -> Any:
 
 def as_callable(config: Config, name: str) -> Callable[..., Any] | None:
     """Return a (de)serializer. Raise InvalidSetting unless it is callable or the name of one of Java's common ones."""
-    value: Callable[..., Any] | str | None = config.thing(name)
+    value: Callable[..., Any] | str | None = config.value(name)
     if value is None or callable(value):
         return value
     simple = str(value).rpartition(".")[2]

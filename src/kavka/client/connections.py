@@ -11,9 +11,9 @@ from typing import Any
 from kavka.client.backoff import backoff_ms
 from kavka.client.config import Config
 from kavka.client.metadata import MetadataCache
-from kavka.doors import Chance, Network
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId
+from kavka.io import Network, Random
 from kavka.net.peer import Peer
 from kavka.wire.codec import CorruptFrame
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _CLOSE_S = 1.0
 NOT_REACHED = (OSError, KafkaError, CorruptFrame)
-"""How connecting fails: nobody answers, or in a way that is not Kafka's or too old."""
+"""Exceptions of a failed connection: the broker is unreachable, not a Kafka broker, or too old."""
 
 
 class Channel(IntEnum):
@@ -36,14 +36,14 @@ class Connections:
     """All connections of one client. Addresses come from the metadata, the first one from `bootstrap.servers`."""
 
     def __init__(
-        self, config: Config, metadata: MetadataCache, network: Network, chance: Chance
+        self, config: Config, metadata: MetadataCache, network: Network, random: Random
     ) -> None:
         """Nothing is opened before it is asked for."""
         self._metadata = metadata
         self._network = network
-        self._chance = chance
+        self._random = random
         self._bootstrap = config.addresses()
-        self._bootstrap_turn = int(chance.random() * len(self._bootstrap))
+        self._next_bootstrap = int(random.random() * len(self._bootstrap))
         self._client_id = config.text("client.id")
         self._connect_timeout_ms = config.integer("socket.connection.setup.timeout.ms")
         self._backoff_ms = config.integer("reconnect.backoff.ms")
@@ -55,7 +55,7 @@ class Connections:
         self._bootstrap_peer: Peer | None = None
         self._features_epoch = -1
         self.transaction_version = 0
-        """The level of `transaction.version` that the cluster has, as far as connections have told."""
+        """The cluster's level of `transaction.version`, as far as brokers have announced it."""
 
     async def close(self) -> None:
         """Close every connection; requests under way fail with ConnectionError."""
@@ -115,7 +115,7 @@ class Connections:
         except NOT_REACHED as error:
             failures = self._failures.get(broker_id, (0, 0.0))[0]
             wait_ms = backoff_ms(
-                failures, self._backoff_ms, self._backoff_max_ms, self._chance.random()
+                failures, self._backoff_ms, self._backoff_max_ms, self._random.random()
             )
             again = asyncio.get_running_loop().time() + wait_ms / 1000
             self._failures[broker_id] = (failures + 1, again)
@@ -123,7 +123,7 @@ class Connections:
             raise
         self._failures.pop(broker_id, None)
         self._peers[(broker_id, channel)] = peer
-        self._leave_bootstrap()
+        self._close_bootstrap()
         return peer
 
     def _wait_s(self, broker_id: BrokerId) -> float:
@@ -166,8 +166,8 @@ class Connections:
         """Try `bootstrap.servers` in turns, so that one that accepts and answers nothing is not asked again at once."""
         reason: Exception | None = None
         for _ in self._bootstrap:
-            host, port = self._bootstrap[self._bootstrap_turn]
-            self._bootstrap_turn = (self._bootstrap_turn + 1) % len(self._bootstrap)
+            host, port = self._bootstrap[self._next_bootstrap]
+            self._next_bootstrap = (self._next_bootstrap + 1) % len(self._bootstrap)
             try:
                 opened = await self._open(host, port)
             except NOT_REACHED as error:
@@ -188,14 +188,14 @@ class Connections:
 
     @property
     def bootstrap_count(self) -> int:
-        """How many `bootstrap.servers` there are."""
+        """Return the number of `bootstrap.servers`."""
         return len(self._bootstrap)
 
     def _shuffled(self, items: list[Any]) -> list[Any]:
-        keyed = [(self._chance.random(), i) for i in range(len(items))]
+        keyed = [(self._random.random(), i) for i in range(len(items))]
         return [items[i] for _, i in sorted(keyed)]
 
-    def _leave_bootstrap(self) -> None:
+    def _close_bootstrap(self) -> None:
         """Close the first connection once `any_peer` has another one and nothing waits for its answers."""
         peer = self._bootstrap_peer
         if peer is None or peer.in_flight:
@@ -208,7 +208,7 @@ class Connections:
 
     def close_idle(self) -> None:
         """Close what was not used for `connections.max.idle.ms`."""
-        self._leave_bootstrap()
+        self._close_bootstrap()
         if self._max_idle_ms < 0:
             return
         now = asyncio.get_running_loop().time()

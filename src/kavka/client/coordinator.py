@@ -8,7 +8,7 @@ from kavka.net.peer import Peer
 
 
 class Coordinator:
-    """Where one key's coordinator is, as far as is known."""
+    """The coordinator of one key, looked up when it is not known."""
 
     def __init__(self, cluster: Cluster, kind: CoordinatorKind, key: str) -> None:
         """Look for nothing before `peer`."""

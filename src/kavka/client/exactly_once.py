@@ -41,7 +41,7 @@ Transform = Callable[
 
 
 class ExactlyOnce:
-    """The loop of one consumer and one transactional producer, which nobody else uses meanwhile."""
+    """The loop of one consumer and one transactional producer, which must not be used otherwise meanwhile."""
 
     def __init__(self, consumer: Consumer, producer: Producer, transform: Transform) -> None:
         """Take both open. Raise ValueError for a consumer that commits by itself, or reads what is not committed."""
@@ -99,7 +99,7 @@ class ExactlyOnce:
             results = self._transform(batch)
             for record in await results if inspect.isawaitable(results) else results:
                 await self._append(record)
-        positions = {batch.at: batch.next_offset for batch in batches}
+        positions = {batch.topic_partition: batch.next_offset for batch in batches}
         await self._producer.send_offsets_to_transaction(positions, self._consumer.group_metadata())
 
     async def _append(self, record: ProducerRecord) -> None:
@@ -116,7 +116,7 @@ class ExactlyOnce:
                 )
                 return
             except BufferFull:
-                await self._producer.room()
+                await self._producer.wait_for_memory()
 
     async def _finish(self, call: Callable[[], Awaitable[Any]]) -> None:
         """Wait for a decision however long it takes: until it is known there is nothing else to do."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kavka.client.cluster import Cluster
-from kavka.client.leaders import Answers, ask_leaders, ask_until_answered
+from kavka.client.leader_requests import Answers, send_to_leaders, send_until_answered
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.apis import ApiKey
@@ -48,20 +48,20 @@ async def list_offsets(
     waited for as well, unless `unknown_after` bounds how often. Raise TimeoutError when a leader cannot be reached.
     """
     lookup = _Lookup(cluster, wanted, read_committed)
-    found = await ask_until_answered(
+    found = await send_until_answered(
         cluster, wanted, lookup.ask, timeout_ms=timeout_ms, unknown_after=unknown_after
     )
-    for at in wanted:
-        if at not in found:
-            raise TimeoutError(f"no offset of {at} in {timeout_ms} ms")
-    return {at: found[at] for at in wanted}
+    for topic_partition in wanted:
+        if topic_partition not in found:
+            raise TimeoutError(f"no offset of {topic_partition} in {timeout_ms} ms")
+    return {topic_partition: found[topic_partition] for topic_partition in wanted}
 
 
 async def list_offsets_once(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool
 ) -> Answers[OffsetAndTimestamp]:
     """Ask each leader once; partitions whose leader is unknown or not reached are missing in what is returned."""
-    return await ask_leaders(cluster, wanted, _Lookup(cluster, wanted, read_committed).ask)
+    return await send_to_leaders(cluster, wanted, _Lookup(cluster, wanted, read_committed).ask)
 
 
 class _Lookup:
@@ -78,7 +78,9 @@ class _Lookup:
         """Ask one leader."""
         peer = await self._cluster.peer(leader)
         version = peer.version_of(ApiKey.LIST_OFFSETS)
-        needed = max(_NEEDED_VERSION.get(self._wanted[at], 1) for at in partitions)
+        needed = max(
+            _NEEDED_VERSION.get(self._wanted[topic_partition], 1) for topic_partition in partitions
+        )
         if version < needed:
             refusal = KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION, f"{peer.name} is too old for this kind of offset"
@@ -90,23 +92,25 @@ class _Lookup:
         found: Answers[OffsetAndTimestamp] = {}
         for topic in response.topics:
             for part in topic.partitions:
-                at = TopicPartition(topic.name, part.partition_index)
+                topic_partition = TopicPartition(topic.name, part.partition_index)
                 code = ErrorCode.of(part.error_code)
                 if code is ErrorCode.NONE:
-                    found[at] = OffsetAndTimestamp(part.offset, part.timestamp, part.leader_epoch)
+                    found[topic_partition] = OffsetAndTimestamp(
+                        part.offset, part.timestamp, part.leader_epoch
+                    )
                 else:
-                    found[at] = KafkaError(code, f"{at}: {code.message}")
+                    found[topic_partition] = KafkaError(code, f"{topic_partition}: {code.message}")
         return found
 
     def _request(self, partitions: Iterable[TopicPartition]) -> ListOffsetsRequest:
         topics: dict[str, list[ListOffsetsRequestPartition]] = {}
-        for at in partitions:
+        for topic_partition in partitions:
             part = ListOffsetsRequestPartition(
-                partition_index=at.partition,
-                current_leader_epoch=self._cluster.metadata.leader_epoch(at),
-                timestamp=self._wanted[at],
+                partition_index=topic_partition.partition,
+                current_leader_epoch=self._cluster.metadata.leader_epoch(topic_partition),
+                timestamp=self._wanted[topic_partition],
             )
-            topics.setdefault(at.topic, []).append(part)
+            topics.setdefault(topic_partition.topic, []).append(part)
         return ListOffsetsRequest(
             replica_id=-1,
             isolation_level=self._isolation_level,

@@ -1,4 +1,4 @@
-"""What is known of the cluster: brokers, topics, leaders and their epochs, and when to ask again. Pure."""
+"""Cluster metadata: brokers, topics, leaders and their epochs, and the time of the next refresh. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartitio
 from kavka.values import frozen, replace
 from kavka.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
-_UNSETTLED = (
+_INCOMPLETE = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.LEADER_NOT_AVAILABLE,
@@ -23,7 +23,7 @@ _REFUSALS = {
 
 @frozen
 class BrokerAddress:
-    """Where a broker listens."""
+    """The address of a broker."""
 
     broker_id: BrokerId
     host: str
@@ -37,7 +37,7 @@ class BrokerAddress:
 
 @frozen
 class PartitionMetadata:
-    """Who leads a partition. `leader` is -1 while there is none."""
+    """A partition's leader and replicas. `leader` is -1 while there is none."""
 
     partition: int
     leader: BrokerId
@@ -65,15 +65,15 @@ class TopicMetadata:
 
 
 class LeaderHint(NamedTuple):
-    """What a broker that does not lead a partition said of who does."""
+    """A leader named in the response of another broker."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
 
 
-def _is_unsettled(topic: TopicMetadata) -> bool:
-    """Tell whether a topic or one of its leaders may be on its way."""
-    return topic.error in _UNSETTLED or any(p.error in _UNSETTLED for p in topic.partitions)
+def _is_incomplete(topic: TopicMetadata) -> bool:
+    """Return whether a topic or one of its leaders may be on its way."""
+    return topic.error in _INCOMPLETE or any(p.error in _INCOMPLETE for p in topic.partitions)
 
 
 class MetadataCache:
@@ -88,7 +88,7 @@ class MetadataCache:
         self._max_age_ms = max_age_ms
         self._updated_at_ms: int | None = None
         self._is_stale = True
-        self._is_unread = False
+        self._has_unread_error = False
         self.brokers: dict[BrokerId, BrokerAddress] = {}
         self._racks: dict[BrokerId, str | None] = {}  # of brokers that are down, too
         self.topics: dict[str, TopicMetadata] = {}
@@ -117,8 +117,8 @@ class MetadataCache:
         self.names = {t.topic_id: t.name for t in self.topics.values() if t.topic_id != NO_TOPIC_ID}
         self._updated_at_ms = tick_ms
         # As Java's client: what is not known yet is asked for again, after the back-off, not in `max_age_ms`.
-        self._is_stale = any(_is_unsettled(topic) for topic in fresh.values())
-        self._is_unread = True
+        self._is_stale = any(_is_incomplete(topic) for topic in fresh.values())
+        self._has_unread_error = True
         self.updates += 1
         return before != (self.brokers, self.controller_id, self.topics)
 
@@ -132,27 +132,27 @@ class MetadataCache:
         The rest of what is known of the partition stays: a full update is due anyway.
         """
         found = False
-        for at, (leader, leader_epoch) in leaders.items():
-            known = self.partition(at)
+        for topic_partition, (leader, leader_epoch) in leaders.items():
+            known = self.partition(topic_partition)
             if known is None or leader < 0 or leader_epoch <= known.leader_epoch:
                 continue
             address = addresses.get(leader) or self.brokers.get(leader)
             if address is None:
                 continue
             self.brokers = {**self.brokers, leader: address}
-            topic = self.topics[at.topic]
+            topic = self.topics[topic_partition.topic]
             partitions = list(topic.partitions)
-            partitions[at.partition] = replace(
+            partitions[topic_partition.partition] = replace(
                 known, leader=leader, leader_epoch=leader_epoch, error=ErrorCode.NONE
             )
-            self.topics[at.topic] = replace(topic, partitions=tuple(partitions))
+            self.topics[topic_partition.topic] = replace(topic, partitions=tuple(partitions))
             found = True
         self.updates += found
         return found
 
-    def take_refusal(self) -> KafkaError | None:
+    def take_error(self) -> KafkaError | None:
         """Return, once for each update, what will not get better by waiting: an invalid name, or no permission."""
-        is_unread, self._is_unread = self._is_unread, False
+        is_unread, self._has_unread_error = self._has_unread_error, False
         if not is_unread:
             return None
         for code, words in _REFUSALS.items():
@@ -166,32 +166,32 @@ class MetadataCache:
         self._is_stale = True
 
     def is_stale(self, tick_ms: int) -> bool:
-        """Tell whether to ask again."""
+        """Return whether to ask again."""
         return self._is_stale or self.due_in_ms(tick_ms) <= 0
 
     def due_in_ms(self, tick_ms: int) -> int:
-        """Return how long the cache stays fresh if nobody marks it stale."""
+        """Return the milliseconds until the cache expires, unless it is marked stale."""
         if self._updated_at_ms is None:
             return 0
         return self._updated_at_ms + self._max_age_ms - tick_ms
 
-    def partition(self, at: TopicPartition) -> PartitionMetadata | None:
+    def partition(self, topic_partition: TopicPartition) -> PartitionMetadata | None:
         """Return what is known of a partition, or None."""
-        topic = self.topics.get(at.topic)
-        if topic is None or at.partition >= len(topic.partitions):
+        topic = self.topics.get(topic_partition.topic)
+        if topic is None or topic_partition.partition >= len(topic.partitions):
             return None
-        return topic.partitions[at.partition]
+        return topic.partitions[topic_partition.partition]
 
-    def leader(self, at: TopicPartition) -> BrokerId | None:
+    def leader(self, topic_partition: TopicPartition) -> BrokerId | None:
         """Return the leader's id, or None while there is none or its address is unknown."""
-        known = self.partition(at)
+        known = self.partition(topic_partition)
         if known is None or known.leader not in self.brokers:
             return None
         return known.leader
 
-    def leader_epoch(self, at: TopicPartition) -> LeaderEpoch:
+    def leader_epoch(self, topic_partition: TopicPartition) -> LeaderEpoch:
         """Return the leader's epoch, or -1."""
-        known = self.partition(at)
+        known = self.partition(topic_partition)
         return LeaderEpoch(-1) if known is None else known.leader_epoch
 
     def racks(self, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
@@ -209,7 +209,7 @@ class MetadataCache:
         }
 
     def forget(self, topic: str) -> None:
-        """Drop a topic that nobody is interested in any more."""
+        """Remove a topic that is not used any more."""
         self.topics.pop(topic, None)
 
     def _topic(self, answer: MetadataResponseTopic) -> TopicMetadata:

@@ -1,1 +1,1 @@
-"""What to do next: pure machines and tables. Nothing here does I/O, reads a clock or draws a random number."""
+"""Decisions as pure machines and tables: no I/O, no clock, no random numbers."""

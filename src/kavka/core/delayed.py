@@ -2,7 +2,7 @@
 
 Nothing is polled. Whoever changes what an operation may wait for calls `touched(key)`, which looks at the operations
 of that key only; the shell sets one timer for `deadline_ms()` and calls `expire`. An operation leaves exactly once:
-returned by `touched` (it is complete), by `expire`, or by `take_all`, or cancelled.
+returned by `touched` (it is complete), by `expire`, or by `remove_all`, or cancelled.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Operation(Protocol):
     """Something that waits. `is_complete` is asked often: it must be cheap, and change nothing that others see."""
 
     def is_complete(self) -> bool:
-        """Tell whether there is nothing left to wait for."""
+        """Return whether there is nothing left to wait for."""
         ...
 
 
@@ -24,7 +24,7 @@ O = TypeVar("O", bound=Operation)  # noqa: E741
 K = TypeVar("K", bound=Hashable)
 
 
-class Waiting(Generic[K, O]):
+class WatchedOperation(Generic[K, O]):
     """One registered operation; keep it to cancel."""
 
     __slots__ = ("deadline_ms", "keys", "operation", "order")
@@ -36,7 +36,7 @@ class Waiting(Generic[K, O]):
         self.order = order
         self.operation: O | None = operation  # None once it has left
 
-    def __lt__(self, other: Waiting[K, O]) -> bool:
+    def __lt__(self, other: WatchedOperation[K, O]) -> bool:
         """Order by deadline, then by registration."""
         return (self.deadline_ms, self.order) < (other.deadline_ms, other.order)
 
@@ -48,8 +48,8 @@ class DelayedOperations(Generic[K, O]):
         """Let at most `max_operations` wait at a time."""
         self._max_operations = max_operations
         # Invariant: a waiting is under each of its keys as long as its operation is not None. Dicts keep the order.
-        self._by_key: dict[K, dict[Waiting[K, O], None]] = {}
-        self._by_deadline: list[Waiting[K, O]] = []
+        self._by_key: dict[K, dict[WatchedOperation[K, O], None]] = {}
+        self._by_deadline: list[WatchedOperation[K, O]] = []
         self._count = 0
         self._next_order = 0
 
@@ -57,14 +57,18 @@ class DelayedOperations(Generic[K, O]):
         """Return how many operations wait."""
         return self._count
 
-    def register(self, keys: Iterable[K], deadline_ms: int, operation: O) -> Waiting[K, O] | None:
+    def register(
+        self, keys: Iterable[K], deadline_ms: int, operation: O
+    ) -> WatchedOperation[K, O] | None:
         """Let `operation` wait for its keys until `deadline_ms`; None when the bound is reached: answer it now.
 
         The caller has seen that it is not complete; nothing may have happened in between.
         """
         if self._count >= self._max_operations:
             return None
-        waiting = Waiting(tuple(dict.fromkeys(keys)), deadline_ms, self._next_order, operation)
+        waiting = WatchedOperation(
+            tuple(dict.fromkeys(keys)), deadline_ms, self._next_order, operation
+        )
         self._next_order += 1
         self._count += 1
         for key in waiting.keys:
@@ -72,13 +76,13 @@ class DelayedOperations(Generic[K, O]):
         heappush(self._by_deadline, waiting)
         return waiting
 
-    def touched(self, key: K) -> list[O]:
+    def check_and_complete(self, key: K) -> list[O]:
         """Take out and return the operations of `key` that are complete now, oldest first."""
         waitings = self._by_key.get(key)
         if waitings is None:
             return []
         done = [w for w in waitings if w.operation is not None and w.operation.is_complete()]
-        return [self._take(waiting) for waiting in done]
+        return [self._remove(waiting) for waiting in done]
 
     @property
     def keys(self) -> KeysView[K]:
@@ -92,20 +96,20 @@ class DelayedOperations(Generic[K, O]):
         while heap and heap[0].deadline_ms <= now_ms:
             waiting = heappop(heap)
             if waiting.operation is not None:
-                expired.append(self._take(waiting))
+                expired.append(self._remove(waiting))
         return expired
 
-    def cancel(self, waiting: Waiting[K, O]) -> bool:
+    def cancel(self, waiting: WatchedOperation[K, O]) -> bool:
         """Drop an operation whose connection is gone; False when it has left already."""
         if waiting.operation is None:
             return False
-        self._take(waiting)
+        self._remove(waiting)
         return True
 
-    def take_all(self, key: K) -> list[O]:
+    def remove_all(self, key: K) -> list[O]:
         """Take out and return everything that waits for `key`, complete or not: the partition has moved away."""
         waitings = self._by_key.get(key, {})
-        return [self._take(waiting) for waiting in list(waitings)]
+        return [self._remove(waiting) for waiting in list(waitings)]
 
     def deadline_ms(self) -> int | None:
         """Return the earliest deadline; None when nothing waits."""
@@ -114,7 +118,7 @@ class DelayedOperations(Generic[K, O]):
             heappop(heap)
         return heap[0].deadline_ms if heap else None
 
-    def _take(self, waiting: Waiting[K, O]) -> O:
+    def _remove(self, waiting: WatchedOperation[K, O]) -> O:
         operation = waiting.operation
         assert operation is not None, "an operation leaves once"
         waiting.operation = None

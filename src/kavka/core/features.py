@@ -22,7 +22,7 @@ SUPPORTED: Final[Ranges] = {TRANSACTION_VERSION: (0, NEWEST_TRANSACTION_VERSION)
 
 
 class FeatureUpdate(NamedTuple):
-    """What somebody wants: the feature to have a level, even a lower one if `may_lower`."""
+    """A requested feature level, even a lower one if `may_lower`."""
 
     feature: str
     level: int

@@ -44,7 +44,7 @@ PartitionKey = tuple[str | bytes, int]
 
 
 class FetchPartition(NamedTuple):
-    """What a request asks of one partition."""
+    """The fetch parameters of one partition."""
 
     fetch_offset: int
     max_bytes: int
@@ -70,7 +70,7 @@ _FREE_UNKNOWN: Final = 100
 
 
 class _CachedPartition:
-    """What the session remembers of a partition: the last request, and what the fetcher was told."""
+    """The session's state of a partition: the last request, and the offsets last sent."""
 
     __slots__ = ("high_watermark", "log_start_offset", "request")
 
@@ -79,8 +79,8 @@ class _CachedPartition:
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def has_news(self, outcome: FetchOutcome) -> bool:
-        """Tell whether the answer must hold the partition, and remember that it is told."""
+    def has_changes(self, outcome: FetchOutcome) -> bool:
+        """Return whether the response must include the partition, and record it as sent."""
         news = (
             outcome.records_length > 0
             or outcome.high_watermark != self.high_watermark
@@ -176,7 +176,7 @@ class FetchContext:
 
     @property
     def makes_session(self) -> bool:
-        """Whether `finish` may need a candidate for the id of a new session."""
+        """Return whether `finish` may need a candidate for the id of a new session."""
         return self._session is None and self._wants_session
 
     def partitions(self) -> list[tuple[PartitionKey, FetchPartition]]:
@@ -185,8 +185,8 @@ class FetchContext:
             return list(self._partitions.items())
         return [(key, cached.request) for key, cached in self._session.partitions.items()]
 
-    def has_news(self, key: PartitionKey, outcome: FetchOutcome) -> bool:
-        """Tell whether an answer with this outcome would hold the partition; remembers nothing."""
+    def has_changes(self, key: PartitionKey, outcome: FetchOutcome) -> bool:
+        """Return whether an answer with this outcome would hold the partition; remembers nothing."""
         cached = self._session.partitions.get(key) if self._session is not None else None
         if cached is None:
             return True
@@ -219,7 +219,7 @@ class FetchContext:
         included: list[PartitionKey] = []
         for key, outcome in outcomes.items():
             cached = session.partitions.get(key)
-            if cached is None or not cached.has_news(outcome):
+            if cached is None or not cached.has_changes(outcome):
                 continue
             included.append(key)
             if outcome.records_length > 0:
@@ -257,7 +257,7 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def holds(self, session: _Session) -> bool:
-        """Tell whether the session still has its slot."""
+        """Return whether the session still has its slot."""
         return self._sessions.get(session.session_id) is session
 
     def end(self, session: _Session) -> None:
@@ -311,7 +311,7 @@ class FetchSessionCache:
         """Make a session for a full fetch and return its id; 0 when there is nothing worth keeping or no room."""
         if not partitions or _is_mostly_unknown(outcomes, len(partitions)):
             return NO_SESSION
-        if not self._make_room(is_follower, len(partitions), now_ms):
+        if not self._evict_for(is_follower, len(partitions), now_ms):
             return NO_SESSION
         session_id = max(1, candidate_id & _LAST_EPOCH)
         while session_id in self._sessions:
@@ -321,7 +321,7 @@ class FetchSessionCache:
         session.update(partitions, ())
         for key, outcome in outcomes.items():
             if key in session.partitions:
-                session.partitions[key].has_news(outcome)
+                session.partitions[key].has_changes(outcome)
         self._keep(session)
         return session_id
 
@@ -341,19 +341,19 @@ class FetchSessionCache:
             self.evictions += 1
         return True
 
-    def _make_room(self, is_privileged: bool, size: int, now_ms: int) -> bool:
+    def _evict_for(self, is_privileged: bool, size: int, now_ms: int) -> bool:
         if not self._has_room(size, now_ms):
             return False
         if len(self._sessions) < self._slots:
             return True
-        victim = self._victim(is_privileged, size, now_ms)
+        victim = self._session_to_evict(is_privileged, size, now_ms)
         if victim is None:
             return False
         self.end(victim)
         self.evictions += 1
         return True
 
-    def _victim(self, is_privileged: bool, size: int, now_ms: int) -> _Session | None:
+    def _session_to_evict(self, is_privileged: bool, size: int, now_ms: int) -> _Session | None:
         stalest = next(iter(self._sessions.values()), None)
         if stalest is not None and now_ms - stalest.last_used_ms > self._eviction_ms:
             return stalest

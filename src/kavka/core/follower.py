@@ -1,4 +1,5 @@
-"""What a follower does to become and stay equal to its leader; pure, one machine per partition and one per session.
+"""The follower's side of replication, by which its log becomes and stays equal to the leader's; pure, one machine per
+partition and one per session.
 
     phase        asks                        goes on
     TRUNCATING   the end of its last epoch   FETCHING, once the leader knows the epoch, too (leaders below Fetch v12)
@@ -19,8 +20,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from kavka.core.fetch_metadata import FetchMetadata
 from kavka.core.fetch_session import FetchPartition, PartitionKey
-from kavka.core.session_position import SessionPosition
 from kavka.errors import ErrorCode
 
 LATEST: Final = -1
@@ -44,7 +45,7 @@ class FollowedLog(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """What is known to be committed."""
+        """Return the high watermark: all offsets below it are known to be committed."""
         ...
 
     @property
@@ -58,7 +59,7 @@ class FollowedLog(Protocol):
 
 
 class Phase(Enum):
-    """What a follower is doing."""
+    """The phase of a follower."""
 
     TRUNCATING = "truncating"
     FETCHING = "fetching"
@@ -66,7 +67,7 @@ class Phase(Enum):
     FAILED = "failed"
 
 
-class AskRecords(NamedTuple):
+class FetchRecords(NamedTuple):
     """Fetch from `fetch_offset` on."""
 
     fetch_offset: int
@@ -75,21 +76,21 @@ class AskRecords(NamedTuple):
     leader_epoch: int
 
 
-class AskEpochEnd(NamedTuple):
+class FetchEpochEndOffset(NamedTuple):
     """Ask OffsetForLeaderEpoch for the end of `epoch`."""
 
     epoch: int
     leader_epoch: int
 
 
-class AskOffset(NamedTuple):
+class FetchOffset(NamedTuple):
     """Ask ListOffsets for `timestamp`: LATEST, which is its log's end for a follower, or EARLIEST."""
 
     timestamp: int
     leader_epoch: int
 
 
-Question = AskRecords | AskEpochEnd | AskOffset
+LeaderRequest = FetchRecords | FetchEpochEndOffset | FetchOffset
 
 
 class Append(NamedTuple):
@@ -115,7 +116,7 @@ Step = Append | Truncate | RestartAt
 
 
 class FetchedPartition(NamedTuple):
-    """What the leader's answer says of a partition, without the records."""
+    """The leader's response for a partition, without the records."""
 
     error: ErrorCode
     high_watermark: int = -1
@@ -170,18 +171,18 @@ class FollowedPartition:
             return None
         return Truncate(log.high_watermark)
 
-    def question(self, now_ms: int) -> Question | None:
+    def next_request(self, now_ms: int) -> LeaderRequest | None:
         """Return what to ask the leader now; None while delayed or failed."""
         if self.phase is Phase.FAILED or now_ms < self.delayed_until_ms:
             return None
         if self.phase is Phase.TRUNCATING and self.log.latest_epoch >= 0:
-            return AskEpochEnd(self.log.latest_epoch, self.leader_epoch)
+            return FetchEpochEndOffset(self.log.latest_epoch, self.leader_epoch)
         if self.phase is Phase.SEARCHING:
             timestamp = LATEST if self._searched_end == _UNKNOWN else EARLIEST
-            return AskOffset(timestamp, self.leader_epoch)
+            return FetchOffset(timestamp, self.leader_epoch)
         self.phase = Phase.FETCHING
         log = self.log
-        return AskRecords(
+        return FetchRecords(
             log.log_end_offset,
             log.latest_epoch if self.is_checked_by_fetch else -1,
             log.log_start_offset,
@@ -190,13 +191,13 @@ class FollowedPartition:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it asks for records, or for nothing at all."""
+        """Return whether it fetches records, or nothing at all."""
         return self.phase is Phase.FETCHING or self.phase is Phase.FAILED
 
     # -- answers
 
-    def answer_records(
-        self, asked: AskRecords, answer: FetchedPartition, now_ms: int
+    def records_fetched(
+        self, asked: FetchRecords, answer: FetchedPartition, now_ms: int
     ) -> Step | None:
         """Take what a fetch gave; an answer to a question that is no longer the present one is dropped."""
         if self.phase is not Phase.FETCHING or asked.fetch_offset != self.log.log_end_offset:
@@ -215,8 +216,8 @@ class FollowedPartition:
             return step
         return Append(answer.high_watermark, answer.log_start_offset)
 
-    def answer_epoch_end(
-        self, asked: AskEpochEnd, error: ErrorCode, epoch: int, end_offset: int, now_ms: int
+    def epoch_end_offset_fetched(
+        self, asked: FetchEpochEndOffset, error: ErrorCode, epoch: int, end_offset: int, now_ms: int
     ) -> Step | None:
         """Take the end of an epoch; cut to it, and ask again while the leader's epoch is unknown here."""
         if self.phase is not Phase.TRUNCATING or asked.epoch != self.log.latest_epoch:
@@ -237,21 +238,21 @@ class FollowedPartition:
         """
         log = self.log
         if end_offset < 0:  # the leader knows nothing about epochs as old as ours
-            return self._cut(log.high_watermark), True
+            return self._truncate(log.high_watermark), True
         if epoch < 0:
-            return self._cut(end_offset), True
+            return self._truncate(end_offset), True
         own_epoch, own_end = log.end_offset_for(epoch)
         if own_end < 0:
-            return self._cut(end_offset), True
+            return self._truncate(end_offset), True
         if own_epoch != epoch:
-            return self._cut(own_end), False
-        return self._cut(min(own_end, end_offset)), True
+            return self._truncate(own_end), False
+        return self._truncate(min(own_end, end_offset)), True
 
-    def _cut(self, offset: int) -> Truncate:
+    def _truncate(self, offset: int) -> Truncate:
         return Truncate(min(offset, self.log.log_end_offset))
 
-    def answer_offset(
-        self, asked: AskOffset, error: ErrorCode, offset: int, now_ms: int
+    def offset_fetched(
+        self, asked: FetchOffset, error: ErrorCode, offset: int, now_ms: int
     ) -> Step | None:
         """Take the leader's end or start, after a fetch that was out of range."""
         if self.phase is not Phase.SEARCHING:
@@ -319,13 +320,13 @@ class FollowerSession:
 
     def __init__(self) -> None:
         """Begin with a full fetch that asks for a session."""
-        self._position = SessionPosition()
+        self._metadata = FetchMetadata()
         self._wanted: dict[PartitionKey, FetchPartition] = {}
         # What the leader was told, and by which request. Of a session that begins anew, nothing.
-        self._told: dict[PartitionKey, tuple[FetchPartition, int]] = {}
+        self._sent: dict[PartitionKey, tuple[FetchPartition, int]] = {}
         self._changed: dict[PartitionKey, None] = {}
         # What the leader said of these was dropped, because a later request named them again.
-        self._overtaken: dict[PartitionKey, None] = {}
+        self._superseded: dict[PartitionKey, None] = {}
         self._number = 0
         self._began_with = 0
 
@@ -335,12 +336,12 @@ class FollowerSession:
 
     @property
     def is_established(self) -> bool:
-        """Whether requests are incremental, so that one more may follow before the answer."""
-        return self._position.is_incremental
+        """Return whether requests are incremental, so that one more may be sent before the response."""
+        return self._metadata.is_incremental
 
     @property
     def has_changes(self) -> bool:
-        """Whether the next request would name or drop anything."""
+        """Return whether the next request would add, change or forget a partition."""
         return bool(self._changed) or not self.is_established
 
     def put(self, key: PartitionKey, wanted: FetchPartition) -> None:
@@ -354,34 +355,36 @@ class FollowerSession:
         if self._wanted.pop(key, None) is not None:
             self._changed[key] = None
 
-    def repeat(self, key: PartitionKey) -> None:
+    def resend(self, key: PartitionKey) -> None:
         """Name a partition again though nothing about it has changed: its answer was an error, or is lost."""
-        if key in self._told:
-            self._told[key] = (_NOTHING, self._number)
+        if key in self._sent:
+            self._sent[key] = (_NOTHING, self._number)
         self._changed[key] = None
 
-    def repeat_overtaken(self) -> None:
+    def resend_superseded(self) -> None:
         """Name again those of which an answer was dropped that came too late; asked when no request is on its way.
 
         The leader takes them for told, so without new records they would not hear of a high watermark again.
         """
-        for key in self._overtaken:
-            self.repeat(key)
-        self._overtaken.clear()
+        for key in self._superseded:
+            self.resend(key)
+        self._superseded.clear()
 
     def build(self) -> SessionRequest:
         """Return what the next request says."""
         self._number += 1
-        position = self._position
+        position = self._metadata
         if not position.is_incremental:
             self._began_with = self._number
-            self._told = {key: (wanted, self._number) for key, wanted in self._wanted.items()}
+            self._sent = {key: (wanted, self._number) for key, wanted in self._wanted.items()}
             self._changed.clear()
-            self._overtaken.clear()
+            self._superseded.clear()
             named = dict(self._wanted)
-            return SessionRequest(position.session_id, position.sent(), named, [], self._number)
+            return SessionRequest(
+                position.session_id, position.request_sent(), named, [], self._number
+            )
         named, forgotten = self._changes()
-        epoch = position.sent()
+        epoch = position.request_sent()
         return SessionRequest(position.session_id, epoch, named, forgotten, self._number)
 
     def _changes(self) -> tuple[dict[PartitionKey, FetchPartition], list[PartitionKey]]:
@@ -390,38 +393,40 @@ class FollowerSession:
         for key in self._changed:
             wanted = self._wanted.get(key)
             if wanted is None:
-                if self._told.pop(key, None) is not None:
+                if self._sent.pop(key, None) is not None:
                     forgotten.append(key)
-            elif key not in self._told or self._told[key][0] != wanted:
+            elif key not in self._sent or self._sent[key][0] != wanted:
                 named[key] = wanted
-                self._told[key] = (wanted, self._number)
+                self._sent[key] = (wanted, self._number)
         self._changed.clear()
         return named, forgotten
 
-    def answered(self, number: int, error: ErrorCode, session_id: int) -> bool:
+    def response_received(self, number: int, error: ErrorCode, session_id: int) -> bool:
         """Take the head of the answer to request `number`; tell whether its partitions count."""
         if number < self._began_with:
             return False
-        counts = self._position.answered(error, session_id, was_full=number == self._began_with)
-        if not self._position.is_incremental:
-            self._count_from_the_next()
+        counts = self._metadata.response_received(
+            error, session_id, was_full=number == self._began_with
+        )
+        if not self._metadata.is_incremental:
+            self._start_session_at_next()
         return counts
 
-    def asked(self, key: PartitionKey, number: int) -> FetchPartition | None:
+    def requested(self, key: PartitionKey, number: int) -> FetchPartition | None:
         """Return what request `number` asked of a partition; None when that is not known, or asked no more."""
-        told = self._told.get(key)
+        told = self._sent.get(key)
         if told is None or key not in self._wanted:
             return None
         if told[1] > number:
-            self._overtaken[key] = None
+            self._superseded[key] = None
             return None
         return told[0]
 
     def lost(self) -> None:
         """Learn that an answer will never come: what the leader knows is unknown."""
-        self._position.restart()
-        self._count_from_the_next()
+        self._metadata.restart()
+        self._start_session_at_next()
 
-    def _count_from_the_next(self) -> None:
+    def _start_session_at_next(self) -> None:
         """Take nothing that is on its way: the next request begins with a full fetch again."""
         self._began_with = self._number + 1

@@ -50,7 +50,9 @@ class Answer(Generic[Reply]):
 
 @frozen
 class Decision(Generic[Record, Effect]):
-    """What is to happen: `records` are appended, all or none, and once committed the `effects` leave in order."""
+    """The result of an event: `records` are appended, all or none, and once committed the `effects` are performed in
+    order.
+    """
 
     records: tuple[Record, ...] = ()
     effects: tuple[Effect, ...] = ()
@@ -58,7 +60,7 @@ class Decision(Generic[Record, Effect]):
     """The effects rest on no record, and must not leave from a machine of the past."""
 
     def __bool__(self) -> bool:
-        """Tell whether anything is to be done at all."""
+        """Return whether anything is to be done at all."""
         return bool(self.records or self.effects)
 
 

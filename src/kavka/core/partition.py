@@ -37,7 +37,7 @@ _NEVER_MS = -(2**62)
 
 
 class Role(Enum):
-    """What this broker is to the partition."""
+    """This broker's role for the partition."""
 
     NONE = "none"
     LEADER = "leader"
@@ -46,7 +46,7 @@ class Role(Enum):
 
 @frozen
 class PartitionState:
-    """What the controller says of a partition: the content of LeaderAndIsr, and of the znode `state`."""
+    """The controller's state of a partition: the content of LeaderAndIsr, and of the znode `state`."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
@@ -72,28 +72,30 @@ class IsrChange(NamedTuple):
     """
 
 
-class Pulse:
-    """What every fetch of a follower says of all its partitions, though it names only those with news."""
+class FollowerActivity:
+    """The facts that every fetch of a follower states for all its partitions, though it names only the changed
+    ones.
+    """
 
-    __slots__ = ("broker_epoch", "last_ms")
+    __slots__ = ("broker_epoch", "last_fetch_ms")
 
     def __init__(self, last_ms: int = _NEVER_MS) -> None:
         """Begin with the first fetch."""
-        self.last_ms = last_ms
+        self.last_fetch_ms = last_ms
         self.broker_epoch = -1
         """Of the follower's registration as it was then: another one after each loss of its session."""
 
 
 class Follower:
-    """What a leader knows of another replica."""
+    """The leader's state of another replica."""
 
     __slots__ = (
+        "activity",
         "last_caught_up_ms",
         "last_fetch_leader_end_offset",
         "last_fetch_ms",
         "log_end_offset",
         "log_start_offset",
-        "pulse",
     )
 
     def __init__(self, last_caught_up_ms: int) -> None:
@@ -103,17 +105,17 @@ class Follower:
         self.last_caught_up_ms = last_caught_up_ms
         self.last_fetch_leader_end_offset = -1
         self.last_fetch_ms = _NEVER_MS
-        self.pulse: Pulse | None = None
+        self.activity: FollowerActivity | None = None
 
     @property
     def broker_epoch(self) -> int:
         """The follower's registration, as its last fetch said; -1 when it did not."""
-        return -1 if self.pulse is None else self.pulse.broker_epoch
+        return -1 if self.activity is None else self.activity.broker_epoch
 
-    def left_behind(self) -> None:
+    def restarted(self) -> None:
         """Note that the leader appends, and that this replica had everything until then."""
-        if self.pulse is not None and self.pulse.last_ms > self.last_caught_up_ms:
-            self.last_caught_up_ms = self.pulse.last_ms
+        if self.activity is not None and self.activity.last_fetch_ms > self.last_caught_up_ms:
+            self.last_caught_up_ms = self.activity.last_fetch_ms
 
     def fetched(
         self, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
@@ -133,14 +135,14 @@ class Follower:
         self.last_fetch_ms = now_ms
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Tell whether it has all, or had all within `replica.lag.time.max.ms`."""
+        """Return whether it has all, or had all within `replica.lag.time.max.ms`."""
         return (
             self.log_end_offset == leader_end_offset
             or now_ms - self.last_caught_up_ms <= max_lag_ms
         )
 
 
-def _anybody(_broker: BrokerId) -> bool:
+def _always_alive(_broker: BrokerId) -> bool:
     return True
 
 
@@ -166,8 +168,8 @@ class Partition:
         self.broker_id = broker_id
         self.min_insync_replicas = min_insync_replicas
         self.max_lag_ms = max_lag_ms
-        self.is_alive: Callable[[BrokerId], bool] = _anybody
-        """Whether a broker is alive as far as is known; the owner advances the high watermark when that changes."""
+        self.is_alive: Callable[[BrokerId], bool] = _always_alive
+        """True if a broker is known to be alive; the owner advances the high watermark when that changes."""
         self.topic_id = NO_TOPIC_ID
         self.role = Role.NONE
         self.leader = NO_LEADER
@@ -210,12 +212,14 @@ class Partition:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this broker leads."""
+        """Return whether this broker leads."""
         return self.role is Role.LEADER
 
     @property
     def last_stable_offset(self) -> int:
-        """Where read_committed ends: the first offset of an undecided transaction, at most the high watermark."""
+        """Return the end of read_committed: the first offset of an undecided transaction, at most the high
+        watermark.
+        """
         first_unstable = self.first_unstable_offset
         if first_unstable is None or first_unstable >= self.high_watermark:
             return self.high_watermark
@@ -251,7 +255,9 @@ class Partition:
 
     @property
     def has_enough_replicas(self) -> bool:
-        """Whether the in-sync set is large enough for acks=all; asked before the append (NOT_ENOUGH_REPLICAS)."""
+        """Return whether the in-sync set is large enough for acks=all; checked before the append
+        (NOT_ENOUGH_REPLICAS).
+        """
         in_sync = len(self.in_sync_replicas)
         return in_sync >= self.min_insync_replicas or in_sync >= self.effective_min_insync_replicas
 
@@ -282,7 +288,7 @@ class Partition:
         assert end_offset >= present, (self, end_offset)
         for follower in self.followers.values() if self.followers else ():
             if follower.log_end_offset == present:
-                follower.left_behind()
+                follower.restarted()
         self.log_end_offset = end_offset
         if self.followers or self.min_insync_replicas > 1:
             return self.advance_high_watermark(now_ms)
@@ -310,26 +316,28 @@ class Partition:
         return [broker for broker in self.replicas if self.is_alive(broker)]
 
     @property
-    def may_be_deposed(self) -> bool:
-        """Whether the controller may have made another replica the leader, unheard: one of the maximal in-sync set."""
+    def may_be_replaced(self) -> bool:
+        """Return whether the controller may have elected another leader of the maximal in-sync set without this
+        broker's knowledge.
+        """
         maximal = {*self.in_sync_replicas, *(self.pending_isr or ())}
         return maximal != {self.broker_id}
 
     def _replicated_end(self, end_offset: int, now_ms: int) -> int:
         for broker_id, follower in self.followers.items():
-            if follower.log_end_offset < end_offset and self._holds_back(
+            if follower.log_end_offset < end_offset and self._blocks_high_watermark(
                 broker_id, follower, now_ms
             ):
                 end_offset = follower.log_end_offset
         return end_offset
 
     def waits_for(self, broker_id: BrokerId, now_ms: int) -> bool:
-        """Tell whether the high watermark waits for a replica: to keep records from it would stop producers."""
+        """Return whether the high watermark waits for a replica: to keep records from it would stop producers."""
         follower = self.followers.get(broker_id)
-        return follower is not None and self._holds_back(broker_id, follower, now_ms)
+        return follower is not None and self._blocks_high_watermark(broker_id, follower, now_ms)
 
-    def _holds_back(self, broker_id: BrokerId, follower: Follower, now_ms: int) -> bool:
-        """Tell whether the high watermark waits for this replica: in the maximal set, or about to rejoin it."""
+    def _blocks_high_watermark(self, broker_id: BrokerId, follower: Follower, now_ms: int) -> bool:
+        """Return whether the high watermark waits for this replica: in the maximal set, or about to rejoin it."""
         if broker_id in self.in_sync_replicas:
             return True
         if self._pending is not None and broker_id in self._pending.in_sync_replicas:
@@ -355,7 +363,7 @@ class Partition:
         assert self.role is Role.LEADER, self
         follower = self.followers[replica]
         follower.fetched(offset, log_start_offset, self.log_end_offset, now_ms)
-        change = self._propose_growth(replica, follower) if is_alive else None
+        change = self._propose_expansion(replica, follower) if is_alive else None
         return self.advance_high_watermark(now_ms), change
 
     def low_watermark(self) -> int:
@@ -368,26 +376,28 @@ class Partition:
 
     # The in-sync set
 
-    def _propose_growth(self, replica: BrokerId, follower: Follower) -> IsrChange | None:
+    def _propose_expansion(self, replica: BrokerId, follower: Follower) -> IsrChange | None:
         if self._pending is not None or replica in self.in_sync_replicas:
             return None
         if follower.log_end_offset < max(self.high_watermark, self.leader_epoch_start_offset):
             return None
         return self._propose((*self.in_sync_replicas, replica))
 
-    def propose_growth(self, alive: Container[BrokerId], now_ms: int) -> IsrChange | None:
+    def propose_expansion(self, alive: Container[BrokerId], now_ms: int) -> IsrChange | None:
         """Propose a replica that has caught up, and whose own fetch could not say so, or was refused."""
         if self.role is not Role.LEADER or self._pending is not None:
             return None
         for replica, follower in self.followers.items():
             if replica in alive and self._is_fetching(follower, now_ms):
-                change = self._propose_growth(replica, follower)
+                change = self._propose_expansion(replica, follower)
                 if change is not None:
                     return change
         return None
 
     def _is_fetching(self, follower: Follower, now_ms: int) -> bool:
-        last_ms = follower.last_fetch_ms if follower.pulse is None else follower.pulse.last_ms
+        last_ms = (
+            follower.last_fetch_ms if follower.activity is None else follower.activity.last_fetch_ms
+        )
         return now_ms - last_ms <= self.max_lag_ms
 
     def propose_shrink(self, now_ms: int) -> IsrChange | None:
@@ -462,16 +472,16 @@ class Partition:
 
     @property
     def pending_isr(self) -> tuple[BrokerId, ...] | None:
-        """The in-sync set that is proposed, and of which nobody knows what became of it."""
+        """Return the proposed in-sync set whose outcome is unknown."""
         return None if self._pending is None else self._pending.in_sync_replicas
 
     def pending_change(self) -> IsrChange | None:
-        """Return the proposal of which nobody knows what became of it, if there is one."""
+        """Return the proposal whose outcome is unknown, if there is one."""
         return self._pending
 
     # What the controller says
 
-    def become(self, state: PartitionState, now_ms: int) -> ErrorCode:
+    def apply_state(self, state: PartitionState, now_ms: int) -> ErrorCode:
         """Obey the controller: lead or follow. Only a newer leader epoch is obeyed (STALE_CONTROLLER_EPOCH else)."""
         if state.leader_epoch <= self.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
@@ -490,13 +500,13 @@ class Partition:
         self.removing_replicas = state.removing_replicas
         self._pending = None
         if state.leader == self.broker_id:
-            self._lead(state, now_ms)
+            self._become_leader(state, now_ms)
         else:
-            self._follow(state)
+            self._become_follower(state)
         self._check()
         return ErrorCode.NONE
 
-    def _lead(self, state: PartitionState, now_ms: int) -> None:
+    def _become_leader(self, state: PartitionState, now_ms: int) -> None:
         if self.role is not Role.LEADER:
             self.leads_since = state.leader_epoch
         self.role = Role.LEADER
@@ -509,14 +519,14 @@ class Partition:
         }
         self.advance_high_watermark(now_ms)
 
-    def _follow(self, state: PartitionState) -> None:
+    def _become_follower(self, state: PartitionState) -> None:
         self.role = Role.FOLLOWER
         self.began_in_sync = self.broker_id in state.in_sync_replicas
         self.in_sync_replicas = ()
         self.leader_epoch_start_offset = -1
         self.followers = {}
 
-    def leave(self) -> None:
+    def resign(self) -> None:
         """Be no replica any more: what is still under way with this object is for another broker."""
         self.role = Role.NONE
         self._pending = None

@@ -1,4 +1,4 @@
-"""What a partition knows of its idempotent producers: which batches it has, and which it may take next.
+"""State of a partition's idempotent producers: the batches it has, and those it may accept next.
 
 Per producer id the partition keeps the producer epoch and the last five batches. A batch is taken when it continues the
 last sequence, answered from memory when it is one of the five, and refused otherwise:
@@ -75,7 +75,7 @@ class ProducerEntry(NamedTuple):
 
 
 class EndMarker(NamedTuple):
-    """What the one record of a transaction's control batch says."""
+    """The content of a transaction's control batch."""
 
     committed: bool
     coordinator_epoch: int
@@ -157,7 +157,7 @@ class ProducerState:
         return len(self._producers)
 
     def knows(self, producer_id: int) -> bool:
-        """Tell whether anything of a producer id is remembered."""
+        """Return whether anything of a producer id is remembered."""
         return producer_id in self._producers
 
     def coordinator_epoch(self, producer_id: int) -> int:
@@ -281,7 +281,7 @@ class ProducerState:
     # Transactions
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Tell whether the producer, in this epoch, has written to a transaction that has not ended here."""
+        """Return whether the producer, in this epoch, has written to a transaction that has not ended here."""
         producer = self._producers.get(producer_id)
         if producer is None or producer.txn_first_offset < 0:
             return False
@@ -324,7 +324,7 @@ class ProducerState:
         self.void_verification(producer_id)
 
     def is_valid(self, producer_id: int, verification: Verification) -> bool:
-        """Tell whether nothing has happened since that makes the coordinator's answer worthless."""
+        """Return whether nothing has happened since that makes the coordinator's answer worthless."""
         return self._verifications.get(producer_id) is verification
 
     def check_verified(
@@ -351,7 +351,7 @@ class ProducerState:
 
     @property
     def has_transactions(self) -> bool:
-        """Whether a transaction is open, or has ended with a marker that is not replicated yet."""
+        """Return whether a transaction is open, or has ended with a marker that is not replicated yet."""
         return bool(self._open_txns or self._unreplicated_txns)
 
     def first_unstable_offset(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Which shard an id belongs to: Java's string hash, over the partitions of an internal topic.
+"""Mapping of ids to shards: Java's string hash, over the partitions of an internal topic.
 
 Group ids are spread over `__consumer_offsets`, transactional ids over `__transaction_state`, in the same way.
 """

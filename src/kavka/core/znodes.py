@@ -118,7 +118,7 @@ class SessionBegun(NamedTuple):
 
     session: int
     password: bytes
-    """What proves, on another connection, that the session is the caller's."""
+    """The password by which a client resumes the session on another connection."""
     timeout_ms: int
 
 
@@ -140,7 +140,7 @@ class Txn(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why nothing happened: operation number `at` met `error`."""
+    """A refused transaction: operation number `at` met `error`."""
 
     at: int
     error: ZnodeError
@@ -148,7 +148,7 @@ class Refusal(NamedTuple):
 
 
 class EventType(Enum):
-    """What a watch is told."""
+    """The type of a watch event."""
 
     CREATED = 1
     DELETED = 2
@@ -215,7 +215,7 @@ class _Node:
         )
 
 
-class _Seen:
+class _NodeView:
     """A node as it will be after the operations prepared so far."""
 
     __slots__ = ("children", "cversion", "owner", "version")
@@ -227,8 +227,8 @@ class _Seen:
         self.children = children
 
     @property
-    def creations(self) -> int:
-        """How many children were ever made: what ZooKeeper numbers sequences by.
+    def children_created(self) -> int:
+        """Return the number of children ever created: ZooKeeper's counter for sequential nodes.
 
         `cversion` counts creations and deletions, `children` their difference.
         """
@@ -246,7 +246,7 @@ class ZnodeTree:
         self._nodes: dict[str, _Node] = {"/": _Node(None, 0, 0, 0, 0)}
         self._ephemerals: dict[int, dict[str, None]] = {}
         self.clients: dict[int, SessionBegun] = {}
-        """The sessions that outlive the keeper's process."""
+        """The sessions that outlive the server's process."""
         self.zxid = 0
 
     # -- reading
@@ -275,7 +275,7 @@ class ZnodeTree:
         return [session for session, paths in self._ephemerals.items() if paths]
 
     def __contains__(self, path: str) -> bool:
-        """Tell whether there is such a node."""
+        """Return whether there is such a node."""
         return path in self._nodes
 
     def descendants(self, path: str) -> int:
@@ -291,7 +291,7 @@ class ZnodeTree:
 
     def prepare(self, operations: Sequence[Operation], session: int, now_ms: int) -> Txn | Refusal:
         """Resolve operations that happen together or not at all; `session` owns the ephemerals among them."""
-        view: dict[str, _Seen | None] = {}
+        view: dict[str, _NodeView | None] = {}
         changes: list[Change] = []
         for index, operation in enumerate(operations):
             outcome = self._resolve(operation, session, view)
@@ -314,13 +314,13 @@ class ZnodeTree:
         return Txn(self.zxid + 1, now_ms, tuple(changes))
 
     def _resolve(
-        self, operation: Operation, session: int, view: dict[str, _Seen | None]
+        self, operation: Operation, session: int, view: dict[str, _NodeView | None]
     ) -> Change | ZnodeError | None:
         if isinstance(operation, Create):
             return self._resolve_create(operation, session, view)
         if not is_valid_path(operation.path):
             return ZnodeError.BAD_ARGUMENTS
-        seen = self._see(operation.path, view)
+        seen = self._view(operation.path, view)
         if seen is None:
             return ZnodeError.NO_NODE
         if operation.version not in (ANY_VERSION, seen.version):
@@ -335,41 +335,41 @@ class ZnodeTree:
         if seen.children:
             return ZnodeError.NOT_EMPTY
         view[operation.path] = None
-        parent = self._see(parent_of(operation.path), view)
+        parent = self._view(parent_of(operation.path), view)
         assert parent is not None
         parent.children -= 1
         parent.cversion += 1
         return Deleted(operation.path)
 
     def _resolve_create(
-        self, operation: Create, session: int, view: dict[str, _Seen | None]
+        self, operation: Create, session: int, view: dict[str, _NodeView | None]
     ) -> Change | ZnodeError:
         path = operation.path
         # The number that a sequence appends makes `/a/` a name, too.
         if not is_valid_path(path + "0" if operation.sequence else path):
             return ZnodeError.BAD_ARGUMENTS
-        parent = self._see(parent_of(path), view)
+        parent = self._view(parent_of(path), view)
         if parent is None:
             return ZnodeError.NO_NODE
         if parent.owner:
             return ZnodeError.NO_CHILDREN_FOR_EPHEMERALS
         if operation.sequence:
-            path = f"{path}{parent.creations:010d}"
-        if self._see(path, view) is not None:
+            path = f"{path}{parent.children_created:010d}"
+        if self._view(path, view) is not None:
             return ZnodeError.NODE_EXISTS
         owner = session if operation.ephemeral else 0
-        view[path] = _Seen(owner)
+        view[path] = _NodeView(owner)
         parent.children += 1
         parent.cversion += 1
         return Created(path, operation.data, owner)
 
-    def _see(self, path: str, view: dict[str, _Seen | None]) -> _Seen | None:
+    def _view(self, path: str, view: dict[str, _NodeView | None]) -> _NodeView | None:
         if path in view:
             return view[path]
         node = self._nodes.get(path)
         if node is None:
             return None
-        seen = _Seen(node.owner, node.version, node.cversion, len(node.children))
+        seen = _NodeView(node.owner, node.version, node.cversion, len(node.children))
         view[path] = seen
         return seen
 
@@ -388,7 +388,7 @@ class ZnodeTree:
                 case Created():
                     self._create(change, txn, events)
                 case Changed():
-                    node = self._own(change.path)
+                    node = self._copy_on_write(change.path)
                     node.data, node.version = change.data, change.version
                     node.mzxid, node.mtime_ms = txn.zxid, txn.time_ms
                     events.append(Event(EventType.DATA_CHANGED, change.path))
@@ -409,7 +409,7 @@ class ZnodeTree:
         self._nodes[change.path] = node
         if change.owner:
             self._ephemerals.setdefault(change.owner, {})[change.path] = None
-        self._touch_parent(change.path, txn.zxid, born=True)
+        self._touch_parent(change.path, txn.zxid, child_created=True)
         events.append(Event(EventType.CREATED, change.path))
         events.append(Event(EventType.CHILDREN_CHANGED, parent_of(change.path)))
 
@@ -421,21 +421,21 @@ class ZnodeTree:
             del owned[path]
             if not owned:
                 del self._ephemerals[node.owner]
-        self._touch_parent(path, txn.zxid, born=False)
+        self._touch_parent(path, txn.zxid, child_created=False)
         events.append(Event(EventType.DELETED, path))
         events.append(Event(EventType.CHILDREN_CHANGED, parent_of(path)))
 
-    def _touch_parent(self, path: str, zxid: int, *, born: bool) -> None:
-        parent = self._own(parent_of(path))
+    def _touch_parent(self, path: str, zxid: int, *, child_created: bool) -> None:
+        parent = self._copy_on_write(parent_of(path))
         parent.cversion += 1
         parent.pzxid = zxid
         name = path.rsplit("/", 1)[1]
-        if born:
+        if child_created:
             parent.children[name] = None
         else:
             del parent.children[name]
 
-    def _own(self, path: str) -> _Node:
+    def _copy_on_write(self, path: str) -> _Node:
         """Return a node that may be changed."""
         node = self._nodes[path]
         if node.generation != self._generation:
@@ -476,7 +476,9 @@ def parent_of(path: str) -> str:
 
 
 def is_valid_path(path: str) -> bool:
-    """Tell whether ZooKeeper would take the path: absolute, no empty, `.` or `..` part, no unprintable character."""
+    """Return whether ZooKeeper would take the path: absolute, no empty, `.` or `..` part, no unprintable
+    character.
+    """
     if path == "/":
         return True
     if not path.startswith("/") or path.endswith("/") or _UNPRINTABLE.search(path):

@@ -9,7 +9,7 @@ from kavka.demo.replay import Tally
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was found at the end, each number by another way than the others."""
+    """The counts at the end, each made in another way than the others."""
 
     lines: int
     """By counting what there is to play without playing it."""
@@ -43,7 +43,7 @@ class Check:
 
     @property
     def agrees(self) -> bool:
-        """Whether they are."""
+        """Return whether they agree."""
         return self.found >= self.expected if self.at_least else self.found == self.expected
 
     @property

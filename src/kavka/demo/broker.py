@@ -81,16 +81,16 @@ class EmbeddedBroker:
                 return found[1].decode()
             if not line:
                 break
-        raise BrokerFailed(f"the broker did not start: {self._last_words()}")
+        raise BrokerFailed(f"the broker did not start: {self._log_tail()}")
 
     def check(self) -> None:
         """Raise BrokerFailed when the broker has ended."""
         if self._process is not None and self._process.poll() is not None:
             raise BrokerFailed(
-                f"the broker ended with code {self._process.returncode}: {self._last_words()}"
+                f"the broker ended with code {self._process.returncode}: {self._log_tail()}"
             )
 
-    def _last_words(self) -> str:
+    def _log_tail(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
 

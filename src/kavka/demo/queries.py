@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from kavka.demo.page_table import PageTable
-from kavka.demo.running import Running
+from kavka.demo.supervised_queries import SupervisedQueries
 from kavka.spark.pipelines import activity
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _KEPT_WINDOWS = 50
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a query is: records of the access topic that it has taken, and rows per second of its last batch."""
+    """Progress of a query: records taken from the access topic, and rows per second of its last batch."""
 
     taken: int = 0
     rows_per_second: float = 0.0
@@ -40,7 +40,7 @@ class Queries:
         self._spark = spark
         self._bootstrap = bootstrap
         self._checkpoints = directory / "checkpoints"
-        self._queries = Running()
+        self._queries = SupervisedQueries()
         self._start_counts()
         self._start_files()
         self._start_topic(
@@ -101,11 +101,11 @@ class Queries:
         self._queries.check()
 
     def are_warm(self) -> bool:
-        """Tell whether every query has ended its first batch, empty or not: Spark compiles and loads during it."""
+        """Return whether every query has ended its first batch, empty or not: Spark compiles and loads during it."""
         return all(query.lastProgress is not None for _, query in self._queries)
 
     def have_taken(self, records: int) -> bool:
-        """Tell whether every query has finished this many records of the access topic."""
+        """Return whether every query has finished this many records of the access topic."""
         return all(one.taken >= records for one in self.progress().values())
 
     def finish(self) -> None:

@@ -15,7 +15,7 @@ SLICE_MS = 60_000
 """Lines of one minute of the site are sent together and acknowledged before the next minute, so that a partition is
 never ahead of another by more than this: what the watermark of the pipeline has to allow for."""
 LATENESS_MS = 10 * 60_000
-"""How late a line may be to be counted in windows; the audit says this again to check the pipeline's own."""
+"""Maximum lateness of a line to be counted in windows; repeated here, so that the audit checks the pipeline's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Replay:
     first_ms: int
     last_ms: int
     count: Callable[[], int]
-    """Counts the lines anew and in another way than by playing them, for the audit."""
+    """Count the lines independently of playing them, for the audit."""
 
     def speed(self, duration_s: float) -> float:
         """Return how many times faster than the site to play, to be done in `duration_s`."""
@@ -81,7 +81,7 @@ def replay_of_file(path: Path) -> Replay:
 
 @dataclass(slots=True)
 class Tally:
-    """What was sent, counted at the source. Invariant: sent = malformed + too_late + on_time."""
+    """The lines sent, counted at the source. Invariant: sent = malformed + too_late + on_time."""
 
     sent: int = 0
     malformed: int = 0

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY_S = 0.25
 _DRAIN_S = 60.0
-"""How long the queries may take after the last line."""
+"""Maximum seconds for the queries to finish after the last line."""
 _WARM_UP_S = 20.0
-"""How long the traffic may wait for Spark's first batches: on a busy machine it begins without them."""
+"""Maximum seconds for which the traffic waits for Spark's first batches: on a busy machine it starts without them."""
 _SITE_HOURS = 4.0
 _TOP, _ALERTS = 8, 10
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What the command line says."""
+    """Options of the command line."""
 
     access_log: Path | None = None
     duration_s: float = 40.0
@@ -71,7 +71,7 @@ def run_demo(options: DemoOptions) -> int:
 
 
 class _Demo:
-    """What runs beside the broker."""
+    """The parts of a demo beside the broker."""
 
     def __init__(
         self, options: DemoOptions, replay: Replay, broker: EmbeddedBroker, directory: Path

@@ -19,7 +19,7 @@ from kavka.demo.line import LogLine, combined
 START_MS = 1_740_960_000_000
 """Midnight of 3 March 2025 UTC, where every site starts."""
 DISALLOWED = "/private/"
-"""What robots.txt of the site forbids to crawlers."""
+"""Path prefix that the site's robots.txt forbids to crawlers."""
 
 _AGENTS = (
     "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
@@ -54,7 +54,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """How much happens on the site; rates are per hour of the site's time."""
+    """The amount of traffic; rates are per hour of the site's time."""
 
     sessions: int = 3000
     pages: int = 300
@@ -68,7 +68,7 @@ class Traffic:
 
 
 class Site:
-    """The site of one seed; `lines()` starts it anew each time."""
+    """The site of one seed; each call of `lines()` starts from the beginning."""
 
     def __init__(self, seed: int, traffic: Traffic | None = None) -> None:
         """Lay out the pages; nothing random is drawn yet."""
@@ -82,114 +82,112 @@ class Site:
 
     def lines(self) -> Iterator[LogLine]:
         """Yield lines without end, in the order of their arrival."""
-        chance = Random(self._seed)
+        rng = Random(self._seed)
         order = count()
         waiting: list[tuple[int, int, LogLine]] = []
-        for hit in self._hits(chance):
-            line = self._written(chance, hit)
+        for hit in self._hits(rng):
+            line = self._written(rng, hit)
             heapq.heappush(waiting, (line.arrived_ms, next(order), line))
             # Whatever comes later has a later event time, so it cannot arrive before this hit happened.
             while waiting and waiting[0][0] <= hit.time_ms:
                 yield heapq.heappop(waiting)[2]
 
-    def _hits(self, chance: Random) -> Iterator[Hit]:
+    def _hits(self, rng: Random) -> Iterator[Hit]:
         """Merge all that happens by time."""
-        streams = [self._sessions(chance)]
-        streams += [self._polite(chance, n) for n in range(self.traffic.polite_crawlers)]
-        streams += [self._rude(chance, n) for n in range(self.traffic.rude_crawlers)]
+        streams = [self._sessions(rng)]
+        streams += [self._polite(rng, n) for n in range(self.traffic.polite_crawlers)]
+        streams += [self._rude(rng, n) for n in range(self.traffic.rude_crawlers)]
         if self.traffic.attacks > 0:
-            streams.append(self._attacks(chance))
+            streams.append(self._attacks(rng))
         return heapq.merge(*streams, key=lambda hit: hit.time_ms)
 
-    def _sessions(self, chance: Random) -> Iterator[Hit]:
+    def _sessions(self, rng: Random) -> Iterator[Hit]:
         """People: sessions begin at random, each is a walk over pages with time to read between them."""
         now = float(START_MS)
         order = count()
         open_sessions: list[tuple[int, int, Hit]] = []
         while True:
-            now += chance.expovariate(self.traffic.sessions / 3_600_000)
-            for hit in self._session(chance, int(now)):
+            now += rng.expovariate(self.traffic.sessions / 3_600_000)
+            for hit in self._session(rng, int(now)):
                 heapq.heappush(open_sessions, (hit.time_ms, next(order), hit))
             while open_sessions and open_sessions[0][0] <= now:
                 yield heapq.heappop(open_sessions)[2]
 
-    def _session(self, chance: Random, start_ms: int) -> Iterator[Hit]:
-        number = _pick(chance, self._visitor_weights)
+    def _session(self, rng: Random, start_ms: int) -> Iterator[Hit]:
+        number = _pick(rng, self._visitor_weights)
         visitor = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
         agent = _AGENTS[number % len(_AGENTS)]
         time_ms, referrer = float(start_ms), "-"
         while True:
-            request, status, size = self._request_of_a_person(chance)
+            request, status, size = self._request_of_a_person(rng)
             yield Hit(int(time_ms), visitor, agent, request, status, size, referrer)
-            if chance.random() < 0.2:
+            if rng.random() < 0.2:
                 return
             referrer = "https://site.example" + request.split(" ")[1]
-            time_ms += 1000 + chance.expovariate(1 / 25_000)
+            time_ms += 1000 + rng.expovariate(1 / 25_000)
 
-    def _request_of_a_person(self, chance: Random) -> tuple[str, int, int]:
+    def _request_of_a_person(self, rng: Random) -> tuple[str, int, int]:
         """Return request, status and bytes."""
-        draw = chance.random()
+        draw = rng.random()
         if draw < 0.08:
-            words = _SEARCHES[min(int(chance.expovariate(0.7)), len(_SEARCHES) - 1)]
+            words = _SEARCHES[min(int(rng.expovariate(0.7)), len(_SEARCHES) - 1)]
             return f"GET /search?q={_query(words)}&page=1", 200, 2048
         if draw < 0.10:
-            return f"GET /gone/{chance.randrange(50)}", 404, 312
+            return f"GET /gone/{rng.randrange(50)}", 404, 312
         if draw < 0.101:
             return "POST /cart", 500, 99
-        page = self._pages[_pick(chance, self._page_weights)]
+        page = self._pages[_pick(rng, self._page_weights)]
         return f"GET {page}", 304 if draw < 0.2 else 200, 1024 + len(page) * 512
 
-    def _polite(self, chance: Random, number: int) -> Iterator[Hit]:
+    def _polite(self, rng: Random, number: int) -> Iterator[Hit]:
         """A crawler that reads robots.txt once a day, waits ten seconds and keeps out of what is forbidden."""
         visitor, agent = f"192.0.2.{number + 1}", f"GoodBot{number}/1.0 (+https://good.example/bot)"
-        time_ms = START_MS + chance.randrange(10_000)
+        time_ms = START_MS + rng.randrange(10_000)
         for step in count():
             page = self._pages[step % len(self._pages)]
             path = "/robots.txt" if step % 8640 == 0 else page
             yield Hit(time_ms, visitor, agent, f"GET {path}")
-            time_ms += 10_000 + chance.randrange(500)
+            time_ms += 10_000 + rng.randrange(500)
 
-    def _rude(self, chance: Random, number: int) -> Iterator[Hit]:
+    def _rude(self, rng: Random, number: int) -> Iterator[Hit]:
         """A crawler that asks for two pages a second, the forbidden ones too."""
         visitor, agent = f"198.51.100.{number + 1}", "GreedySpider/0.9"
-        time_ms = START_MS + 60_000 + chance.randrange(60_000)
+        time_ms = START_MS + 60_000 + rng.randrange(60_000)
         for step in count():
             path = f"{DISALLOWED}{step}" if step % 5 == 0 else self._pages[step % len(self._pages)]
             yield Hit(time_ms, visitor, agent, f"GET {path}")
-            time_ms += 500 + chance.randrange(50)
+            time_ms += 500 + rng.randrange(50)
             if step % 600 == 599:
                 time_ms += 1_200_000
 
-    def _attacks(self, chance: Random) -> Iterator[Hit]:
+    def _attacks(self, rng: Random) -> Iterator[Hit]:
         """An abuser with the name of a browser who tries a few hundred passwords in some minutes."""
         now = float(START_MS)
         while True:
-            now += 300_000 + chance.expovariate(self.traffic.attacks / 3_600_000)
-            visitor = f"203.0.113.{chance.randrange(1, 255)}"
-            for _ in range(chance.randrange(300, 900)):
+            now += 300_000 + rng.expovariate(self.traffic.attacks / 3_600_000)
+            visitor = f"203.0.113.{rng.randrange(1, 255)}"
+            for _ in range(rng.randrange(300, 900)):
                 yield Hit(int(now), visitor, _AGENTS[1], "POST /login", 401, 64)
-                now += chance.randrange(100, 300)
+                now += rng.randrange(100, 300)
 
-    def _written(self, chance: Random, hit: Hit) -> LogLine:
+    def _written(self, rng: Random, hit: Hit) -> LogLine:
         """Write the line of a hit as the server or its collector would: late or broken now and then."""
         text = combined(
             hit.visitor, hit.time_ms, hit.request, hit.status, hit.size, hit.referrer, hit.agent
         ).encode()
         event_ms = hit.time_ms // 1000 * 1000
-        draw = chance.random()
+        draw = rng.random()
         if draw < self.traffic.malformed_share:
-            broken = _DAMAGE[chance.randrange(len(_DAMAGE))](text)
+            broken = _DAMAGE[rng.randrange(len(_DAMAGE))](text)
             return LogLine(hit.visitor, broken, hit.time_ms, None)
         draw -= self.traffic.malformed_share
         if draw < self.traffic.too_late_share:
             return LogLine(
-                hit.visitor, text, hit.time_ms + chance.randrange(900, 3600) * 1000, event_ms
+                hit.visitor, text, hit.time_ms + rng.randrange(900, 3600) * 1000, event_ms
             )
         draw -= self.traffic.too_late_share
         if draw < self.traffic.late_share:
-            return LogLine(
-                hit.visitor, text, hit.time_ms + chance.randrange(60, 480) * 1000, event_ms
-            )
+            return LogLine(hit.visitor, text, hit.time_ms + rng.randrange(60, 480) * 1000, event_ms)
         return LogLine(hit.visitor, text, hit.time_ms, event_ms)
 
 
@@ -208,8 +206,8 @@ def _zipf(size: int, exponent: float) -> list[float]:
     return list(accumulate(1 / rank**exponent for rank in range(1, size + 1)))
 
 
-def _pick(chance: Random, cumulated: list[float]) -> int:
-    return chance.choices(range(len(cumulated)), cum_weights=cumulated)[0]
+def _pick(rng: Random, cumulated: list[float]) -> int:
+    return rng.choices(range(len(cumulated)), cum_weights=cumulated)[0]
 
 
 def _query(words: str) -> str:

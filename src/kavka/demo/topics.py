@@ -11,13 +11,13 @@ from typing import Any
 from kavka.client.admin import Admin, NewTopic
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
-from kavka.spark.fetching import read_range
 from kavka.spark.offsets import OffsetRange, Offsets
 from kavka.spark.options import Subscribe, parse_source
+from kavka.spark.range_reader import read_range
 from kavka.spark.topics import BrokerTopics
 
 PARTITIONS = 2
-_KEEP_FOR_EVER = {"retention.ms": "-1"}
+_UNLIMITED_RETENTION = {"retention.ms": "-1"}
 """Lines carry the time of the site, which may be years ago, and retention goes by the time of the records."""
 
 
@@ -27,7 +27,7 @@ def create_topics(bootstrap: str, names: Sequence[str]) -> None:
     async def create() -> None:
         async with Admin({"bootstrap.servers": bootstrap}) as admin:
             made = await admin.create_topics(
-                [NewTopic(name, PARTITIONS, 1, configs=_KEEP_FOR_EVER) for name in names]
+                [NewTopic(name, PARTITIONS, 1, configs=_UNLIMITED_RETENTION) for name in names]
             )
         for one in made.values():
             if isinstance(one, KafkaError):
@@ -37,7 +37,7 @@ def create_topics(bootstrap: str, names: Sequence[str]) -> None:
 
 
 class TopicCounter:
-    """How many records topics have, and the values that were added since the last look."""
+    """Counts the records of topics, and reads the values added since the last call."""
 
     def __init__(self, bootstrap: str) -> None:
         """Connect."""

@@ -42,7 +42,7 @@ class Traffic:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing will be sent any more."""
+        """Return whether all lines were sent, or sending has stopped."""
         return not self._thread.is_alive()
 
     def tally(self) -> Tally:
@@ -88,4 +88,4 @@ class Traffic:
                 )
                 return
             except BufferFull:
-                await producer.room()
+                await producer.wait_for_memory()

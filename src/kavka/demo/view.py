@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a live view in a terminal, plain lines anywhere else."""
+"""The demo's output: a live view in a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def rich_view(snapshot: Snapshot) -> RenderableType:
 
 
 class View:
-    """Where snapshots go."""
+    """A display of snapshots."""
 
     def show(self, snapshot: Snapshot) -> None:
         """Take the newest snapshot."""

@@ -18,7 +18,7 @@ Sample = tuple[str, float]
 
 
 class Kind(Enum):
-    """What the values of a family are."""
+    """The type of a family."""
 
     COUNTER = "counter"
     GAUGE = "gauge"

@@ -1,4 +1,4 @@
-"""How long something takes: counted in a sum and a list, told as quantiles of the last minute or two.
+"""Durations: a sum and a histogram, shown as quantiles of the last minute or two.
 
 A duration is a difference of a clock of whole milliseconds. One of 0.3 ms is 1 in three of ten times and 0 else, so
 sums and means are right however short the durations are; quantiles are no finer than the clock.
@@ -20,15 +20,15 @@ QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 class Timings:
     """Durations in milliseconds. `turn_over` has to be called once a minute, else nothing is ever old."""
 
-    __slots__ = ("_before", "_forgotten", "recent", "sum_ms")
+    __slots__ = ("_discarded", "_previous", "recent", "sum_ms")
 
     def __init__(self) -> None:
         """Begin with none."""
         self.sum_ms = 0
         self.recent = [0] * _BUCKETS
         """Of this minute; who knows that a duration is 0 may add to the first itself."""
-        self._before: list[int] | None = None
-        self._forgotten = 0
+        self._previous: list[int] | None = None
+        self._discarded = 0
 
     def record(self, ms: int) -> None:
         """Count one."""
@@ -37,20 +37,20 @@ class Timings:
 
     @property
     def count(self) -> int:
-        """How many there were."""
-        return self._forgotten + sum(self.counts())
+        """Return the number of durations."""
+        return self._discarded + sum(self.counts())
 
-    def turn_over(self) -> None:
+    def rotate(self) -> None:
         """Begin another minute; the one before the last is forgotten."""
-        if self._before is not None:
-            self._forgotten += sum(self._before)
-        self._before, self.recent = self.recent, [0] * _BUCKETS
+        if self._previous is not None:
+            self._discarded += sum(self._previous)
+        self._previous, self.recent = self.recent, [0] * _BUCKETS
 
     def counts(self) -> list[int]:
         """Return how many of the last minute or two are in each bucket."""
-        if self._before is None:
+        if self._previous is None:
             return self.recent
-        return [new + old for new, old in zip(self.recent, self._before, strict=True)]
+        return [new + old for new, old in zip(self.recent, self._previous, strict=True)]
 
 
 def merged(timings: Iterable[Timings], zeros: int = 0) -> list[int]:

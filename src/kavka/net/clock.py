@@ -21,7 +21,7 @@ class SystemClock:
         return time.monotonic_ns() // 1_000_000
 
 
-class SystemChance:
+class SystemRandom:
     """The machine's randomness: ids come from the kernel, jitter from a generator that it seeded."""
 
     __slots__ = ("_random",)

@@ -1,9 +1,10 @@
 """The broker's side of one connection: frames in, answers out in the order of the frames.
 
-Every frame gets a `Slot` when it is read. Answers may become ready in any order; a slot leaves when all before it have
-left. Reading stops while too many requests are in work or too many answer bytes wait for a slow reader, so a connection
-costs bounded memory whatever its client does; what all together may take, `request_budget` says. Frames that came in
-one packet are handled a few at a time, so that a client which sends thousands at once does not delay the others.
+Every frame gets a `ResponseSlot` when it is read. Answers may become ready in any order; a slot leaves when all
+before it have left. Reading stops while too many requests are in work or too many answer bytes wait for a slow
+reader, so a connection costs bounded memory whatever its client does; what all together may take, `request_budget`
+says. Frames that came in one packet are handled a few at a time, so that a client which sends thousands at once does
+not delay the others.
 
     frames:   f1 f2 f3 f4          slots:  [ready][waits][ready][waits]
     on the wire: a1                          left  ^ a3 waits for a2
@@ -16,9 +17,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from kavka.doors import Part, Transport
+from kavka.io import Sendable, Transport
+from kavka.net.flow_control import ReadFlowControl
 from kavka.net.frames import FrameReader, InvalidFrameSize
-from kavka.net.inflow import Inflow
 from kavka.net.request_budget import SMALL_READ_BYTES, BudgetLimits, RequestBudget
 from kavka.values import frozen
 
@@ -31,14 +32,14 @@ _NO_LIMIT = 1 << 62
 _NOTHING = memoryview(b"")
 
 
-class Slot:
+class ResponseSlot:
     """The place of one answer in its connection's order."""
 
     __slots__ = ("held_bytes", "outlives_connection", "parts")
 
     def __init__(self, request_bytes: int = 0) -> None:
         """Begin without an answer to a request of so many bytes."""
-        self.parts: Sequence[Part] | None = None
+        self.parts: Sequence[Sendable] | None = None
         self.held_bytes = request_bytes
         """What is kept in memory: the request, then the answer while it waits for earlier ones."""
         self.outlives_connection = False
@@ -46,13 +47,13 @@ class Slot:
 
 
 class FrameHandler(Protocol):
-    """Who takes the frames of all connections."""
+    """The handler of the frames of all connections."""
 
     def opened(self, connection: Connection) -> bool:
         """Take a new connection; false refuses it."""
         ...
 
-    def received(self, connection: Connection, slot: Slot, frame: memoryview) -> None:
+    def received(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
         """Take a frame. Sooner or later `connection.answer(slot, parts)` must follow, or the connection be closed."""
         ...
 
@@ -65,16 +66,16 @@ class FrameHandler(Protocol):
 class Limits:
     """Bounds of one connection."""
 
-    frame_bytes: int
+    max_frame_bytes: int
     """The largest request; a larger one closes the connection (`socket.request.max.bytes`)."""
-    in_flight: int
+    max_in_flight: int
     """Requests in work at one time; more are not read."""
-    in_flight_bytes: int = 16 << 20
+    max_in_flight_bytes: int = 16 << 20
     """Bytes of requests in work at which no more are read; a request that alone is larger is still handled."""
 
 
 class Connection:
-    """Implements `doors.Wire` for an accepted connection. All calls come from the loop's thread."""
+    """Implements `io.BufferedProtocol` for an accepted connection. All calls come from the loop's thread."""
 
     def __init__(
         self,
@@ -93,20 +94,20 @@ class Connection:
         self.last_active_ms = 0
         self._handler = handler
         self._limits = limits
-        self._inflow = Inflow()
-        self._reader = FrameReader(self._inflow.frames.append, limits.frame_bytes, chunk)
+        self._flow_control = ReadFlowControl()
+        self._reader = FrameReader(self._flow_control.frames.append, limits.max_frame_bytes, chunk)
         self._budget = budget or RequestBudget(BudgetLimits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT))
-        self._slots: deque[Slot] = deque()
-        self._bytes_in_work = 0  # Invariant: the sum of held_bytes of all slots
+        self._slots: deque[ResponseSlot] = deque()
+        self._bytes_in_flight = 0  # Invariant: the sum of held_bytes of all slots
         self._bytes_waiting = 0  # of frames that are left after a turn
         self._bytes_held = 0  # as the budget knows it
         self._has_turn = False  # as the budget knows it
         self._is_held_back = False
         self._transport: Transport | None = None
-        self._sent_bytes = 0  # when `silent_ms` last looked
+        self._sent_bytes = 0  # when `idle_ms` last looked
         self._sent_at_end = 0
         self.bytes_received = 0
-        self._taken = False
+        self._total_received = False
         self._corked = False
         self._turn_bytes = 0  # of answers that leave at the end of the turn
         self._writing_paused = False
@@ -119,8 +120,8 @@ class Connection:
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if peer else ""
-        self._taken = self._handler.opened(self)
-        if not self._taken:
+        self._total_received = self._handler.opened(self)
+        if not self._total_received:
             transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -131,7 +132,7 @@ class Connection:
         if budget.may_read(self):
             return self._reader.get_buffer(SMALL_READ_BYTES)
         self._is_held_back = True
-        self._pace()
+        self._update_flow_control()
         return _NOTHING
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -147,37 +148,37 @@ class Connection:
             self._handle_frames()
 
     def eof_received(self) -> bool:
-        """Close: nobody waits for the answers any more."""
+        """Close: the client does not wait for the answers any more."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Drop answers that wait, releasing the files they hold."""
         self._sent_at_end = self.bytes_sent
         self._transport = None
-        self._inflow.drop()
+        self._flow_control.drop()
         self._reader.drop()
-        self._bytes_in_work = 0
+        self._bytes_in_flight = 0
         for slot in self._slots:
             _release(slot.parts)
             if slot.outlives_connection:
-                self._bytes_in_work += slot.held_bytes
+                self._bytes_in_flight += slot.held_bytes
             else:
                 slot.held_bytes = 0
         self._slots.clear()
         if self._has_turn:
             self._has_turn = False
             self._budget.queue(-1)
-        self._bytes_held = self._bytes_in_work
+        self._bytes_held = self._bytes_in_flight
         self._bytes_waiting = 0
         self._budget.leave(self)
-        if self._taken:
-            self._taken = False
+        if self._total_received:
+            self._total_received = False
             self._handler.closed(self)
 
     def pause_writing(self) -> None:
         """Stop reading requests: the client does not read its answers."""
         self._writing_paused = True
-        self._pace()
+        self._update_flow_control()
 
     def resume_writing(self) -> None:
         """Read requests again."""
@@ -188,12 +189,12 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether an answer could still be sent."""
+        """Return whether an answer could still be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def bytes_sent(self) -> int:
-        """How many bytes of answers the socket has taken."""
+        """Return the number of bytes that the socket has taken."""
         if self._transport is None:
             return self._sent_at_end
         sent: int = self._transport.get_extra_info("bytes_sent", 0)
@@ -201,12 +202,12 @@ class Connection:
 
     @property
     def waiting_frames(self) -> int:
-        """How many requests were received and not handled yet."""
-        return len(self._inflow.frames)
+        """Return the number of requests received and not handled yet."""
+        return len(self._flow_control.frames)
 
     @property
-    def requests_in_work(self) -> int:
-        """How many requests have no answer on its way yet."""
+    def requests_in_flight(self) -> int:
+        """Return the number of requests without an answer yet."""
         return len(self._slots)
 
     @property
@@ -222,14 +223,14 @@ class Connection:
     @property
     def bytes_in_work(self) -> int:
         """How many bytes complete requests hold, and answers that wait for earlier ones."""
-        return self._bytes_in_work + self._bytes_waiting
+        return self._bytes_in_flight + self._bytes_waiting
 
     @property
     def is_busy(self) -> bool:
         """Whether it is not read because requests of it are in work, and not because its client does not read."""
-        return bool(self._bytes_in_work) and self._is_full and not self._writing_paused
+        return bool(self._bytes_in_flight) and self._is_full and not self._writing_paused
 
-    def silent_ms(self, now_ms: int) -> int:
+    def idle_ms(self, now_ms: int) -> int:
         """Return for how long no request came and no byte of an answer went; to be asked from time to time."""
         sent = 0 if self._transport is None else self._transport.get_extra_info("bytes_sent", 0)
         if sent != self._sent_bytes:
@@ -239,10 +240,10 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is in work."""
-        return not self._slots and not self._inflow.frames
+        """Return whether no request is in flight."""
+        return not self._slots and not self._flow_control.frames
 
-    def answer(self, slot: Slot, parts: Sequence[Part]) -> None:
+    def answer(self, slot: ResponseSlot, parts: Sequence[Sendable]) -> None:
         """Give the answer of `slot`; empty parts mean that the request has none (acks=0)."""
         assert slot.parts is None
         if self._transport is None:
@@ -251,16 +252,16 @@ class Connection:
         slot.parts = parts
         if self._slots[0].parts is None:  # it waits for an earlier one
             size = _size_of(parts)
-            self._bytes_in_work += size - slot.held_bytes
+            self._bytes_in_flight += size - slot.held_bytes
             slot.held_bytes = size
-        elif self._corked and self._inflow.frames:
+        elif self._corked and self._flow_control.frames:
             self._turn_bytes += _size_of(parts)
         if not self._corked:
             self._flush()
 
-    def release(self, slot: Slot) -> None:
+    def release(self, slot: ResponseSlot) -> None:
         """Count the bytes of a request no longer: it waits for something and its frame is not kept, or it is done."""
-        self._bytes_in_work -= slot.held_bytes
+        self._bytes_in_flight -= slot.held_bytes
         slot.held_bytes = 0
         slot.outlives_connection = False
         if not self._corked:
@@ -269,13 +270,13 @@ class Connection:
     def read_on(self) -> None:
         """Read again: the budget has room."""
         self._is_held_back = False
-        self._pace()
+        self._update_flow_control()
 
-    def hold(self) -> None:
+    def cork(self) -> None:
         """Let answers wait for `let_go`, to leave together: both are called in one turn of the loop."""
         self._corked = True
 
-    def let_go(self) -> None:
+    def uncork(self) -> None:
         """Send the answers that are ready."""
         self._corked = False
         self._flush()
@@ -292,7 +293,7 @@ class Connection:
     def unblock(self) -> None:
         """Handle frames again, in the next turn of the loop."""
         self._is_blocked = False
-        self._pace()
+        self._update_flow_control()
 
     def abort(self) -> None:
         """Close now, dropping what waits to be sent."""
@@ -308,9 +309,9 @@ class Connection:
 
     def _handle_frames(self) -> None:
         """Take one turn: as many frames as there is room for, up to a number; their answers leave together."""
-        self.hold()
+        self.cork()
         self._turn_bytes = 0
-        frames, slots, received = self._inflow.frames, self._slots, self._handler.received
+        frames, slots, received = self._flow_control.frames, self._slots, self._handler.received
         try:
             for _ in range(min(_TURN_FRAMES, len(frames))):
                 if self._is_full or self._turn_bytes > _TURN_BYTES or not self.is_open:
@@ -319,20 +320,20 @@ class Connection:
                 size = len(frame)
                 if self._bytes_waiting:
                     self._bytes_waiting -= size + _FRAME_COST
-                slot = Slot(size)
+                slot = ResponseSlot(size)
                 slots.append(slot)
-                self._bytes_in_work += size
+                self._bytes_in_flight += size
                 received(self, slot, frame)
         finally:
-            self.let_go()
+            self.uncork()
 
     @property
     def _is_full(self) -> bool:
         return (
             self._is_blocked
             or self._writing_paused
-            or len(self._slots) >= self._limits.in_flight
-            or self._bytes_in_work >= self._limits.in_flight_bytes
+            or len(self._slots) >= self._limits.max_in_flight
+            or self._bytes_in_flight >= self._limits.max_in_flight_bytes
         )
 
     def _flush(self) -> None:
@@ -340,19 +341,19 @@ class Connection:
         transport, slots = self._transport, self._slots
         if transport is None:
             return
-        parts: list[Part] = []
+        parts: list[Sendable] = []
         while slots and slots[0].parts is not None and not self._writing_paused:
             slot = slots.popleft()
-            self._bytes_in_work -= slot.held_bytes
+            self._bytes_in_flight -= slot.held_bytes
             parts.extend(slot.parts or ())
         if parts:
             transport.writelines(parts)
-        self._pace()
+        self._update_flow_control()
 
-    def _pace(self) -> None:
+    def _update_flow_control(self) -> None:
         """Handle and read more while there is room for more requests."""
-        inflow = self._inflow
-        inflow.pace(
+        inflow = self._flow_control
+        inflow.update(
             self._transport,
             self._handle_frames,
             is_full=self._is_full,
@@ -361,14 +362,14 @@ class Connection:
         if inflow.frames or self._has_turn:
             self._note_waiting()
         if (
-            self._bytes_in_work + self._bytes_waiting + self._reader.partial_bytes
+            self._bytes_in_flight + self._bytes_waiting + self._reader.partial_bytes
             != self._bytes_held
         ):
             self._account()
 
     def _note_waiting(self) -> None:
         """Have the budget know whether frames wait for their turn."""
-        frames, has_turn = self._inflow.frames, self._inflow.has_turn
+        frames, has_turn = self._flow_control.frames, self._flow_control.has_turn
         if frames and not self._bytes_waiting:
             self._bytes_waiting = sum(map(len, frames)) + _FRAME_COST * len(frames)
         if has_turn is not self._has_turn:
@@ -377,20 +378,20 @@ class Connection:
 
     def _account(self) -> None:
         """Have the budget know what the requests of this connection hold."""
-        held = self._bytes_in_work + self._bytes_waiting + self._reader.partial_bytes
+        held = self._bytes_in_flight + self._bytes_waiting + self._reader.partial_bytes
         if held != self._bytes_held:
             self._bytes_held = held
             self._budget.account(self)
 
 
-def _size_of(parts: Sequence[Part]) -> int:
+def _size_of(parts: Sequence[Sendable]) -> int:
     """Return how many bytes of memory an answer takes."""
     if len(parts) == 1 and type(parts[0]) is bytearray:
         return len(parts[0])
     return sum(len(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
 
 
-def _release(parts: Sequence[Part] | None) -> None:
+def _release(parts: Sequence[Sendable] | None) -> None:
     for part in parts or ():
         if not isinstance(part, bytes | bytearray | memoryview):
             part.release()

@@ -82,7 +82,7 @@ class LoopTurns:
     def turn_over(self) -> None:
         """Begin another minute; the one before the last is forgotten."""
         self._longest = [0, self._longest[0]]
-        self.timings.turn_over()
+        self.timings.rotate()
 
     def ended(self, began_ns: int, ended_ns: int, cpu_ns: int) -> None:
         """Count a turn of at least a millisecond; in its time the thread has worked `cpu_ns`."""

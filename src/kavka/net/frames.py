@@ -1,7 +1,7 @@
 """Cut size-delimited frames out of received bytes: pure, used by both sides of a connection.
 
     reader = FrameReader(on_frame, max_bytes)         on_frame(frame: memoryview) -> None
-    reader.get_buffer(sizehint)                       the two methods of `doors.Wire`:
+    reader.get_buffer(sizehint)                       the two methods of `io.BufferedProtocol`:
     reader.buffer_updated(nbytes)                     delegate them to the reader
 
 A frame is handed out without its four bytes of size, as a *writable* `memoryview` over memory of its own, which nobody

@@ -9,7 +9,7 @@ import resource
 import socket
 from collections.abc import Callable
 
-from kavka.doors import Wire
+from kavka.io import BufferedProtocol
 from kavka.net.transport import SocketTransport
 from kavka.values import frozen
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _PAUSE_S = 1.0
-_MOST_RESERVED = 1024
+_MAX_RESERVED = 1024
 
 
 @frozen
@@ -35,7 +35,7 @@ class SocketListener:
     """Accepts connections until `close`; each gets a transport of its own."""
 
     def __init__(
-        self, sock: socket.socket, make: Callable[[], Wire], options: SocketOptions
+        self, sock: socket.socket, make: Callable[[], BufferedProtocol], options: SocketOptions
     ) -> None:
         """Take over a bound, listening, non-blocking socket."""
         self._sock = sock
@@ -96,7 +96,7 @@ def _first_reserved_descriptor() -> int:
     limit, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return 1 << 31
-    return limit - min(limit // 4, _MOST_RESERVED)
+    return limit - min(limit // 4, _MAX_RESERVED)
 
 
 def _set_options(sock: socket.socket, options: SocketOptions) -> None:
@@ -113,7 +113,7 @@ def _set_options(sock: socket.socket, options: SocketOptions) -> None:
 
 
 def open_listener(
-    host: str, port: int, make: Callable[[], Wire], options: SocketOptions
+    host: str, port: int, make: Callable[[], BufferedProtocol], options: SocketOptions
 ) -> SocketListener:
     """Bind and listen. An empty host means every interface. Raise OSError when the address is taken or unknown."""
     try:

@@ -1,4 +1,4 @@
-"""The real network door: TCP on asyncio's loop."""
+"""The real network: TCP on asyncio's loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from kavka.doors import Listener, Wire
+from kavka.io import BufferedProtocol, Listener
 from kavka.net.listener import SocketOptions, open_listener
 
 
@@ -20,11 +20,13 @@ class TcpNetwork:
         """`options` are those of accepted connections."""
         self._options = options or SocketOptions()
 
-    async def listen(self, host: str, port: int, make: Callable[[], Wire]) -> Listener:
+    async def listen(self, host: str, port: int, make: Callable[[], BufferedProtocol]) -> Listener:
         """Accept on `host`; empty means every interface. Raise OSError when the address is taken."""
         return open_listener(host, port, make, self._options)
 
-    async def connect(self, host: str, port: int, make: Callable[[], Wire]) -> Wire:
+    async def connect(
+        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+    ) -> BufferedProtocol:
         """Connect to the first of the host's addresses that answers. Raise OSError when none does."""
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.create_connection(
@@ -33,4 +35,4 @@ class TcpNetwork:
         connection = transport.get_extra_info("socket")
         if connection is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return cast(Wire, protocol)
+        return cast(BufferedProtocol, protocol)

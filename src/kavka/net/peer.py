@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Self
 
 from kavka import __version__
 from kavka.core.features import TRANSACTION_VERSION
-from kavka.doors import Network
 from kavka.errors import ErrorCode, KafkaError
+from kavka.io import Network
 from kavka.net.frames import FrameReader, InvalidFrameSize
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame
@@ -26,7 +26,7 @@ from kavka.wire.schema import schema_of
 _CORRELATION = struct.Struct(">i").unpack_from
 _MAX_RESPONSE_BYTES = 2**30
 SOFTWARE = ("kavka", __version__.partition(".dev")[0])
-"""Name and version, as brokers are told (KIP-511)."""
+"""Client software name and version, as sent to brokers (KIP-511)."""
 
 
 class _Waiting(NamedTuple):
@@ -87,22 +87,22 @@ class Peer(asyncio.BufferedProtocol):
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for an answer."""
+        """Return the number of requests in flight."""
         return len(self._waiting)
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """Return whether the connection is closed for sending."""
         return self._failure is not None or self._transport is None or self._transport.is_closing()
 
     @property
     def is_writable(self) -> bool:
-        """Whether the broker keeps up: what is sent while it does not is queued in memory, without a bound."""
+        """Return whether the broker keeps up; otherwise requests are queued in memory, without a bound."""
         return not self._is_paused
 
     @property
     def throttled_s(self) -> float:
-        """How long the broker wants to be left alone because of a quota (KIP-219); owners must look."""
+        """Return the remaining throttle time of a quota (KIP-219), which owners must respect."""
         return max(self._throttled_until - self._loop.time(), 0.0) if self._throttled_until else 0.0
 
     def call_when_writable(self, callback: Callable[[], None]) -> None:
@@ -110,7 +110,7 @@ class Peer(asyncio.BufferedProtocol):
         self._when_writable[callback] = None
 
     def supports(self, api_key: int) -> bool:
-        """Tell whether the broker serves the API in a version that is known here."""
+        """Return whether the broker serves the API in a version that is known here."""
         return api_key in self._versions
 
     def version_of(self, api_key: int, newest: int | None = None) -> int:
@@ -226,7 +226,7 @@ class Peer(asyncio.BufferedProtocol):
         self._is_paused = True
 
     def resume_writing(self) -> None:
-        """Call whoever waits for it."""
+        """Call the callbacks that wait for it."""
         self._is_paused = False
         self._call_waiting()
 

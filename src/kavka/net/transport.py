@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, cast
 
-from kavka.doors import Buffer, FileRange, Part, Wire
+from kavka.io import Buffer, BufferedProtocol, FileRange, Sendable
 
 log = logging.getLogger(__name__)
 
@@ -35,26 +35,28 @@ _SHORT_RANGE = 16 << 10  # up to here a copy of the bytes is cheaper than two sy
 class SocketTransport:
     """One side of a TCP connection on the running loop; used by its loop's thread only."""
 
-    def __init__(self, sock: socket.socket, wire: Wire, high_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self, sock: socket.socket, protocol: BufferedProtocol, high_bytes: int = 1 << 20
+    ) -> None:
         """Take over a non-blocking socket; `wire` pauses at `high_bytes` queued and resumes at a quarter of that."""
         self._loop = asyncio.get_running_loop()
         self._sock = sock
         self._descriptor = sock.fileno()
-        self._wire = wire
-        self._queue: deque[Part] = deque()
+        self._protocol = protocol
+        self._queue: deque[Sendable] = deque()
         self._sent_of_head = 0
         self._queued_bytes = 0
         self._sent_bytes = 0
         self._high_bytes = high_bytes
         self._low_bytes = high_bytes // 4
         self._waits_for_socket = False
-        self._paused_wire = False
+        self._protocol_paused = False
         self._reading = False
         self._closing = False
         self._closed = False
         self._peername = _name_of(sock.getpeername)
         self._sockname = _name_of(sock.getsockname)
-        wire.connection_made(self)
+        protocol.connection_made(self)
         self.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
@@ -85,7 +87,7 @@ class SocketTransport:
             self._loop.add_reader(self._descriptor, self._readable)
 
     def _readable(self) -> None:
-        buffer = self._wire.get_buffer(-1)
+        buffer = self._protocol.get_buffer(-1)
         if not buffer:
             return  # the wire has paused reading
         try:
@@ -96,10 +98,10 @@ class SocketTransport:
             self._fail(error)
             return
         if count:
-            self._wire.buffer_updated(count)
+            self._protocol.buffer_updated(count)
             return
         self.pause_reading()
-        if not self._wire.eof_received():
+        if not self._protocol.eof_received():
             self.close()
 
     # -- sending
@@ -108,7 +110,7 @@ class SocketTransport:
         """Queue one buffer."""
         self.writelines((data,))
 
-    def writelines(self, parts: Sequence[Part]) -> None:
+    def writelines(self, parts: Sequence[Sendable]) -> None:
         """Queue parts and send what the socket takes now. Ranges of a closed connection are released."""
         if self._closing:
             _release(parts)
@@ -131,7 +133,7 @@ class SocketTransport:
         if sent < len(buffer):
             self._enqueue((memoryview(buffer)[sent:],))
 
-    def _enqueue(self, parts: Sequence[Part]) -> None:
+    def _enqueue(self, parts: Sequence[Sendable]) -> None:
         for index, part in enumerate(parts):
             if isinstance(part, bytes | bytearray | memoryview):
                 if not part:
@@ -153,9 +155,9 @@ class SocketTransport:
             self._queue.append(part)
         if not self._waits_for_socket:
             self._send()
-        if self._queued_bytes > self._high_bytes and not self._paused_wire:
-            self._paused_wire = True
-            self._wire.pause_writing()
+        if self._queued_bytes > self._high_bytes and not self._protocol_paused:
+            self._protocol_paused = True
+            self._protocol.pause_writing()
 
     def _send(self) -> None:
         """Send until the queue is empty, the socket is full, or this connection has had its turn."""
@@ -224,24 +226,24 @@ class SocketTransport:
             if not self._waits_for_socket:
                 self._waits_for_socket = True
                 self._loop.add_writer(self._descriptor, self._send)
-            self._maybe_resume_wire()
+            self._maybe_resume_protocol()
             return
         if self._waits_for_socket:
             self._waits_for_socket = False
             self._loop.remove_writer(self._descriptor)
-        self._maybe_resume_wire()
+        self._maybe_resume_protocol()
         if self._closing:
             self._drop(None)
 
-    def _maybe_resume_wire(self) -> None:
-        if self._paused_wire and self._queued_bytes <= self._low_bytes:
-            self._paused_wire = False
-            self._wire.resume_writing()
+    def _maybe_resume_protocol(self) -> None:
+        if self._protocol_paused and self._queued_bytes <= self._low_bytes:
+            self._protocol_paused = False
+            self._protocol.resume_writing()
 
     # -- closing
 
     def is_closing(self) -> bool:
-        """Tell whether `close` or `abort` was called, or the peer is gone."""
+        """Return whether `close` or `abort` was called, or the peer is gone."""
         return self._closing
 
     def close(self) -> None:
@@ -272,7 +274,7 @@ class SocketTransport:
         _release(self._queue)
         self._queue.clear()
         self._sock.close()
-        self._loop.call_soon(self._wire.connection_lost, error)
+        self._loop.call_soon(self._protocol.connection_lost, error)
 
 
 def _read(part: FileRange) -> bytes:
@@ -290,7 +292,7 @@ def _ended(missing: int) -> OSError:
     return OSError(f"log segment ended {missing} bytes before the range that was promised")
 
 
-def _release(parts: Sequence[Part] | deque[Part]) -> None:
+def _release(parts: Sequence[Sendable] | deque[Sendable]) -> None:
     for part in parts:
         if not isinstance(part, bytes | bytearray | memoryview):
             part.release()

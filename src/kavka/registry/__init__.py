@@ -1,1 +1,1 @@
-"""Who is there: a tree of znodes behind one interface."""
+"""The cluster's registry: a tree of znodes behind one interface."""

@@ -13,10 +13,10 @@ import logging
 from struct import Struct
 from typing import Protocol
 
-from kavka.doors import Transport
+from kavka.io import Transport
+from kavka.net.flow_control import ReadFlowControl
 from kavka.net.frames import FrameReader, InvalidFrameSize
-from kavka.net.inflow import Inflow
-from kavka.registry.conversation import Conversation
+from kavka.registry.request_processor import RequestProcessor
 from kavka.wire.zookeeper.jute import CorruptPacket, Reader, decode
 from kavka.wire.zookeeper.messages import ConnectRequest
 
@@ -26,24 +26,24 @@ _SIZE = Struct(">i")
 _FIRST_BYTES = 4
 _ADMISSION_S = 10.0
 _TURN_FRAMES = 64  # what one connection may have handled before the loop serves the others
-_MOST_IN_FLIGHT = 1000
-_MOST_UNSENT_BYTES = 32 << 20
+_MAX_IN_FLIGHT = 1000
+_MAX_UNSENT_BYTES = 32 << 20
 
 
 class Server(Protocol):
-    """What a connection asks of its server."""
+    """The server's interface for its connections."""
 
     def opened(self, connection: ClientConnection) -> bool:
         """Take a new connection; false refuses it."""
         ...
 
-    def word(self, letters: bytes) -> bytes | None:
+    def answer_word(self, letters: bytes) -> bytes | None:
         """Return the answer to a four-letter word, None when these bytes are none."""
         ...
 
     def admit(
         self, connection: ClientConnection, request: ConnectRequest, *, is_modern: bool
-    ) -> Conversation | None:
+    ) -> RequestProcessor | None:
         """Begin or go on with a session, or None: the server has answered or closed the connection then.
 
         A client since 3.4 `is_modern`: it wants to be told whether the server is read-only.
@@ -56,21 +56,21 @@ class Server(Protocol):
 
 
 class ClientConnection:
-    """Implements `doors.Wire`. Memory is bounded: a client that does not read is not read from, then closed."""
+    """Implements `io.BufferedProtocol`. Memory is bounded: a slow client is not read from, then closed."""
 
     def __init__(self, server: Server, frame_bytes: int, chunk: bytearray) -> None:
         """Connections of one loop may share `chunk`."""
         self.address = ""
-        self.conversation: Conversation | None = None
+        self.processor: RequestProcessor | None = None
         self._server = server
-        self._inflow = Inflow()
-        self._reader = FrameReader(self._inflow.frames.append, frame_bytes, chunk)
+        self._flow_control = ReadFlowControl()
+        self._reader = FrameReader(self._flow_control.frames.append, frame_bytes, chunk)
         self._first = b""
-        """What came until it is as long as a four-letter word; no more of it."""
-        self._room = memoryview(b"")
-        """Where the first bytes are received."""
+        """The first bytes, up to the length of a four-letter word."""
+        self._free_bytes = memoryview(b"")
+        """Buffer for the first bytes."""
         self._transport: Transport | None = None
-        self._is_taken = False
+        self._is_handed_off = False
         self._written_bytes = 0
         self._is_writing_paused = False
         self._admission: asyncio.TimerHandle | None = None
@@ -78,12 +78,12 @@ class ClientConnection:
     # -- doors.Wire
 
     def connection_made(self, transport: Transport) -> None:
-        """Wait for the first bytes, not for ever."""
+        """Wait for the first bytes for a limited time."""
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else ""
-        self._is_taken = self._server.opened(self)
-        if not self._is_taken:
+        self._is_handed_off = self._server.opened(self)
+        if not self._is_handed_off:
             transport.abort()
             return
         self._admission = asyncio.get_running_loop().call_later(_ADMISSION_S, self.abort)
@@ -92,7 +92,7 @@ class ClientConnection:
         """Return memory for the next bytes."""
         room = self._reader.get_buffer(sizehint)
         if len(self._first) < _FIRST_BYTES:
-            self._room = room
+            self._free_bytes = room
         return room
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -111,24 +111,24 @@ class ClientConnection:
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection; its session goes on."""
         self._transport = None
-        self._inflow.drop()
+        self._flow_control.drop()
         if self._admission is not None:
             self._admission.cancel()
-        if self.conversation is not None:
-            self.conversation.end()
-        if self._is_taken:
-            self._is_taken = False
+        if self.processor is not None:
+            self.processor.close()
+        if self._is_handed_off:
+            self._is_handed_off = False
             self._server.closed(self)
 
     def pause_writing(self) -> None:
         """Read no more requests: the client does not read its answers."""
         self._is_writing_paused = True
-        self._pace()
+        self._update_flow_control()
 
     def resume_writing(self) -> None:
         """Read requests again."""
         self._is_writing_paused = False
-        self._pace()
+        self._update_flow_control()
 
     # -- for the server
 
@@ -145,15 +145,15 @@ class ClientConnection:
         transport.write(data)
         if self._is_writing_paused:
             unsent = self._written_bytes - transport.get_extra_info("bytes_sent", 0)
-            if unsent > _MOST_UNSENT_BYTES:
+            if unsent > _MAX_UNSENT_BYTES:
                 log.warning(
                     "registry client closed peer=%s reason=it does not read %d bytes of events",
                     self.address,
                     unsent,
                 )
                 transport.abort()
-        elif self._inflow.is_paused:
-            self._pace()
+        elif self._flow_control.is_paused:
+            self._update_flow_control()
 
     def close(self) -> None:
         """Send what is queued, then close."""
@@ -169,8 +169,8 @@ class ClientConnection:
 
     def _is_word(self, nbytes: int) -> bool:
         """Tell a four-letter word from the size of a frame, and answer it; what is behind it is not read."""
-        self._first += bytes(self._room[: min(nbytes, _FIRST_BYTES - len(self._first))])
-        answer = self._server.word(self._first) if len(self._first) == _FIRST_BYTES else None
+        self._first += bytes(self._free_bytes[: min(nbytes, _FIRST_BYTES - len(self._first))])
+        answer = self._server.answer_word(self._first) if len(self._first) == _FIRST_BYTES else None
         if answer is None:
             return False
         self.send_bytes(answer)
@@ -179,7 +179,7 @@ class ClientConnection:
 
     def _handle_frames(self) -> None:
         """Take one turn: as many requests as there is room for, up to a number."""
-        frames = self._inflow.frames
+        frames = self._flow_control.frames
         try:
             for _ in range(min(_TURN_FRAMES, len(frames))):
                 if self._is_full or self._transport is None or self._transport.is_closing():
@@ -189,28 +189,28 @@ class ClientConnection:
             self._refuse(error)
         except ConnectionError:  # the keeper has failed, and has said so
             self.abort()
-        self._pace()
+        self._update_flow_control()
 
     def _refuse(self, error: Exception) -> None:
         log.warning("registry client closed peer=%s reason=%s", self.address, error)
         self.abort()
 
     def _handle(self, frame: memoryview) -> None:
-        if self.conversation is None:
+        if self.processor is None:
             reader = Reader(frame)
             request = decode(ConnectRequest, reader)
             is_modern = reader.remaining > 0
-            self.conversation = self._server.admit(self, request, is_modern=is_modern)
-            if self.conversation is not None and self._admission is not None:
+            self.processor = self._server.admit(self, request, is_modern=is_modern)
+            if self.processor is not None and self._admission is not None:
                 self._admission.cancel()
         else:
-            self.conversation.handle(frame)
+            self.processor.handle(frame)
 
     @property
     def _is_full(self) -> bool:
-        in_flight = 0 if self.conversation is None else self.conversation.in_flight
-        return self._is_writing_paused or in_flight >= _MOST_IN_FLIGHT
+        in_flight = 0 if self.processor is None else self.processor.in_flight
+        return self._is_writing_paused or in_flight >= _MAX_IN_FLIGHT
 
-    def _pace(self) -> None:
+    def _update_flow_control(self) -> None:
         """Handle and read more while there is room for more requests."""
-        self._inflow.pace(self._transport, self._handle_frames, is_full=self._is_full)
+        self._flow_control.update(self._transport, self._handle_frames, is_full=self._is_full)

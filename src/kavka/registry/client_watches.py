@@ -1,4 +1,5 @@
-"""What a client of ZooKeeper watches. Its member forgets this with the connection, and is told again on the next one.
+"""Watches of a ZooKeeper client. Its server forgets them with the connection; the client sets them again on the next
+one.
 
 A watch is told of one event and is gone then (ZooKeeper Programmer's Guide, "ZooKeeper Watches").
 """
@@ -15,7 +16,7 @@ from kavka.registry.watches import WatchKind, WatchTable
 
 
 class WatchedPaths(NamedTuple):
-    """What a member must be told of a session's watches (SetWatches): it answers with what was missed meanwhile."""
+    """The session's watched paths for SetWatches; the server answers with the events missed meanwhile."""
 
     data: list[str]
     exist: list[str]
@@ -47,11 +48,11 @@ class ClientWatches:
         self._absent.clear()
 
     def has(self, path: str, kind: WatchKind) -> bool:
-        """Tell whether a node (NODE) or its children (CHILD) are watched."""
-        return bool(self.table.at(path, kind))
+        """Return whether a node (NODE) or its children (CHILD) are watched."""
+        return bool(self.table.watchers_of(path, kind))
 
     @contextmanager
-    def asking(self, path: str, kind: WatchKind, watch: Watch | None) -> Iterator[None]:
+    def reading(self, path: str, kind: WatchKind, watch: Watch | None) -> Iterator[None]:
         """Have a watch, if one is given, from before its call goes: the event may come in the bytes of the answer.
 
         A call that fails takes it back. One that is set anew is kept once: who looks again and again at what never
@@ -68,12 +69,12 @@ class ClientWatches:
             self.table.remove(path, kind, call)
             raise
         call.is_answered = True
-        for each in self.table.at(path, kind):
+        for each in self.table.watchers_of(path, kind):
             if each is not call and each.is_answered and each.watch == watch:
                 self.table.remove(path, kind, call)
                 return
 
-    def node_seen(self, path: str, *, exists: bool) -> None:
+    def node_read(self, path: str, *, exists: bool) -> None:
         """Note whether a node that was asked for is there: its creation is another event than its change."""
         if exists:
             self._absent.discard(path)
@@ -82,7 +83,7 @@ class ClientWatches:
 
     def drop(self, path: str, kind: WatchKind) -> None:
         """Forget the watches of a node, or of its children."""
-        for call in self.table.at(path, kind):
+        for call in self.table.watchers_of(path, kind):
             self.table.remove(path, kind, call)
         if kind is WatchKind.NODE:
             self._absent.discard(path)

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kavka.core.znodes import Check, Create, Delete, Operation, SetData, Stat
-from kavka.registry.keeper import Result
+from kavka.registry.znode_server import Result
 from kavka.wire.zookeeper.jute import CorruptPacket, Reader, append, decode
 from kavka.wire.zookeeper.messages import (
     EPHEMERAL_FLAG,

@@ -1,4 +1,4 @@
-"""The registry as brokers see it: znode-shaped, whoever keeps it."""
+"""The registry as brokers see it: znodes, versions, watches and one session, independent of the implementation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Registry(Protocol):
     """
 
     session_lost: Callable[[], None] | None
-    """Told once, on the loop, when the session is over though nobody closed it.
+    """Called once, on the loop, when the session has expired.
 
     Its ephemeral nodes and watches are gone.
     """
@@ -42,15 +42,17 @@ class Registry(Protocol):
         ...
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """Return data and facts; `watch` is told once of the next change to the node."""
+        """Return data and stat; `watch` is called once with the next change of the node."""
         ...
 
     async def stat(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Return facts, or None when there is no such node; `watch` is told when it comes, changes or goes."""
+        """Return the stat, or None when there is no such node; `watch` is called when it is created, changed or
+        deleted.
+        """
         ...
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Return the names of the children, sorted; `watch` is told once when they change."""
+        """Return the names of the children, sorted; `watch` is called once when they change."""
         ...
 
     async def create(

@@ -15,7 +15,7 @@ import asyncio
 import logging
 
 from kavka.core.znodes import Txn, ZnodeTree
-from kavka.doors import Disk, File
+from kavka.io import Disk, File
 from kavka.registry.journal_format import (
     HEAD,
     Journaled,
@@ -30,12 +30,12 @@ from kavka.wire.crc32c import crc32c
 
 log = logging.getLogger(__name__)
 
-_FOLD_BYTES = 1 << 20
+_SNAPSHOT_BYTES = 1 << 20
 """A journal below this is never folded; above, it may grow as long as the snapshot before it is."""
 
 
 class CorruptRegistry(Exception):
-    """What was acknowledged cannot be read: starting without it would forget topics, so the broker must not start."""
+    """Acknowledged data cannot be read: starting without it would lose topics, so the broker must not start."""
 
 
 class Journal:
@@ -86,15 +86,15 @@ class Journal:
         self._synced_zxid = zxid
 
     @property
-    def is_long(self) -> bool:
-        """Whether it is time to `fold`.
+    def needs_snapshot(self) -> bool:
+        """Return whether a new snapshot is due.
 
         A fold writes the whole tree, so folds that wait until the journal is as long as the tree cost, together, no
         more than about twice what was appended.
         """
-        return self._end > max(_FOLD_BYTES, self._snapshot_bytes)
+        return self._end > max(_SNAPSHOT_BYTES, self._snapshot_bytes)
 
-    async def fold(self, tree: ZnodeTree) -> None:
+    async def write_snapshot(self, tree: ZnodeTree) -> None:
         """Write the tree, as it is now, as the new snapshot, and drop from the journal what it holds.
 
         Transactions may be appended meanwhile; `sync` must not be called before this has returned.

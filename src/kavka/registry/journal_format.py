@@ -1,4 +1,4 @@
-"""What stands in the registry's files: records with a checksum, of transactions, nodes and sessions as JSON. Pure.
+"""Format of the registry's files: records with a checksum, of transactions, nodes and sessions as JSON. Pure.
 
     record:       length u32 | CRC-32C u32 | payload
     transaction:  [zxid, time_ms, changes, zxid of the last transaction that was synced when this one was written]

@@ -1,4 +1,4 @@
-"""Who is told of which change to which path: ZooKeeper's watches.
+"""ZooKeeper's watches: the watchers of each path.
 
     kind        told of                                                  ends
     NODE        the node comes, changes or goes                          when told
@@ -19,7 +19,7 @@ from kavka.core.znodes import Event, EventType, parent_of
 
 
 class WatchKind(Enum):
-    """What a watch listens to, and for how long."""
+    """The kind of a watch: its events, and one-time or persistent."""
 
     NODE = 1
     CHILD = 2
@@ -28,10 +28,10 @@ class WatchKind(Enum):
 
 
 class Watcher(Protocol):
-    """Who is told. Two watches of the same watcher on one path and of one kind are one."""
+    """The receiver of watch events. Two watches of the same watcher on one path and of one kind are one."""
 
-    def notice(self, event: Event) -> None:
-        """Take an event; it must not raise, and must not call the keeper."""
+    def notify(self, event: Event) -> None:
+        """Receive an event; must not raise, and must not call the server."""
         ...
 
 
@@ -60,7 +60,7 @@ class WatchTable(Generic[W]):
         return True
 
     def has(self, path: str, kind: WatchKind, watcher: W) -> bool:
-        """Tell whether there is such a watch."""
+        """Return whether there is such a watch."""
         return watcher in self._paths[kind].get(path, {})
 
     def drop(self, watchers: Iterable[W]) -> None:
@@ -72,7 +72,7 @@ class WatchTable(Generic[W]):
                     self.remove(path, kind, watcher)
 
     def triggered(self, event: Event) -> list[W]:
-        """Return who is to be told of an event, each once; what was for once is taken away."""
+        """Return the watchers of an event, each once, and remove one-time watches."""
         told: dict[W, None] = {}
         if event.type is EventType.CHILDREN_CHANGED:
             told.update(self._paths[WatchKind.CHILD].pop(event.path, {}))
@@ -86,7 +86,7 @@ class WatchTable(Generic[W]):
         told.update(self._paths[WatchKind.PERSISTENT].get(event.path, {}))
         return list(told)
 
-    def at(self, path: str, kind: WatchKind) -> list[W]:
+    def watchers_of(self, path: str, kind: WatchKind) -> list[W]:
         """Return who watches a path, in the order in which they came."""
         return list(self._paths[kind].get(path, ()))
 

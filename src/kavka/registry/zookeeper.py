@@ -27,12 +27,12 @@ from kavka.core.znodes import (
     ZnodeError,
     size_of,
 )
-from kavka.doors import Chance, Network
+from kavka.io import Network, Random
 from kavka.registry.client_watches import ClientWatches
 from kavka.registry.interface import RegistryRefused, Watch
 from kavka.registry.watches import WatchKind
-from kavka.registry.zookeeper_calls import encode_multi, read_multi, read_stat
 from kavka.registry.zookeeper_connection import ServerRefused, ZooKeeperConnection
+from kavka.registry.zookeeper_multi import encode_multi, read_multi, read_stat
 from kavka.wire.zookeeper.jute import Reader, decode, encode
 from kavka.wire.zookeeper.messages import (
     EPHEMERAL_FLAG,
@@ -66,10 +66,10 @@ DEFAULT_PORT = 2181
 _LARGEST_PACKET = 0xFFFFF
 """`jute.maxbuffer` as it comes: ZooKeeper drops the connection on which more arrives."""
 _HEADER_BYTES = 8
-"""What stands before the body of a request in its packet."""
+"""Bytes before the body of a request in its packet."""
 _FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 1.0
-_LEAST_ATTEMPT_S = 1.0
+_MAX_PAUSE_S = 1.0
+_MIN_ATTEMPT_S = 1.0
 _CLOSE_S = 3.0
 _WATCHES_IN_A_PACKET = 500
 _NO_PASSWORD = bytes(16)
@@ -104,26 +104,26 @@ class ZooKeeperRegistry:
     """Implements `Registry` over one ZooKeeper session at a time."""
 
     def __init__(
-        self, network: Network, chance: Chance, connect: str, session_timeout_ms: int
+        self, network: Network, random: Random, connect: str, session_timeout_ms: int
     ) -> None:
         """Use `open` instead. Raise ValueError when `connect` cannot be read."""
         self._network = network
-        self._chance = chance
+        self._random = random
         self._members, self._chroot = parse_connect(connect)
-        self._shown = connect
+        self._connect_string = connect
         self._timeout_ms = session_timeout_ms
-        self._granted_ms = session_timeout_ms
-        self._member: tuple[str, int] | None = None
-        """Who answered last."""
+        self._negotiated_timeout_ms = session_timeout_ms
+        self._server: tuple[str, int] | None = None
+        """The server that answered last."""
         self._connection: ZooKeeperConnection | None = None
         self._connected = asyncio.Event()
         self._connecting: asyncio.Task[None] | None = None
-        self._is_over = True
+        self._is_closed = True
         self._password = _NO_PASSWORD
         self._last_zxid = 0
         self._watches = ClientWatches()
         self.connects = self.disconnects = self.expirations = 0
-        """How often a member was found, a connection lost, a session over, since the start."""
+        """Numbers of connections made, connections lost and sessions expired since the start."""
         self.session_id = 0
         self.session_lost: Callable[[], None] | None = None
 
@@ -131,7 +131,7 @@ class ZooKeeperRegistry:
     async def open(
         cls,
         network: Network,
-        chance: Chance,
+        random: Random,
         connect: str,
         *,
         session_timeout_ms: int,
@@ -141,7 +141,7 @@ class ZooKeeperRegistry:
 
         Raise ZooKeeperUnreachable, and ValueError when the addresses cannot be read.
         """
-        registry = cls(network, chance, connect, session_timeout_ms)
+        registry = cls(network, random, connect, session_timeout_ms)
         try:
             async with asyncio.timeout(connection_timeout_ms / 1000):
                 await registry.reconnect()
@@ -168,33 +168,33 @@ class ZooKeeperRegistry:
 
     @property
     def is_connected(self) -> bool:
-        """Whether a member answers."""
+        """Return whether a server of the ensemble is connected."""
         return self._connection is not None
 
     # -- the session
 
     async def reconnect(self) -> None:
-        """Begin a new session; the one before ends, if it has not and can be told so.
+        """Open a new session; the one before is closed, if it is not over and the server is reachable.
 
         Waits until a member answers: the caller bounds the time.
         """
-        await (self._forget_connection() if self._is_over else self.close())
+        await (self._forget_connection() if self._is_closed else self.close())
         self.session_id, self._password, self._last_zxid = 0, _NO_PASSWORD, 0
         self._watches.clear()
-        self._is_over = False
+        self._is_closed = False
         self._connect_again()
         await self._connected.wait()
-        if self._is_over:
+        if self._is_closed:
             raise self._lost()
 
     async def close(self) -> None:
         """End the session: its ephemeral nodes go. Without a connection the ensemble ends it after its time-out."""
-        self._is_over = True
+        self._is_closed = True
         connection = self._connection
         if connection is not None:
             try:
                 async with asyncio.timeout(_CLOSE_S):
-                    await connection.ask(OpCode.CLOSE_SESSION)
+                    await connection.request(OpCode.CLOSE_SESSION)
             except (OSError, ServerRefused) as error:
                 log.info("registry session not closed cleanly reason=%s", error)
         await self._forget_connection()
@@ -210,37 +210,37 @@ class ZooKeeperRegistry:
             await asyncio.gather(task, return_exceptions=True)
 
     def _connect_again(self) -> None:
-        self._connecting = asyncio.get_running_loop().create_task(self._find_member())
+        self._connecting = asyncio.get_running_loop().create_task(self._find_server())
 
-    async def _find_member(self) -> None:
+    async def _find_server(self) -> None:
         """Try the members in turn until one answers; last the one that was lost, which may be silent."""
         pause_s = _FIRST_PAUSE_S
         members = sorted(
-            self._members, key=lambda member: (member == self._member, self._chance.random())
+            self._members, key=lambda member: (member == self._server, self._random.random())
         )
         while True:
             for host, port in members:
                 try:
-                    await self._greet(host, port)
+                    await self._handshake(host, port)
                 except OSError as error:
-                    log.info("registry member not reached at=%s:%d reason=%s", host, port, error)
+                    log.info("ZooKeeper server not reached at=%s:%d reason=%s", host, port, error)
                 else:
                     return
-            await asyncio.sleep(pause_s * (0.5 + self._chance.random()))
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            await asyncio.sleep(pause_s * (0.5 + self._random.random()))
+            pause_s = min(pause_s * 2, _MAX_PAUSE_S)
 
-    async def _greet(self, host: str, port: int) -> None:
+    async def _handshake(self, host: str, port: int) -> None:
         request = ConnectRequest(
             0, self._last_zxid, self._timeout_ms, self.session_id, self._password
         )
-        attempt_s = max(_LEAST_ATTEMPT_S, self._granted_ms / 1000 / len(self._members))
+        attempt_s = max(_MIN_ATTEMPT_S, self._negotiated_timeout_ms / 1000 / len(self._members))
         async with asyncio.timeout(attempt_s):
             connection, response = await ZooKeeperConnection.open(
-                self._network, host, port, request, self._told, self._connection_lost
+                self._network, host, port, request, self._on_event, self._connection_lost
             )
         if response.timeout_ms <= 0:
             connection.abort()
-            self._session_is_over()
+            self._session_expired()
             return
         # By what came right behind the greeting, when nobody could be told yet.
         if connection.is_lost:
@@ -255,7 +255,7 @@ class ZooKeeperRegistry:
             )
         self.session_id = response.session_id
         self._password = response.password or _NO_PASSWORD
-        self._granted_ms, self._member = response.timeout_ms, (host, port)
+        self._negotiated_timeout_ms, self._server = response.timeout_ms, (host, port)
         self._connection = connection
         self.connects += 1
         self._watch_again(connection)
@@ -263,13 +263,13 @@ class ZooKeeperRegistry:
 
     def _watch_again(self, connection: ZooKeeperConnection) -> None:
         """Tell the member what is watched, so that it tells what happened since the last answer."""
-        lists = [[self._outer(path) for path in paths] for paths in self._watches.paths()]
+        lists = [[self._to_server_path(path) for path in paths] for paths in self._watches.paths()]
         step = _WATCHES_IN_A_PACKET
         while any(lists):
             now = [paths[:step] for paths in lists]
             lists = [paths[step:] for paths in lists]
             request = SetWatchesRequest(self._last_zxid, *now)
-            connection.watch_again(request).add_done_callback(_ignore)
+            connection.restore_watches(request).add_done_callback(_ignore)
 
     def _connection_lost(self, connection: ZooKeeperConnection) -> None:
         if connection is not self._connection:
@@ -277,14 +277,14 @@ class ZooKeeperRegistry:
         self._last_zxid = max(self._last_zxid, connection.last_zxid)
         self._connection = None
         self._connected.clear()
-        if not self._is_over:
+        if not self._is_closed:
             self.disconnects += 1
             log.warning("registry connection lost session=0x%x", self.session_id)
             self._connect_again()
 
-    def _session_is_over(self) -> None:
-        log.warning("registry session over session=0x%x", self.session_id)
-        self._is_over = True
+    def _session_expired(self) -> None:
+        log.warning("registry session expired session=0x%x", self.session_id)
+        self._is_closed = True
         self.expirations += 1
         self._connected.set()  # wakes who waits, to be refused
         if self.session_lost is not None:
@@ -292,17 +292,17 @@ class ZooKeeperRegistry:
 
     # -- watches
 
-    def _told(self, event: WatcherEvent) -> None:
+    def _on_event(self, event: WatcherEvent) -> None:
         try:
             kind = EventType(event.type)
         except ValueError:
             return  # the state of the connection, which its owner knows
-        told = Event(kind, self._inner(event.path))
+        told = Event(kind, self._to_client_path(event.path))
         for watch in self._watches.triggered(told):
             watch(told)
 
     def watches(self, path: str) -> tuple[bool, bool]:
-        """Tell whether a node and whether its children are watched."""
+        """Return whether a node and whether its children are watched."""
         return self._watches.has(path, WatchKind.NODE), self._watches.has(path, WatchKind.CHILD)
 
     async def unwatch(
@@ -310,8 +310,8 @@ class ZooKeeperRegistry:
     ) -> None:
         """Take back the watches of a node, of its children, or both; `even_offline` does not wait for a connection."""
         if self.is_connected or not even_offline:
-            request = WatchTypeRequest(self._outer(path), _WATCH_TYPES[node, children])
-            await self._asked(OpCode.REMOVE_WATCHES, request, path)
+            request = WatchTypeRequest(self._to_server_path(path), _WATCH_TYPES[node, children])
+            await self._read_and_watch(OpCode.REMOVE_WATCHES, request, path)
         if node:
             self._watches.drop(path, WatchKind.NODE)
         if children:
@@ -328,59 +328,67 @@ class ZooKeeperRegistry:
         self, path: str, watch: Watch | None = None
     ) -> tuple[bytes | None, Stat]:
         """Return data and facts as `get` does, but None for a node without data."""
-        with self._watches.asking(path, WatchKind.NODE, watch):
+        with self._watches.reading(path, WatchKind.NODE, watch):
             reader = await self._read(OpCode.GET_DATA, path, watch)
-            self._watches.node_seen(path, exists=True)
+            self._watches.node_read(path, exists=True)
         response = decode(GetDataResponse, reader)
         return response.data, read_stat(response.stat)
 
     async def stat(self, path: str, watch: Watch | None = None) -> Stat | None:
         """Return facts, or None."""
-        with self._watches.asking(path, WatchKind.NODE, watch):
+        with self._watches.reading(path, WatchKind.NODE, watch):
             try:
                 reader = await self._read(OpCode.EXISTS, path, watch)
             except RegistryRefused as refused:
                 if refused.error is not ZnodeError.NO_NODE:
                     raise
-                self._watches.node_seen(path, exists=False)
+                self._watches.node_read(path, exists=False)
                 return None
-            self._watches.node_seen(path, exists=True)
+            self._watches.node_read(path, exists=True)
         return read_stat(decode(StatResponse, reader).stat)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """Return the names of the children, sorted."""
-        with self._watches.asking(path, WatchKind.CHILD, watch):
+        with self._watches.reading(path, WatchKind.CHILD, watch):
             reader = await self._read(OpCode.GET_CHILDREN, path, watch)
         return sorted(decode(ChildrenResponse, reader).children)
 
     async def acl(self, path: str) -> tuple[list[Acl], Stat]:
         """Return who may do what with a node, and its facts."""
-        reader = await self._asked(OpCode.GET_ACL, PathRequest(self._outer(path)), path)
+        reader = await self._read_and_watch(
+            OpCode.GET_ACL, PathRequest(self._to_server_path(path)), path
+        )
         response = decode(GetAclResponse, reader)
         return response.acl, read_stat(response.stat)
 
     async def ephemerals(self, prefix: str) -> list[str]:
         """Return the ephemeral nodes of this session whose paths begin so, sorted."""
-        request = PathRequest(self._outer(prefix))
-        reader = await self._asked(OpCode.GET_EPHEMERALS, request, prefix)
+        request = PathRequest(self._to_server_path(prefix))
+        reader = await self._read_and_watch(OpCode.GET_EPHEMERALS, request, prefix)
         found = decode(EphemeralsResponse, reader).ephemerals
-        return sorted(self._inner(path) for path in found if path.startswith(f"{self._chroot}/"))
+        return sorted(
+            self._to_client_path(path) for path in found if path.startswith(f"{self._chroot}/")
+        )
 
     async def identities(self) -> list[ClientInfo]:
         """Return as whom the member knows this session."""
-        return decode(WhoAmIResponse, await self._asked(OpCode.WHO_AM_I, None, "/")).client_info
+        return decode(
+            WhoAmIResponse, await self._read_and_watch(OpCode.WHO_AM_I, None, "/")
+        ).client_info
 
     async def sync(self, path: str) -> None:
         """Wait until the member has what the leader of the ensemble has."""
-        await self._asked(OpCode.SYNC, PathRequest(self._outer(path)), path)
+        await self._read_and_watch(OpCode.SYNC, PathRequest(self._to_server_path(path)), path)
 
     async def _read(self, operation: OpCode, path: str, watch: Watch | None) -> Reader:
         """Ask with the watch registered already (`ClientWatches.asking`)."""
-        request = PathWatchRequest(self._outer(path), watch is not None)
-        return await self._asked(operation, request, path)
+        request = PathWatchRequest(self._to_server_path(path), watch is not None)
+        return await self._read_and_watch(operation, request, path)
 
-    async def _asked(self, operation: OpCode, request: NamedTuple | None, path: str) -> Reader:
-        reader: Reader = await self._retried(lambda live: live.ask(operation, request), path)
+    async def _read_and_watch(
+        self, operation: OpCode, request: NamedTuple | None, path: str
+    ) -> Reader:
+        reader: Reader = await self._retried(lambda live: live.request(operation, request), path)
         return reader
 
     # -- writing
@@ -398,13 +406,13 @@ class ZooKeeperRegistry:
         A sequence node whose connection broke is made anew: there may be two then, as with every ZooKeeper client.
         """
         flags = EPHEMERAL_FLAG * ephemeral | SEQUENCE_FLAG * sequence
-        request = CreateRequest(self._outer(path), data, OPEN_ACL, flags)
+        request = CreateRequest(self._to_server_path(path), data, OPEN_ACL, flags)
         reader = await self._change(OpCode.CREATE, request, Create(path, data, ephemeral, sequence))
-        return path if reader is None else self._inner(decode(PathResponse, reader).path)
+        return path if reader is None else self._to_client_path(decode(PathResponse, reader).path)
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         """Replace a node's data."""
-        request = SetDataRequest(self._outer(path), data, version)
+        request = SetDataRequest(self._to_server_path(path), data, version)
         reader = await self._change(OpCode.SET_DATA, request, SetData(path, data, version))
         if reader is None:
             return (await self.get(path))[1]
@@ -412,7 +420,7 @@ class ZooKeeperRegistry:
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         """Remove a node without children."""
-        request = PathVersionRequest(self._outer(path), version)
+        request = PathVersionRequest(self._to_server_path(path), version)
         await self._change(OpCode.DELETE, request, Delete(path, version))
 
     async def multi(self, operations: Sequence[Operation]) -> list[str]:
@@ -420,11 +428,13 @@ class ZooKeeperRegistry:
 
         BAD_ARGUMENTS, at the largest operation, refuses what is larger than a packet of ZooKeeper (1 MiB).
         """
-        body = encode_multi(operations, self._outer)
+        body = encode_multi(operations, self._to_server_path)
         _check_size(body, operations)
 
         async def commit(live: ZooKeeperConnection) -> list[str]:
-            return read_multi(await live.ask_encoded(OpCode.MULTI, body), operations, self._inner)
+            return read_multi(
+                await live.request_encoded(OpCode.MULTI, body), operations, self._to_client_path
+            )
 
         made = await self._written(commit, operations)
         return [operation.path for operation in operations] if made is None else made
@@ -437,7 +447,7 @@ class ZooKeeperRegistry:
         """Write one thing; None when a try whose connection broke had done it already."""
         body = encode(request)
         _check_size(body, [operation])
-        return await self._written(lambda live: live.ask_encoded(kind, body), [operation])
+        return await self._written(lambda live: live.request_encoded(kind, body), [operation])
 
     async def _written(
         self, ask: Callable[[ZooKeeperConnection], Awaitable[T]], operations: Sequence[Operation]
@@ -446,7 +456,7 @@ class ZooKeeperRegistry:
 
         async def is_done() -> bool:
             for operation in operations:
-                if not await self._looks_written(operation):
+                if not await self._is_applied(operation):
                     return False
             return True
 
@@ -465,7 +475,9 @@ class ZooKeeperRegistry:
         while True:
             live = await self._ready()
             if session_id not in (0, self.session_id):
-                raise _over(session_id)  # what it rests on may have gone with its session
+                raise _session_expired(
+                    session_id
+                )  # what it rests on may have gone with its session
             try:
                 return await ask(live)
             except ConnectionError:
@@ -481,8 +493,10 @@ class ZooKeeperRegistry:
                     return None
                 raise
 
-    async def _looks_written(self, operation: Operation) -> bool:
-        """Tell whether the tree is as an operation leaves it; a check, which leaves no trace, is taken to have held."""
+    async def _is_applied(self, operation: Operation) -> bool:
+        """Return whether the tree is as an operation leaves it; a check, which leaves no trace, is taken to have
+        held.
+        """
         if isinstance(operation, znodes.Check):
             return True
         try:
@@ -500,32 +514,32 @@ class ZooKeeperRegistry:
 
     async def _ready(self) -> ZooKeeperConnection:
         """Wait for a connection, as long as a session lasts without one."""
-        if self._connection is None and not self._is_over:
+        if self._connection is None and not self._is_closed:
             try:
                 async with asyncio.timeout(self._timeout_ms / 1000):
-                    while self._connection is None and not self._is_over:
+                    while self._connection is None and not self._is_closed:
                         await self._connected.wait()
             except TimeoutError as error:
                 raise ZooKeeperUnreachable(
-                    f"no ZooKeeper answered at {self._shown} for {self._timeout_ms} ms"
+                    f"no ZooKeeper answered at {self._connect_string} for {self._timeout_ms} ms"
                 ) from error
-        if self._is_over or self._connection is None:
+        if self._is_closed or self._connection is None:
             raise self._lost()
         return self._connection
 
     def _lost(self) -> ConnectionError:
-        return _over(self.session_id)
+        return _session_expired(self.session_id)
 
-    def _outer(self, path: str) -> str:
+    def _to_server_path(self, path: str) -> str:
         if not self._chroot:
             return path
         return self._chroot if path == "/" else self._chroot + path
 
-    def _inner(self, path: str) -> str:
+    def _to_client_path(self, path: str) -> str:
         return path.removeprefix(self._chroot) or "/"
 
 
-def _over(session_id: int) -> ConnectionError:
+def _session_expired(session_id: int) -> ConnectionError:
     return ConnectionError(f"the session 0x{session_id:x} with ZooKeeper is over")
 
 
@@ -543,6 +557,6 @@ def _check_size(body: bytearray, operations: Sequence[Operation]) -> None:
 
 
 def _ignore(done: asyncio.Future[Reader]) -> None:
-    """Look at the outcome: a connection that broke again is replaced, and says it all anew."""
+    """Retrieve the outcome: a connection that broke again is replaced, and sets its watches again."""
     if not done.cancelled():
         done.exception()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kavka.core.znodes import ZnodeError
-from kavka.doors import Network
+from kavka.io import Network
 from kavka.net.frames import FrameReader, InvalidFrameSize
 from kavka.wire.zookeeper.jute import CorruptPacket, Reader, decode, encode
 from kavka.wire.zookeeper.messages import (
@@ -31,7 +31,7 @@ from kavka.wire.zookeeper.messages import (
 )
 
 _MAX_FRAME_BYTES = 64 * 1024 * 1024
-"""What a member may answer: the children of a very large node are beyond `jute.maxbuffer`."""
+"""Maximum size of a response: the children of a very large node exceed `jute.maxbuffer`."""
 _LARGEST_XID = 2**31 - 1
 
 
@@ -45,11 +45,11 @@ class ServerRefused(Exception):
         self.code = code
 
 
-class _Asked(NamedTuple):
+class _PendingRequest(NamedTuple):
     """A request that waits for its answer."""
 
     xid: int
-    answered: asyncio.Future[Reader]
+    response: asyncio.Future[Reader]
 
 
 class ZooKeeperConnection(asyncio.BufferedProtocol):
@@ -66,12 +66,12 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
         self._on_event = on_event
         self._on_lost = on_lost
         self._transport: Any = None
-        self._greeting: asyncio.Future[ConnectResponse] | None = self._loop.create_future()
-        self._asked: deque[_Asked] = deque()
+        self._connect_response: asyncio.Future[ConnectResponse] | None = self._loop.create_future()
+        self._pending: deque[_PendingRequest] = deque()
         self._xid = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._silence_s = 0.0
-        self._sent_s = self._heard_s = self._loop.time()
+        self._read_timeout_s = 0.0
+        self._sent_s = self._last_received_s = self._loop.time()
         self.last_zxid = 0
         """The newest transaction that this connection has seen an answer of."""
         self.is_lost = False
@@ -92,7 +92,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
         """
         connection: Any = await network.connect(host, port, lambda: cls(on_event, on_lost))
         try:
-            greeting = connection._greeting
+            greeting = connection._connect_response
             connection._send(encode(request) + b"\0")  # a read-only member is not good enough
             response = await greeting
         except BaseException:
@@ -102,18 +102,20 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
             connection._keep_alive(response.timeout_ms / 1000)
         return connection, response
 
-    def ask(self, operation: OpCode, record: NamedTuple | None = None) -> asyncio.Future[Reader]:
+    def request(
+        self, operation: OpCode, record: NamedTuple | None = None
+    ) -> asyncio.Future[Reader]:
         """Send a request; the future is the answer's body. It fails with ServerRefused or ConnectionError."""
-        return self.ask_encoded(operation, b"" if record is None else encode(record))
+        return self.request_encoded(operation, b"" if record is None else encode(record))
 
-    def ask_encoded(self, operation: OpCode, body: bytes | bytearray) -> asyncio.Future[Reader]:
+    def request_encoded(self, operation: OpCode, body: bytes | bytearray) -> asyncio.Future[Reader]:
         """Send a request whose body is encoded already: a multi has many records."""
         self._xid = self._xid % _LARGEST_XID + 1
-        return self._ask(self._xid, operation, body)
+        return self._request(self._xid, operation, body)
 
-    def watch_again(self, request: SetWatchesRequest) -> asyncio.Future[Reader]:
-        """Say what the session watches, on a new connection; events that were missed are told now."""
-        return self._ask(SET_WATCHES_XID, OpCode.SET_WATCHES, encode(request))
+    def restore_watches(self, request: SetWatchesRequest) -> asyncio.Future[Reader]:
+        """Set the session's watches on a new connection; the server sends the missed events now."""
+        return self._request(SET_WATCHES_XID, OpCode.SET_WATCHES, encode(request))
 
     def abort(self) -> None:
         """Close at once; what waits fails with ConnectionError."""
@@ -131,11 +133,11 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take bytes; a stream that cannot be followed is closed."""
-        self._heard_s = self._loop.time()
+        self._last_received_s = self._loop.time()
         try:
             self._reader.buffer_updated(nbytes)
         except (InvalidFrameSize, CorruptPacket) as error:
-            self._lose(ConnectionError(f"ZooKeeper sent what cannot be read: {error}"))
+            self._fail(ConnectionError(f"ZooKeeper sent what cannot be read: {error}"))
             self._transport.abort()
 
     def eof_received(self) -> bool:
@@ -144,7 +146,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail everything that waits."""
-        self._lose(ConnectionError(f"the connection to ZooKeeper was lost: {exc or 'closed'}"))
+        self._fail(ConnectionError(f"the connection to ZooKeeper was lost: {exc or 'closed'}"))
 
     def pause_writing(self) -> None:
         """Nothing to do: callers wait for their answers, and their number is bounded by the broker's work."""
@@ -154,14 +156,16 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
 
     # -- inside
 
-    def _ask(self, xid: int, operation: OpCode, body: bytes | bytearray) -> asyncio.Future[Reader]:
+    def _request(
+        self, xid: int, operation: OpCode, body: bytes | bytearray
+    ) -> asyncio.Future[Reader]:
         answered: asyncio.Future[Reader] = self._loop.create_future()
         if self.is_lost:
             answered.set_exception(ConnectionError("the connection to ZooKeeper is lost"))
             return answered
         packet = encode(RequestHeader(xid, operation))
         packet += body
-        self._asked.append(_Asked(xid, answered))
+        self._pending.append(_PendingRequest(xid, answered))
         self._send(packet)
         return answered
 
@@ -171,9 +175,9 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
 
     def _on_frame(self, frame: memoryview) -> None:
         reader = Reader(frame)
-        if self._greeting is not None:
+        if self._connect_response is not None:
             response = decode(ConnectResponse, reader)
-            greeting, self._greeting = self._greeting, None
+            greeting, self._connect_response = self._connect_response, None
             if not greeting.done():
                 greeting.set_result(response)
             return
@@ -183,12 +187,12 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
             return
         if header.xid == PING_XID:
             return
-        if not self._asked or self._asked[0].xid != header.xid:
+        if not self._pending or self._pending[0].xid != header.xid:
             raise CorruptPacket(f"an answer to the request {header.xid}, which does not wait")
         if header.zxid > 0 and header.xid != SET_WATCHES_XID:
             # Watches that are to be set again behind these have not been told of anything yet.
             self.last_zxid = header.zxid
-        answered = self._asked.popleft().answered
+        answered = self._pending.popleft().response
         if answered.done():
             return
         if header.error:
@@ -198,26 +202,26 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
 
     def _keep_alive(self, timeout_s: float) -> None:
         """Ping when a third of the time-out passed in silence; give the member up after two thirds."""
-        self._silence_s = timeout_s * 2 / 3
+        self._read_timeout_s = timeout_s * 2 / 3
         now = self._loop.time()
-        if now - self._heard_s > self._silence_s:
-            self._lose(TimeoutError(f"ZooKeeper was silent for {self._silence_s:.1f} s"))
+        if now - self._last_received_s > self._read_timeout_s:
+            self._fail(TimeoutError(f"no response from ZooKeeper for {self._read_timeout_s:.1f} s"))
             self._transport.abort()
             return
         if now - self._sent_s >= timeout_s / 3:
             self._send(encode(RequestHeader(PING_XID, OpCode.PING)))
         self._timer = self._loop.call_later(timeout_s / 6, self._keep_alive, timeout_s)
 
-    def _lose(self, reason: OSError) -> None:
+    def _fail(self, reason: OSError) -> None:
         if self.is_lost:
             return
         self.is_lost = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._greeting is not None and not self._greeting.done():
-            self._greeting.set_exception(reason)
-        asked, self._asked = self._asked, deque()
+        if self._connect_response is not None and not self._connect_response.done():
+            self._connect_response.set_exception(reason)
+        asked, self._pending = self._pending, deque()
         for each in asked:
-            if not each.answered.done():
-                each.answered.set_exception(ConnectionError(str(reason)))
+            if not each.response.done():
+                each.response.set_exception(ConnectionError(str(reason)))
         self._on_lost(self)

@@ -1,4 +1,4 @@
-"""What a setting is: a name, a type, a default, bounds, how it may change, and one sentence.
+"""Declaration of settings: name, type, default, bounds, dynamic update mode, and one sentence.
 
 Types, names and the order of checks follow Kafka's `ConfigDef`; the numbers of `ValueType` are those of
 DescribeConfigs v3+.
@@ -30,7 +30,7 @@ class ValueType(IntEnum):
 
 
 class Scope(Enum):
-    """How a broker setting may be changed while the broker runs (KIP-226)."""
+    """The dynamic update mode of a broker setting (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -79,9 +79,9 @@ class Setting:
         "maximum",
         "minimum",
         "name",
+        "reported_type",
         "scope",
         "synonym",
-        "told_as",
         "type",
     )
 
@@ -100,7 +100,7 @@ class Setting:
         effective: bool = True,
         check: Callable[[Value], str | None] | None = None,
         fixed: bool = False,
-        told_as: ValueType | None = None,
+        reported_type: ValueType | None = None,
     ) -> None:
         """`synonym` is the broker's setting behind a topic's; `effective` is false for names that do nothing here.
 
@@ -119,16 +119,16 @@ class Setting:
         self.effective = effective
         self.check = check
         self.fixed = fixed
-        self.told_as = type if told_as is None else told_as
+        self.reported_type = type if reported_type is None else reported_type
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether the value may never be shown."""
+        """Return whether the value must never be shown."""
         return self.type in (ValueType.PASSWORD, ValueType.UNKNOWN)
 
     @property
-    def is_idle(self) -> bool:
-        """Whether a change while the broker runs does nothing."""
+    def is_ineffective(self) -> bool:
+        """Return whether a change while the broker runs has no effect."""
         return self.fixed or not self.effective
 
     def parse(self, text: str | None) -> Value:
@@ -146,7 +146,7 @@ class Setting:
         Kafka does not start with such a list. One that is stored already is read without them: to fall back to the
         default could delete what was to be compacted.
         """
-        if self.told_as is ValueType.LIST and text.strip():
+        if self.reported_type is ValueType.LIST and text.strip():
             self._check_bounds([item.strip() for item in text.split(",")])
         return self.parse(text)
 
@@ -214,7 +214,7 @@ class Catalogue:
             self._by_name[setting.name] = setting
 
     def __contains__(self, name: str) -> bool:
-        """Tell whether the name is declared."""
+        """Return whether the name is declared."""
         return name in self._by_name
 
     def __getitem__(self, name: str) -> Setting:

@@ -1,4 +1,4 @@
-"""What brokers may override while they run: settings of the catalogue, of one listener, and names of anybody's own.
+"""Dynamic broker settings: those of the catalogue, of one listener, and unknown names.
 
 Apache Kafka takes each name that it does not know, because plug-ins may read it; so do we, for a cluster that had such
 names, and for brokers of both kinds beside each other. Source: KIP-226.
@@ -11,7 +11,7 @@ import re
 from kavka.settings.broker import BROKER_SETTINGS
 from kavka.settings.declaration import InvalidSetting, Scope, Setting, ValueType
 
-_OF_ONE_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
 _OF_A_MECHANISM = (
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
@@ -34,7 +34,7 @@ _ONLY_OF_A_LISTENER = frozenset(
         "ssl.truststore.certificates",
     ]
 )
-_OF_ALL_BROKERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+_CLUSTER_WIDE = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 """Of one listener these may be the same for all brokers."""
 _SECRETS = tuple(
     setting.name
@@ -43,9 +43,9 @@ _SECRETS = tuple(
 )
 
 
-def name_behind(name: str) -> str:
+def base_name(name: str) -> str:
     """Return the name that holds for all listeners where `name` is a listener's own, else `name`."""
-    of_listener = _OF_ONE_LISTENER.fullmatch(name)
+    of_listener = _LISTENER_PREFIX.fullmatch(name)
     if of_listener is None:
         return name
     behind = of_listener[1]
@@ -53,13 +53,13 @@ def name_behind(name: str) -> str:
 
 
 def declaration_of(name: str) -> Setting:
-    """Return what is known of any name: of one that nobody has declared, that its value may be a secret."""
+    """Return the declaration of any name; the value of an undeclared one counts as a secret."""
     if name in BROKER_SETTINGS:
         return BROKER_SETTINGS[name]
-    behind = name_behind(name)
+    behind = base_name(name)
     if behind in BROKER_SETTINGS:
         known = BROKER_SETTINGS[behind]
-        return Setting(name, known.told_as, None, known.doc, effective=False)
+        return Setting(name, known.reported_type, None, known.doc, effective=False)
     return Setting(name, ValueType.UNKNOWN, None, "", effective=False)
 
 
@@ -77,9 +77,9 @@ def change_fault(name: str, text: str, *, default: bool) -> str | None:
         return (
             f"Passwords cannot be kept encrypted in this release, so they are not kept: Set({name})"
         )
-    of_listener = _OF_ONE_LISTENER.fullmatch(name)
+    of_listener = _LISTENER_PREFIX.fullmatch(name)
     behind = of_listener[1] if of_listener else name
-    of_one_broker = of_listener is not None and behind not in _OF_ALL_BROKERS
+    of_one_broker = of_listener is not None and behind not in _CLUSTER_WIDE
     if default and (scope is Scope.PER_BROKER or of_one_broker):
         return f"Cannot update these configs at default cluster level: Set({name})"
     if behind in BROKER_SETTINGS and BROKER_SETTINGS[behind].scope is not Scope.READ_ONLY:

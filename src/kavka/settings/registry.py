@@ -8,7 +8,9 @@ _T = ValueType
 
 REGISTRY_SETTINGS = Catalogue(
     [
-        Setting("dataDir", _T.STRING, "/tmp/zookeeper", "Where the tree and its journal are kept."),
+        Setting(
+            "dataDir", _T.STRING, "/tmp/zookeeper", "Directory of the snapshot and the journal."
+        ),
         Setting(
             "clientPort",
             _T.INT,
@@ -45,7 +47,7 @@ REGISTRY_SETTINGS = Catalogue(
             "maxClientCnxns",
             _T.INT,
             60,
-            "How many connections one address may have; 0 means any number.",
+            "Maximum number of connections per client address; 0 means no limit.",
             minimum=0,
         ),
         Setting(
@@ -63,7 +65,7 @@ REGISTRY_SETTINGS = Catalogue(
         ),
     ]
 )
-"""What has an effect."""
+"""Settings that have an effect."""
 
 WITHOUT_EFFECT = frozenset(
     [

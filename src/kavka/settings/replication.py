@@ -47,7 +47,7 @@ REPLICATION_SETTINGS: list[Setting] = [
         "replica.fetch.wait.max.ms",
         _T.INT,
         500,
-        "How long a leader may wait for a follower's bytes.",
+        "Maximum wait time of a follower's fetch.",
         minimum=0,
     ),
     Setting(
@@ -61,28 +61,28 @@ REPLICATION_SETTINGS: list[Setting] = [
         "replica.fetch.backoff.ms",
         _T.INT,
         1_000,
-        "The longest pause of a follower after errors; it begins with 10 ms and doubles.",
+        "Maximum back-off of a follower after errors; it starts with 10 ms and doubles.",
         minimum=0,
     ),
     Setting(
         "replica.lag.time.max.ms",
         _T.LONG,
         30_000,
-        "How long a replica may be behind its leader before it leaves the in-sync set.",
+        "Maximum time for which a replica may lag before it is removed from the in-sync set.",
         minimum=1,
     ),
     Setting(
         "replica.socket.timeout.ms",
         _T.INT,
         30_000,
-        "How long a follower waits for a leader's answer.",
+        "Timeout of a follower's requests to the leader.",
         minimum=1,
     ),
     Setting(
         "replica.selector.class",
         _T.STRING,
         None,
-        "Who chooses the replica that a consumer reads from; "
+        "Class that selects the replica that a consumer reads from; "
         "org.apache.kafka.common.replica.RackAwareReplicaSelector takes one in its rack.",
     ),
     Setting(

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from kavka.client.cluster import Cluster
 from kavka.client.config import CONSUMER, Config
 from kavka.errors import ErrorCode, KafkaError
-from kavka.net.clock import SystemChance, SystemClock
+from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
-from kavka.spark.patience import reached
+from kavka.spark.connection_retries import connect_with_retries
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ _shared: dict[tuple[tuple[str, str], ...], Connection] = {}
 class Connection:
     """A cluster and the loop on which it lives. Not for several threads."""
 
-    def __init__(self, settings: Mapping[str, str], is_patient: bool = False) -> None:
+    def __init__(self, settings: Mapping[str, str], retries: bool = False) -> None:
         """Connect; a patient one waits for brokers as long as it does later.
 
         Raise ValueError for a wrong setting, ConnectionError when no broker answers.
@@ -39,14 +39,16 @@ class Connection:
         self.loop = asyncio.new_event_loop()
         self._is_closed = False
         try:
-            self.cluster = self.run(reached(self._start, self.timeout_ms if is_patient else 0))
+            self.cluster = self.run(
+                connect_with_retries(self._start, self.timeout_ms if retries else 0)
+            )
         except BaseException:
             self.loop.close()
             raise
 
     async def _start(self) -> Cluster:
         cluster = Cluster(
-            self.config, network=TcpNetwork(), clock=SystemClock(), chance=SystemChance()
+            self.config, network=TcpNetwork(), clock=SystemClock(), random=SystemRandom()
         )
         await cluster.start()
         return cluster
@@ -94,7 +96,7 @@ def shared(settings: Mapping[str, str]) -> Connection:
     key = tuple(sorted(settings.items()))
     connection = _shared.get(key)
     if connection is None:
-        connection = _shared[key] = Connection(settings, is_patient=True)
+        connection = _shared[key] = Connection(settings, retries=True)
         atexit.register(connection.close)
     return connection
 

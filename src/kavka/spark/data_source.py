@@ -12,7 +12,7 @@ from kavka.spark.options import parse_sink, parse_source, schema_includes_header
 from kavka.spark.rows import source_schema
 
 if TYPE_CHECKING:
-    from kavka.spark.driver import Reach
+    from kavka.spark.driver import CrashPoint
     from kavka.spark.exactly_once import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter
     from kavka.spark.sink import BatchWriter, StreamWriter
     from kavka.spark.source import BatchReader, RefusedStreamReader, StreamReader
@@ -66,7 +66,7 @@ class KavkaDataSource(DataSource):  # type: ignore[misc]
                 return BatchWriter(options)
             from kavka.spark.exactly_once import ExactlyOnceBatchWriter
 
-            return ExactlyOnceBatchWriter(options, self._reach())
+            return ExactlyOnceBatchWriter(options, self._crash_point())
 
     def streamWriter(
         self, schema: StructType, overwrite: bool
@@ -81,13 +81,13 @@ class KavkaDataSource(DataSource):  # type: ignore[misc]
                 return StreamWriter(options)
             from kavka.spark.exactly_once import ExactlyOnceStreamWriter
 
-            return ExactlyOnceStreamWriter(options, self._reach())
+            return ExactlyOnceStreamWriter(options, self._crash_point())
 
-    def _reach(self) -> Reach:
-        """Return who is told of each step of the exactly-once sink; tests replace it."""
-        from kavka.spark.driver import reach_nothing
+    def _crash_point(self) -> CrashPoint:
+        """Return the callback for each step of the exactly-once sink; tests replace it."""
+        from kavka.spark.driver import no_crash_point
 
-        return reach_nothing
+        return no_crash_point
 
 
 def _require_own_schema(schema: StructType, include_headers: bool) -> None:

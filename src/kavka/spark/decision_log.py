@@ -26,16 +26,16 @@ from kavka.client.admin import Admin
 from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
 from kavka.ids import TopicPartition
+from kavka.spark.connection_retries import connect_with_retries
 from kavka.spark.decisions import BARRIER, BARRIER_KEY, CorruptDecision, Decision, decode
 from kavka.spark.errors import ConnectorError
-from kavka.spark.patience import reached
 
 log = logging.getLogger(__name__)
 
 _FIRST_WINDOW = 16
 """Offsets before the barrier: a batch takes five, a barrier, two records and two markers."""
 _GROWTH = 16
-_MOST_ATTEMPTS = 6
+_MAX_ATTEMPTS = 6
 _ATTEMPT_MS = 2_000
 """The least, unless the patience is less."""
 _WRITING = {"acks": "all", "enable.idempotence": "false"}
@@ -45,32 +45,34 @@ _READING = {
 }
 
 
-async def read_last(connection: Mapping[str, str], topic: str, patience_ms: int) -> Decision | None:
+async def read_last_decision(
+    connection: Mapping[str, str], topic: str, timeout_ms: int
+) -> Decision | None:
     """Return the last decision, None when there is none; brokers that are away are waited for, `patience_ms`.
 
     To be called by whoever has fenced all drivers but itself: no decision of theirs can come behind the barrier then.
     A deposed leader takes no barrier and refuses none, so another broker is asked who leads.
     Raise KafkaError, OSError, ConnectorError for a record that is none.
     """
-    at = TopicPartition(topic, 0)
-    attempts = max(min(patience_ms // _ATTEMPT_MS, _MOST_ATTEMPTS), 1)
+    tp = TopicPartition(topic, 0)
+    attempts = max(min(timeout_ms // _ATTEMPT_MS, _MAX_ATTEMPTS), 1)
     for attempt in range(attempts):
         try:
-            async with asyncio.timeout(patience_ms / attempts / 1000):
-                by = await _by_way_of(connection, attempt, patience_ms)
-                barrier = await _write_barrier(by, at, patience_ms)
-                return await _read_up_to(barrier, by, at, patience_ms)
+            async with asyncio.timeout(timeout_ms / attempts / 1000):
+                by = await _with_consumer(connection, attempt, timeout_ms)
+                barrier = await _write_barrier(by, tp, timeout_ms)
+                return await _read_up_to(barrier, by, tp, timeout_ms)
         except TimeoutError as error:
-            log.warning("decision not read yet at=%s attempt=%d", at, attempt)
+            log.warning("decision not read yet at=%s attempt=%d", tp, attempt)
             reason = error
     raise TimeoutError(
-        f"The last decision in {at} was not read in {patience_ms} ms: its leader is away or deposed, or replicas in "
+        f"The last decision in {tp} was not read in {timeout_ms} ms: its leader is offline or replaced, or replicas in "
         "sync do not follow it."
     ) from reason
 
 
-class Seen(NamedTuple):
-    """What a reader sees at the end of a decision topic."""
+class LoggedDecision(NamedTuple):
+    """The last decision in a decision topic."""
 
     decision: Decision | None
     """The last committed one; a leader that is deposed may show an older one."""
@@ -78,48 +80,54 @@ class Seen(NamedTuple):
     """The timestamp of the last record, be it a barrier; None when there is no record."""
 
 
-async def look_at(connection: Mapping[str, str], topic: str, patience_ms: int) -> Seen:
-    """Return what the end of a decision topic shows, and write nothing, unlike `read_last`.
+async def read_last_with_time(
+    connection: Mapping[str, str], topic: str, timeout_ms: int
+) -> LoggedDecision:
+    """Return what the end of a decision topic shows, and write nothing, unlike `read_last_decision`.
 
     Raise KafkaError, OSError, CorruptDecision when a record is none of a sink.
     """
-    at = TopicPartition(topic, 0)
-    async with asyncio.timeout(patience_ms / 1000), AsyncExitStack() as stack:
-        consumer = await reached(
-            lambda: stack.enter_async_context(Consumer(dict(connection) | _READING)), patience_ms
+    tp = TopicPartition(topic, 0)
+    async with asyncio.timeout(timeout_ms / 1000), AsyncExitStack() as stack:
+        consumer = await connect_with_retries(
+            lambda: stack.enter_async_context(Consumer(dict(connection) | _READING)), timeout_ms
         )
-        consumer.assign([at])
-        first = (await consumer.beginning_offsets([at]))[at]
-        end = (await consumer.end_offsets([at]))[at]
+        consumer.assign([tp])
+        first = (await consumer.beginning_offsets([tp]))[tp]
+        end = (await consumer.end_offsets([tp]))[tp]
         window = _FIRST_WINDOW
         while True:
             start = max(end - window, first)
-            seen = await _seen_from(consumer, at, start, end)
+            seen = await _seen_from(consumer, tp, start, end)
             if seen.decision is not None or start <= first:
                 return seen
             window *= _GROWTH
 
 
-async def _seen_from(consumer: Consumer, at: TopicPartition, start: int, end: int) -> Seen:
+async def _seen_from(
+    consumer: Consumer, tp: TopicPartition, start: int, end: int
+) -> LoggedDecision:
     decision, written_ms = None, None
-    consumer.seek(at, start)
-    while await consumer.position(at) < end:
+    consumer.seek(tp, start)
+    while await consumer.position(tp) < end:
         for batches in await consumer.poll(1000):
             for record in batches.records():
                 written_ms = record.timestamp
                 if (record.key, record.value) != (BARRIER_KEY, BARRIER):
                     decision = decode(record.value or b"")
-    return Seen(decision, written_ms)
+    return LoggedDecision(decision, written_ms)
 
 
-async def _by_way_of(
-    connection: Mapping[str, str], attempt: int, patience_ms: int
+async def _with_consumer(
+    connection: Mapping[str, str], attempt: int, timeout_ms: int
 ) -> dict[str, str]:
     """Return settings of a client that asks one broker after the other who leads, after a first attempt."""
     if attempt == 0:
         return dict(connection)
     async with AsyncExitStack() as stack:
-        admin = await reached(lambda: stack.enter_async_context(Admin(connection)), patience_ms)
+        admin = await connect_with_retries(
+            lambda: stack.enter_async_context(Admin(connection)), timeout_ms
+        )
         brokers = (await admin.describe_cluster()).brokers
     if not brokers:
         return dict(connection)  # who was asked knows of nobody yet
@@ -127,38 +135,38 @@ async def _by_way_of(
     return dict(connection) | {"bootstrap.servers": f"{broker.host}:{broker.port}"}
 
 
-async def _write_barrier(client: Mapping[str, str], at: TopicPartition, patience_ms: int) -> int:
+async def _write_barrier(client: Mapping[str, str], tp: TopicPartition, timeout_ms: int) -> int:
     """Return the offset of a record that all replicas in sync have."""
     async with AsyncExitStack() as stack:
-        producer = await reached(
-            lambda: stack.enter_async_context(Producer(dict(client) | _WRITING)), patience_ms
+        producer = await connect_with_retries(
+            lambda: stack.enter_async_context(Producer(dict(client) | _WRITING)), timeout_ms
         )
         # one that is given up is not waited for
         stack.push_async_callback(producer.close, timeout_ms=0)
-        written = await producer.send(at.topic, BARRIER, BARRIER_KEY, partition=at.partition)
+        written = await producer.send(tp.topic, BARRIER, BARRIER_KEY, partition=tp.partition)
         return written.offset
 
 
 async def _read_up_to(
-    barrier: int, client: Mapping[str, str], at: TopicPartition, patience_ms: int
+    barrier: int, client: Mapping[str, str], tp: TopicPartition, timeout_ms: int
 ) -> Decision | None:
     """Return the last decision before an offset, once that is passed."""
     async with AsyncExitStack() as stack:
-        consumer = await reached(
-            lambda: stack.enter_async_context(Consumer(dict(client) | _READING)), patience_ms
+        consumer = await connect_with_retries(
+            lambda: stack.enter_async_context(Consumer(dict(client) | _READING)), timeout_ms
         )
-        consumer.assign([at])
-        first = (await consumer.beginning_offsets([at]))[at]
+        consumer.assign([tp])
+        first = (await consumer.beginning_offsets([tp]))[tp]
         window = _FIRST_WINDOW
         while True:
             start = max(barrier - window, first)
-            value = await _last_value(consumer, at, start, barrier)
+            value = await _last_value(consumer, tp, start, barrier)
             if value is not None:
                 try:
                     return decode(value)
                 except CorruptDecision as error:
                     raise ConnectorError(
-                        f"The topic {at.topic} is not of this sink: {error}"
+                        f"The topic {tp.topic} is not of this sink: {error}"
                     ) from error
             if start <= first:
                 return None
@@ -166,11 +174,11 @@ async def _read_up_to(
 
 
 async def _last_value(
-    consumer: Consumer, at: TopicPartition, start: int, barrier: int
+    consumer: Consumer, tp: TopicPartition, start: int, barrier: int
 ) -> bytes | None:
     last: bytes | None = None
-    consumer.seek(at, start)
-    while await consumer.position(at) <= barrier:
+    consumer.seek(tp, start)
+    while await consumer.position(tp) <= barrier:
         for batches in await consumer.poll(1000):
             for record in batches.records():
                 if record.key != BARRIER_KEY:

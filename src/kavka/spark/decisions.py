@@ -1,4 +1,4 @@
-"""What an exactly-once sink has decided: the record, the names that belong to a sink, and its codec. Pure.
+"""Decisions of an exactly-once sink: the record, the names that belong to a sink, and its codec. Pure.
 
 A sink has one transactional id for its driver, whose transactions write decisions, one for each transaction of a task,
 and a topic of one partition in which the last committed record is the sink's state:
@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from kavka.client.producer.prepared import PreparedTxnState
+from kavka.client.producer.prepared_txn_state import PreparedTxnState
 
 _FORM = 1
 BARRIER_KEY = b"barrier"
 BARRIER = b'{"form":2}'
 """Not a decision: see `decision_log`. A release that knows no barriers refuses it, as of a later one."""
-_LONGEST_NAME = 200
+_MAX_NAME = 200
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -34,7 +34,7 @@ class CorruptDecision(Exception):
 
 
 class Outcome(Enum):
-    """What has become of a part that was decided."""
+    """The outcome of a decided part."""
 
     OPEN = "open"
     """To be committed, perhaps committed already."""
@@ -75,18 +75,18 @@ class Decision:
 
     batch: Batch
     tasks: int
-    """How many tasks the batch has, those without rows too."""
+    """Number of tasks of the batch, including those without rows."""
     parts: tuple[Part, ...]
     """Empty once all are committed."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether no part is open."""
+        """Return whether no part is open."""
         return all(part.outcome is not Outcome.OPEN for part in self.parts)
 
     @property
     def is_whole(self) -> bool:
-        """Whether every part is committed."""
+        """Return whether every part is committed."""
         return all(part.outcome is Outcome.COMMITTED for part in self.parts)
 
     def part_of(self, task: int) -> Part | None:
@@ -107,7 +107,7 @@ class SinkNames:
 
     @property
     def topic(self) -> str:
-        """Where decisions are."""
+        """Return the name of the decision topic."""
         return f"{self.sink}-decisions"
 
     def task(self, process: str, number: int) -> str:
@@ -115,18 +115,18 @@ class SinkNames:
         return f"{self.sink}-{process}-{number}"
 
     def is_task(self, transactional_id: str) -> bool:
-        """Tell whether an id is one of this sink's tasks."""
+        """Return whether an id is one of this sink's tasks."""
         pattern = re.escape(self.sink) + r"-[0-9a-f]{16}-[0-9]+"
         return re.fullmatch(pattern, transactional_id) is not None
 
 
 def is_sink_id(text: str) -> bool:
-    """Tell whether a sink may have this name: it begins the name of a topic."""
-    return len(text) <= _LONGEST_NAME and _LEGAL.fullmatch(text) is not None
+    """Return whether a sink may have this name: it begins the name of a topic."""
+    return len(text) <= _MAX_NAME and _LEGAL.fullmatch(text) is not None
 
 
 def encode(decision: Decision) -> bytes:
-    """Return the record's value; parts of a whole batch are left out, because nobody will ask for them."""
+    """Return the record's value; parts of a fully committed batch are left out, because they are not needed."""
     parts = () if decision.is_whole else decision.parts
     value = {
         "form": _FORM,

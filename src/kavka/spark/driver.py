@@ -16,28 +16,34 @@ from typing import Self
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.config import PRODUCER, Config
 from kavka.client.producer import FatalError, Producer
-from kavka.client.producer.prepared import PreparedTxnState
+from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.errors import ErrorCode, KafkaError
-from kavka.spark.committing import Plan, left_over, outcome_of, was_aborted, with_outcomes
-from kavka.spark.decision_log import read_last
+from kavka.spark.commit_protocol import (
+    Plan,
+    outcome_of,
+    undecided_transactions,
+    was_aborted,
+    with_outcomes,
+)
+from kavka.spark.connection_retries import connect_with_retries
+from kavka.spark.decision_log import read_last_decision
 from kavka.spark.decisions import Decision, Outcome, Part, SinkNames, encode
 from kavka.spark.errors import ConnectorError
-from kavka.spark.patience import reached
 
 log = logging.getLogger(__name__)
 
-Reach = Callable[[str], Awaitable[None]]
-"""Is told of each step that is done, for tests that stop there."""
+CrashPoint = Callable[[str], Awaitable[None]]
+"""Called with each step that is done, for tests that stop there."""
 
 _ONGOING = "Ongoing"
 _DRIVER_TIMEOUT_MS = 60_000
 _LIST_MS = 5_000
 _AT_ONCE = 32
-"""How many transactions are asked about or ended at the same time."""
+"""Maximum number of transactions that are described or ended concurrently."""
 _ASK_MS = 1000
-"""How long a coordinator has for an answer at the least, however little patience is left."""
+"""Minimum milliseconds for a coordinator's answer, however little time is left."""
 _BEHIND_S = 0.5
-"""How long a broker that is behind is given to hear, before it is asked again."""
+"""Seconds to wait for a broker with outdated metadata before the request is repeated."""
 TOPIC_SETTINGS = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.1",
@@ -46,7 +52,7 @@ TOPIC_SETTINGS = {
 """Of a decision topic that is made here."""
 
 
-async def reach_nothing(step: str) -> None:
+async def no_crash_point(step: str) -> None:
     """Pass by."""
 
 
@@ -54,21 +60,21 @@ class Driver:
     """One call's connections. Use as an asynchronous context manager."""
 
     def __init__(
-        self, client: Mapping[str, str], names: SinkNames, reach: Reach = reach_nothing
+        self, client: Mapping[str, str], names: SinkNames, crash_point: CrashPoint = no_crash_point
     ) -> None:
         """`client` are settings of a producer; nothing is opened yet."""
         self._names = names
-        self._reach = reach
+        self._crash_point = crash_point
         self._plain = {n: v for n, v in client.items() if not n.startswith("transaction")}
         self._connection = {n: v for n, v in client.items() if n in _OF_CONNECTIONS}
-        self._patience_ms = Config(PRODUCER, self._plain).integer("max.block.ms")
+        self._timeout_ms = Config(PRODUCER, self._plain).integer("max.block.ms")
         self._stack = AsyncExitStack()
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def __aenter__(self) -> Self:
         """Connect; brokers that are away are waited for, `max.block.ms`. Raise ConnectionError."""
-        self._admin = await reached(
-            lambda: self._stack.enter_async_context(Admin(self._connection)), self._patience_ms
+        self._admin = await connect_with_retries(
+            lambda: self._stack.enter_async_context(Admin(self._connection)), self._timeout_ms
         )
         return self
 
@@ -87,20 +93,22 @@ class Driver:
         """Become the only driver, finish what the last one has decided, abort what it has not."""
         await self._require_topic()
         listed = await self._states(await self._listed())
-        await self._reach("listed")
+        await self._crash_point("listed")
         while True:
             async with self._driver() as producer:
                 await producer.init_transactions()
-                await self._reach("fenced")
-                decided = await read_last(self._connection, self._names.topic, self._patience_ms)
+                await self._crash_point("fenced")
+                decided = await read_last_decision(
+                    self._connection, self._names.topic, self._timeout_ms
+                )
                 if decided is None or decided.is_settled:
                     identity = producer.transaction_identity
                     break
                 # The next round has another epoch: in this one, sequence numbers are used up by the note.
                 await self._note(producer, await self._settled(decided))
-                await self._reach("rolled-forward")
-        await self._abort(left_over(listed, decided))
-        await self._reach("planned")
+                await self._crash_point("rolled-forward")
+        await self._abort(undecided_transactions(listed, decided))
+        await self._crash_point("planned")
         return Plan(identity, decided, accepts_other_writes)
 
     # After the tasks
@@ -111,7 +119,7 @@ class Driver:
         gone = [p for p in decision.parts if p.outcome is Outcome.OPEN and not _has(listed, p)]
         await self._require_open(gone)
         strangers = await self._states(_without(listed, decision))
-        await self._reach("checked")
+        await self._crash_point("checked")
         async with self._driver() as producer:
             producer.resume_transactions(plan.driver)
             try:
@@ -121,12 +129,12 @@ class Driver:
                     f"{decision.batch} was not committed: another run of this query, or another query with sinkId "
                     f"{self._names.sink}, has taken over ({error.code.name})."
                 ) from error
-            await self._reach("decided")
+            await self._crash_point("decided")
             settled = await self._settled(decision)
-            await self._reach("ended")
+            await self._crash_point("ended")
             await self._abort(strangers)
             await self._note(producer, settled)
-            await self._reach("noted")
+            await self._crash_point("noted")
         if not settled.is_whole:
             raise ConnectorError(
                 f"A part of {decision.batch} was aborted by its time-out after it was decided; it is written again "
@@ -147,14 +155,14 @@ class Driver:
             "transaction.timeout.ms": str(_DRIVER_TIMEOUT_MS),
         }
         async with AsyncExitStack() as stack:
-            yield await reached(
-                lambda: stack.enter_async_context(Producer(self._plain | own)), self._patience_ms
+            yield await connect_with_retries(
+                lambda: stack.enter_async_context(Producer(self._plain | own)), self._timeout_ms
             )
 
     async def _require_topic(self) -> None:
         """Create the decision topic where there is none. Raise ConnectorError, KafkaError."""
         topic = self._names.topic
-        deadline = time.monotonic() + self._patience_ms / 1000
+        deadline = time.monotonic() + self._timeout_ms / 1000
         while True:
             known = (await self._admin.describe_topics([topic]))[topic]
             if not isinstance(known, Exception):
@@ -237,14 +245,14 @@ class Driver:
 
     async def _end(self, part: Part) -> Outcome:
         async with self._limit:
-            await self._reach(f"ending-{part.task}")
+            await self._crash_point(f"ending-{part.task}")
             outcome = await self._ended(part)
-            await self._reach(f"ended-{part.task}")
+            await self._crash_point(f"ended-{part.task}")
             return outcome
 
     async def _ended(self, part: Part) -> Outcome:
-        """Commit a part. Raise ConnectorError when nobody knows within `max.block.ms` what has become of it."""
-        deadline = time.monotonic() + self._patience_ms / 1000
+        """Commit a part. Raise ConnectorError when its outcome is unknown after `max.block.ms`."""
+        deadline = time.monotonic() + self._timeout_ms / 1000
         while True:
             left_ms = max(_ASK_MS, round((deadline - time.monotonic()) * 1000))
             outcome = outcome_of(await self._answer_to_commit(part, left_ms), part)
@@ -259,7 +267,7 @@ class Driver:
                     f"The transaction {name} {part.state} is refused, and its coordinator knows of no abort: it is "
                     "behind, or another run of this query has taken over; start the query again."
                 )
-            log.warning("refusal not believed id=%s found=%s", name, found)
+            log.warning("refusal contradicts the coordinator id=%s found=%s", name, found)
             await asyncio.sleep(_BEHIND_S)
 
     async def _answer_to_commit(self, part: Part, timeout_ms: int) -> ErrorCode:
@@ -272,13 +280,13 @@ class Driver:
             if isinstance(error, KafkaError) and not error.retriable:
                 return error.code
             raise ConnectorError(
-                f"No coordinator says what has become of the transaction {name} {part.state}: it cannot be reached, or "
+                f"No coordinator returned the outcome of the transaction {name} {part.state}: it cannot be reached, or "
                 "is behind; start the query again."
             ) from error
         return ErrorCode.NONE
 
     async def _abort(self, transactions: Mapping[str, PreparedTxnState]) -> None:
-        """Abort what nobody will decide about. One that cannot be is only in the way of readers, until it can."""
+        """Abort undecided transactions. One that cannot be aborted only blocks readers, until it can."""
 
         async def one(name: str, state: PreparedTxnState) -> None:
             async with self._limit:

@@ -20,16 +20,16 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from kavka.spark.committing import Done, Plan, Refused, decision_of
+from kavka.spark.commit_protocol import CommitRefused, Done, Plan, decision_of
 from kavka.spark.decisions import Batch, SinkNames
-from kavka.spark.driver import Driver, Reach, reach_nothing
+from kavka.spark.driver import CrashPoint, Driver, no_crash_point
 from kavka.spark.errors import ConnectorError, one_sentence
 from kavka.spark.options import ExactlyOnceOptions, SinkOptions
-from kavka.spark.preparing import run_task
+from kavka.spark.task_writer import run_task
 
 
 class Prepared(WriterCommitMessage):  # type: ignore[misc]
-    """What a task has left prepared."""
+    """The prepared part of a task."""
 
     def __init__(self, done: Done) -> None:
         """Carry it to the driver."""
@@ -42,13 +42,13 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 class _Sink:
-    """What both writers do. Tasks get a copy, with the plan."""
+    """The common part of both writers. Tasks get a copy, with the plan."""
 
-    def __init__(self, options: SinkOptions, reach: Reach) -> None:
+    def __init__(self, options: SinkOptions, crash_point: CrashPoint) -> None:
         assert options.exactly_once is not None
         self._options = options
-        self._reach = reach
-        self._plan: Plan | Refused | None = None
+        self._crash_point = crash_point
+        self._plan: Plan | CommitRefused | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Make the plan: a writer is pickled where it goes to tasks, once for each batch, and nowhere else before."""
@@ -56,7 +56,7 @@ class _Sink:
             self._plan = self._planned()
         return self.__dict__
 
-    def _planned(self) -> Plan | Refused:
+    def _planned(self) -> Plan | CommitRefused:
         # What is raised while a writer is pickled does not reach the user; what a task raises does.
         try:
             with one_sentence():
@@ -64,17 +64,17 @@ class _Sink:
                     lambda driver: driver.plan(self._exactly_once.accepts_other_writes)
                 )
         except ConnectorError as error:
-            return Refused(str(error))
+            return CommitRefused(str(error))
 
     def run(self, rows: Iterator[pa.RecordBatch], batch: Batch) -> Prepared:
         """Run the task in which this is called."""
         with one_sentence():
             plan = self._plan
             assert plan is not None, "tasks have a copy that was pickled"
-            if isinstance(plan, Refused):
+            if isinstance(plan, CommitRefused):
                 raise ConnectorError(plan.reason)
             task = TaskContext.get().partitionId()
-            return Prepared(run_task(rows, self._options, plan, batch, task, self._reach))
+            return Prepared(run_task(rows, self._options, plan, batch, task, self._crash_point))
 
     def finish(self, messages: Messages) -> None:
         """Decide about a batch whose tasks are all done."""
@@ -86,7 +86,7 @@ class _Sink:
                 plan = done[0].plan
                 self._drive(lambda driver: driver.commit(plan, decision))
 
-    def give_up(self, messages: Messages) -> None:
+    def abort(self, messages: Messages) -> None:
         """Abort what was prepared, if it was not even tried to commit it: then a task's message is missing.
 
         Otherwise the decision may have been made, and may be carried out at this moment: Spark calls this also when
@@ -101,7 +101,7 @@ class _Sink:
     def _drive(self, call: Callable[[Driver], Awaitable[T]]) -> T:
         async def work() -> T:
             names = SinkNames(self._exactly_once.sink_id)
-            async with Driver(self._options.client, names, self._reach) as driver:
+            async with Driver(self._options.client, names, self._crash_point) as driver:
                 return await call(driver)
 
         return asyncio.run(work())
@@ -119,9 +119,9 @@ def _done(messages: Messages) -> list[Done]:
 class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes each micro-batch whole and once; a batch is what the checkpoint says: the query's id and a number."""
 
-    def __init__(self, options: SinkOptions, reach: Reach = reach_nothing) -> None:
+    def __init__(self, options: SinkOptions, crash_point: CrashPoint = no_crash_point) -> None:
         """Take checked options."""
-        self._sink = _Sink(options, reach)
+        self._sink = _Sink(options, crash_point)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Prepared:
         """Write the rows of a task."""
@@ -136,15 +136,15 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc
 
     def abort(self, messages: Messages, batchId: int) -> None:
         """Abort what tasks have prepared, unless it may be decided."""
-        self._sink.give_up(messages)
+        self._sink.abort(messages)
 
 
 class ExactlyOnceBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a data frame whole or not at all; with `writeId`, not a second time."""
 
-    def __init__(self, options: SinkOptions, reach: Reach = reach_nothing) -> None:
+    def __init__(self, options: SinkOptions, crash_point: CrashPoint = no_crash_point) -> None:
         """Take checked options."""
-        self._sink = _Sink(options, reach)
+        self._sink = _Sink(options, crash_point)
         assert options.exactly_once is not None
         self._batch = Batch(options.exactly_once.write_id or secrets.token_hex(16), 0)
 
@@ -158,4 +158,4 @@ class ExactlyOnceBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: Messages) -> None:
         """Abort what tasks have prepared, unless it may be decided."""
-        self._sink.give_up(messages)
+        self._sink.abort(messages)

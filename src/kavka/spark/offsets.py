@@ -50,7 +50,7 @@ def ids_from_json(nested: Mapping[str, Mapping[str, int]]) -> TopicIds:
     return {topic: topic_id for topic, _, topic_id in marked}
 
 
-def made_again(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+def recreated_topics(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
     """Return the topics that have another id now than before."""
     return {topic for topic in before if now.get(topic, before[topic]) != before[topic]}
 
@@ -69,7 +69,7 @@ def from_json(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
     }
 
 
-def limited(start: Offsets, end: Offsets, max_offsets: int) -> Offsets:
+def limit_offsets(start: Offsets, end: Offsets, max_offsets: int) -> Offsets:
     """Return how far a trigger goes that may take `max_offsets` records: each partition in proportion to what is new.
 
     A partition that is missing in `start` must not be in `end`. At least one record of each partition that has any is
@@ -88,7 +88,7 @@ def limited(start: Offsets, end: Offsets, max_offsets: int) -> Offsets:
     return taken
 
 
-def split(
+def split_ranges(
     ranges: Iterable[OffsetRange], min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
     """Cut ranges into the tasks of Spark's connector (`KafkaOffsetRangeCalculator`); without a wish, a range is a task.

@@ -94,7 +94,7 @@ class SourceOptions:
     starting: Bound
     ending: Bound
     latest_without_match: bool
-    """Whether a starting time after the last record means the end of the partition; else it is an error."""
+    """True if a starting time after the last record means the end of the partition; else it is an error."""
     fail_on_data_loss: bool
     include_headers: bool
     max_offsets_per_trigger: int | None
@@ -117,9 +117,9 @@ class ExactlyOnceOptions:
     write_id: str | None
     """Names one `df.write`: the last one that is in the topic is not written again."""
     accepts_other_writes: bool
-    """Whether a query with another checkpoint may go on with this sink."""
+    """True if a query with another checkpoint may continue with this sink."""
     two_phase_commit: bool | None
-    """Whether brokers must never abort a prepared transaction; None: where they offer that."""
+    """True if brokers must never abort a prepared transaction; None uses it where they offer it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class SinkOptions:
     """Checked options of a write."""
 
     topic: str | None
-    """Where all rows go; None leaves it to the column `topic`."""
+    """The topic of all rows; None uses the column `topic`."""
     client: dict[str, str]
     exactly_once: ExactlyOnceOptions | None = None
     """None: each row is written at least once."""

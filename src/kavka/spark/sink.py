@@ -55,9 +55,7 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
     if "headers" in columns and not _is_headers(columns["headers"]):
         raise ConnectorError("The column headers must be array<struct<key:string,value:binary>>.")
     if options.topic is None and "topic" not in columns:
-        raise ConnectorError(
-            "Nothing says where the rows go: set the option topic or add a column topic."
-        )
+        raise ConnectorError("No topic for the rows: set the option topic or add a column topic.")
 
 
 def _require(
@@ -79,7 +77,7 @@ def _is_headers(kind: DataType) -> bool:
 
 
 class Written(WriterCommitMessage):  # type: ignore[misc]
-    """What a task has written."""
+    """A task's commit message: the number of records."""
 
     def __init__(self, records: int) -> None:
         """Count records."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kavka.client.admin import Admin, ConfigResource, ResourceType
 from kavka.errors import ErrorCode, KafkaError
-from kavka.spark.decision_log import look_at
+from kavka.spark.decision_log import read_last_with_time
 from kavka.spark.decisions import CorruptDecision, Decision, Outcome, SinkNames, is_sink_id
 from kavka.spark.driver import TOPIC_SETTINGS, Driver
 from kavka.spark.errors import ConnectorError
@@ -22,33 +22,35 @@ from kavka.spark.errors import ConnectorError
 _SUFFIX = "-decisions"
 _UNDECIDED = ("Ongoing",)
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
-_PATIENCE_MS = 30_000
-_AGAIN_S = 0.1
+_TIMEOUT_MS = 30_000
+_RETRY_S = 0.1
 _AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class SinkState:
-    """What can be seen of a sink from outside of its query."""
+    """The state of a sink, as seen from outside of its query."""
 
     sink: str
     decision: Decision | None
     """The last one that is committed; None when no batch was committed yet."""
     written_ms: int | None
-    """When its query wrote last; None when it never did."""
+    """Time of its query's last write; None without one."""
     transactions: Mapping[str, str]
     """The open transactions of its tasks and of its driver: the state of each transactional id."""
 
     @property
     def open_parts(self) -> int:
-        """How many parts of the last batch are decided and not known to be committed."""
+        """Return the number of parts of the last batch that are decided and not known to be committed."""
         if self.decision is None:
             return 0
         return sum(part.outcome is Outcome.OPEN for part in self.decision.parts)
 
     @property
-    def is_torn(self) -> bool:
-        """Whether a part of the last batch was aborted after it was decided: the query has to write it again."""
+    def is_inconsistent(self) -> bool:
+        """Return whether a part of the last batch was aborted after it was decided: the query has to write it
+        again.
+        """
         decision = self.decision
         return decision is not None and any(
             part.outcome is Outcome.ABORTED for part in decision.parts
@@ -76,7 +78,7 @@ class SinkState:
             found.append(
                 f"{self.decision.batch} is decided and {parts} of it may not be committed."
             )
-        if self.is_torn:
+        if self.is_inconsistent:
             assert self.decision is not None
             found.append(
                 f"{self.decision.batch} is committed in part only; its query would write the rest again."
@@ -113,14 +115,14 @@ class Sinks:
         Raise ConnectorError, KafkaError, OSError when something is in the way: then the topic stays.
         """
         names = SinkNames(seen.sink)
-        async with Driver(self._client | {"max.block.ms": str(_PATIENCE_MS)}, names) as driver:
+        async with Driver(self._client | {"max.block.ms": str(_TIMEOUT_MS)}, names) as driver:
             plan = await driver.plan(accepts_other_writes=True)
         batches = [None if d is None else d.batch for d in (seen.decision, plan.decided)]
         if batches[0] != batches[1]:
             raise ConnectorError(
                 f"The query of the sink {seen.sink} is live: it has committed a batch just now."
             )
-        await self._until_none_is_undecided(names)
+        await self._wait_until_decided(names)
         refused = (await self._admin.delete_topics([names.topic]))[names.topic]
         if refused is not None:
             raise refused
@@ -153,7 +155,7 @@ class Sinks:
         if len(known.partitions) != 1:
             return None
         try:
-            seen = await look_at(self._client, names.topic, _PATIENCE_MS)
+            seen = await read_last_with_time(self._client, names.topic, _TIMEOUT_MS)
         except CorruptDecision:
             return None
         if seen.written_ms is None and not await self._is_made_by_a_driver(names.topic):
@@ -166,7 +168,7 @@ class Sinks:
         return SinkState(names.sink, seen.decision, seen.written_ms, own)
 
     async def _is_made_by_a_driver(self, topic: str) -> bool:
-        """Tell whether an empty topic has the settings with which drivers make theirs."""
+        """Return whether an empty topic has the settings with which drivers make theirs."""
         at = ConfigResource(ResourceType.TOPIC, topic)
         described = (await self._admin.describe_configs([at]))[at]
         if isinstance(described, Exception):
@@ -178,15 +180,15 @@ class Sinks:
         found = await self._admin.list_transactions(states=list(states))
         return {one.transactional_id: one.state for each in found.values() for one in each}
 
-    async def _until_none_is_undecided(self, names: SinkNames) -> None:
+    async def _wait_until_decided(self, names: SinkNames) -> None:
         """Wait until the transactions of the tasks have ended. Raise ConnectorError when they do not."""
         left: list[str] = []
-        for _ in range(round(_PATIENCE_MS / 1000 / _AGAIN_S)):
+        for _ in range(round(_TIMEOUT_MS / 1000 / _RETRY_S)):
             listed = await self._listed(_UNDECIDED)
             left = sorted(name for name in listed if names.is_task(name))
             if not left:
                 return
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_S)
         raise ConnectorError(
             f"Transactions of the sink {names.sink} do not end: {', '.join(left)}."
         )

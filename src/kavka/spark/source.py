@@ -21,7 +21,15 @@ from pyspark.sql.streaming.datasource import (
 
 from kavka.ids import TopicPartition
 from kavka.spark.errors import ConnectorError, one_sentence
-from kavka.spark.fetching import read_range
+from kavka.spark.offset_plan import (
+    check_order,
+    check_topics,
+    end_offsets,
+    ranges_between,
+    report_data_loss,
+    start_offsets,
+    starts_at_end,
+)
 from kavka.spark.offsets import (
     OffsetJson,
     OffsetRange,
@@ -29,22 +37,14 @@ from kavka.spark.offsets import (
     TopicIds,
     from_json,
     ids_from_json,
-    limited,
-    made_again,
-    split,
+    limit_offsets,
+    recreated_topics,
+    split_ranges,
     to_json,
     without_topics,
 )
 from kavka.spark.options import SourceOptions
-from kavka.spark.planning import (
-    check_order,
-    check_topics,
-    end_of,
-    ranges_between,
-    report_loss,
-    start_of,
-    starts_at_end,
-)
+from kavka.spark.range_reader import read_range
 from kavka.spark.topics import BrokerTopics
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 _NO_LIMIT = 2**63 - 1
 _PUBLISH_S = 2.0
-"""How long a trigger waits for the group's coordinator; what it could not publish goes with the next trigger."""
+"""Seconds for which a trigger waits for the group's coordinator; unpublished offsets go with the next trigger."""
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
@@ -67,7 +67,7 @@ class RangePartition(InputPartition):  # type: ignore[misc]
 
 
 def _tasks(ranges: list[OffsetRange], options: SourceOptions) -> list[InputPartition]:
-    tasks = split(ranges, options.min_partitions, options.max_records_per_partition)
+    tasks = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
     return [RangePartition(one) for one in tasks]
 
 
@@ -91,11 +91,11 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         options = self._options
         with one_sentence(), BrokerTopics(options.client) as topics:
             partitions = topics.partitions(options.selection)
-            start = start_of(options, partitions, topics)
-            end = end_of(options, partitions, topics)
+            start = start_offsets(options, partitions, topics)
+            end = end_offsets(options, partitions, topics)
             for partition, last in topics.latest(partitions, end).items():
                 if end[partition] > last:
-                    report_loss(
+                    report_data_loss(
                         options,
                         f"{partition} ends at offset {last}, before the ending offset {end[partition]}",
                     )
@@ -127,9 +127,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._initial: Offsets | None = None
         self._initial_ids: TopicIds = {}
         self._has_begun = False
-        """Whether this process decided where a batch ends; before, a first batch can only be a replayed one."""
+        """True once this process has decided the end of a batch; before, a first batch can only be a replayed one."""
         self._target: Offsets | None = None
-        """Where an AvailableNow query ends."""
+        """End offsets of an AvailableNow query."""
         self._latest: Offsets | None = None
         self._ids: TopicIds = {}
         """Of the topics of `_latest`, asked for before their ends were."""
@@ -143,7 +143,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
                 topics = self._connected()
                 partitions = topics.partitions(self._options.selection)
                 self._initial_ids = topics.known_ids({one.topic for one in partitions})
-                self._initial = start_of(self._options, partitions, topics)
+                self._initial = start_offsets(self._options, partitions, topics)
             return to_json(self._initial, self._initial_ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -160,12 +160,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._publish(begin)
             end = self._available(begin, ids_from_json(start))
             # A topic that was created again has its records before it, wherever the former one was read to.
-            begin = without_topics(begin, made_again(ids_from_json(start), self._ids))
+            begin = without_topics(begin, recreated_topics(ids_from_json(start), self._ids))
             if begin == self._initial and not self._has_begun:
                 end = end | {one: begin[one] for one in self._begun_at_end(begin)}
             self._has_begun = True
             if isinstance(limit, ReadMaxRows):
-                end = limited(self._with_new(begin, end), end, limit.max_rows)
+                end = limit_offsets(self._with_new(begin, end), end, limit.max_rows)
             if not isinstance(limit, ReadAllAvailable) and self._is_too_little(begin, end):
                 return start
             self._last_batch_s = time.monotonic()
@@ -184,9 +184,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         partitions = topics.partitions(self._options.selection)
         names = {one.topic for one in partitions}
         self._ids = topics.known_ids(names)
-        if made_again(known_ids or {}, self._ids):
+        if recreated_topics(known_ids or {}, self._ids):
             self._ids = topics.ids(names, known_ids or {})
-        remade = made_again(known_ids or {}, self._ids)
+        remade = recreated_topics(known_ids or {}, self._ids)
         self._latest = topics.latest(partitions, without_topics(begin or {}, remade))
         return self._latest
 

@@ -1,4 +1,4 @@
-"""What the driver asks the brokers: which partitions there are, where they begin and end, and where a time is."""
+"""The driver's queries of the brokers: partitions, their start and end offsets, and offsets by time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, TopicPartition, uuid_text
 from kavka.spark.connection import Connection, require_ok
 from kavka.spark.errors import ConnectorError
-from kavka.spark.offsets import Offsets, made_again
+from kavka.spark.offsets import Offsets, recreated_topics
 from kavka.spark.options import EARLIEST, LATEST, Assign, Selection, Subscribe, SubscribePattern
 from kavka.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -23,11 +23,11 @@ from kavka.wire.messages.offset_commit import (
 )
 
 _SHORT_ANSWERS = 6
-"""How often an end below one that was seen before is asked for, over two seconds with Kafka's back-off."""
+"""Number of times that an end below one seen before is requested, over two seconds with Kafka's back-off."""
 
 
 class BrokerTopics:
-    """`planning.Topics` over a connection. Every call asks anew, so that growth is seen."""
+    """`planning.Topics` over a connection. Every call queries the brokers, so that growth is seen."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         """Connect. Raise as `Connection`."""
@@ -94,7 +94,7 @@ class BrokerTopics:
                 self._connection.retrying(self._cluster.refresh, "reading metadata")
             )
             found = self.known_ids(names)
-            if not made_again(known, found):
+            if not recreated_topics(known, found):
                 break
             self._connection.run(self._cluster.back_off(attempt))
         return found

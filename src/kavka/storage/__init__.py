@@ -1,4 +1,4 @@
-"""What is on disk: Apache Kafka 3.9's directories, file names and bytes.
+"""Storage: the directories, file names and bytes of Apache Kafka 3.9.
 
 `disk` is the real door. A `Log` (`log`) is one partition's directory: segments (`segment`) with their sparse
 indexes, the leader epochs, the producers' state. `log_loading` opens it and recovers it after a crash. A

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import NamedTuple
 
-from kavka.doors import Disk
+from kavka.io import Disk
 from kavka.storage.failures import CorruptFile
 from kavka.storage.partition_directory import DataFile
 from kavka.wire.crc32c import crc32c
@@ -55,9 +55,9 @@ class BatchWalk:
         """
         if self.position >= self._end or self.damage is not None:
             return []
-        return await self._next_block() or await self._look_again()
+        return await self._next_block() or await self._reread_end()
 
-    async def _look_again(self) -> list[WalkedBatch]:
+    async def _reread_end(self) -> list[WalkedBatch]:
         self.damage = None
         return await self._next_block()
 
@@ -86,7 +86,7 @@ class BatchWalk:
         self.position += at
         return found
 
-    async def sound(self, batch: WalkedBatch) -> WalkedBatch | None:
+    async def is_sound(self, batch: WalkedBatch) -> WalkedBatch | None:
         """Return the batch if its checksum is right, None if it is not, after reading it once more."""
         header = batch.header
         if header.end <= len(batch.block) and batch_crc(batch.block, header) == header.crc:
@@ -103,7 +103,7 @@ class BatchWalk:
             return None
         return WalkedBatch(batch.position, again, block) if again.crc == crc else None
 
-    async def whole(self, batch: WalkedBatch) -> tuple[bytes, BatchHeader]:
+    async def is_whole(self, batch: WalkedBatch) -> tuple[bytes, BatchHeader]:
         """Return bytes that hold all of the batch, and its header in them."""
         header = batch.header
         if header.end <= len(batch.block):

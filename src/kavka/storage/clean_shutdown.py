@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kavka.doors import Disk
+from kavka.io import Disk
 from kavka.storage.checkpoint import replace_file
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -17,7 +17,7 @@ def write_clean_shutdown(disk: Disk, directory: str, broker_epoch: int) -> None:
 
 
 def take_clean_shutdown(disk: Disk, directory: str) -> bool:
-    """Tell whether the marker was there, and remove it durably, before anything is written. It blocks."""
+    """Return whether the marker was there, and remove it durably, before anything is written. It blocks."""
     path = f"{directory}/{CLEAN_SHUTDOWN}"
     if not disk.exists(path):
         return False

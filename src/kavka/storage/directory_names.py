@@ -1,4 +1,4 @@
-"""What the directories in a log directory are called.
+"""Names of the directories in a log directory.
 
 <topic>-<partition>                     a partition's log
 <topic>-<partition>.<unique>-future     its copy, on the way to replace the log in another log directory
@@ -32,18 +32,20 @@ def future_partition_of(name: str) -> TopicPartition | None:
     return match and TopicPartition(match["topic"], int(match["partition"]))
 
 
-def other_name(where: TopicPartition, uuid: bytes, suffix: str) -> str:
+def other_name(topic_partition: TopicPartition, uuid: bytes, suffix: str) -> str:
     """Return the name of a partition's directory that is out of use, the topic cut where a name would be too long."""
-    rest = f"-{where.partition}.{uuid.hex()}{suffix}"
-    return where.topic[: _MAX_NAME_LENGTH - len(rest)] + rest
+    rest = f"-{topic_partition.partition}.{uuid.hex()}{suffix}"
+    return topic_partition.topic[: _MAX_NAME_LENGTH - len(rest)] + rest
 
 
-def future_name(where: TopicPartition, uuid: bytes) -> str:
+def future_name(topic_partition: TopicPartition, uuid: bytes) -> str:
     """Return the name for a future log; the topic must stay whole, so the unique part gives way.
 
     Raise ValueError when there is no room for one.
     """
-    room = _MAX_NAME_LENGTH - len(f"{where}.{FUTURE_SUFFIX}")
+    room = _MAX_NAME_LENGTH - len(f"{topic_partition}.{FUTURE_SUFFIX}")
     if room < 1:
-        raise ValueError(f"the name of {where} leaves no room for the directory of a future log")
-    return f"{where}.{uuid.hex()[:room]}{FUTURE_SUFFIX}"
+        raise ValueError(
+            f"the name of {topic_partition} leaves no room for the directory of a future log"
+        )
+    return f"{topic_partition}.{uuid.hex()[:room]}{FUTURE_SUFFIX}"

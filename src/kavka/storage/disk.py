@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 
 T = TypeVar("T")
 
@@ -158,11 +158,11 @@ class OsDisk:
         return sorted(os.listdir(path))
 
     def exists(self, path: str) -> bool:
-        """Tell whether `path` is there."""
+        """Return whether `path` is there."""
         return os.path.lexists(path)
 
     def is_directory(self, path: str) -> bool:
-        """Tell whether `path` is a directory."""
+        """Return whether `path` is a directory."""
         return os.path.isdir(path)
 
     def make_directories(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""What storage raises, by kind: a refusal, corrupt files, the world failed."""
+"""Exceptions of storage, by kind: a refusal, corrupt files, a failed disk."""
 
 from __future__ import annotations
 

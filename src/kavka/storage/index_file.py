@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from kavka.doors import Disk
+from kavka.io import Disk
 from kavka.storage.failures import CorruptFile
 from kavka.storage.partition_directory import DataFile, PartitionDirectory, read_from
 
@@ -34,7 +34,7 @@ class IndexFile:
         self._stored = 0
         self._pending = bytearray()
         self.entries = 0
-        """How many entries there are, written or not. Invariant: those stored and those pending."""
+        """Number of entries, written or not. Invariant: those stored and those pending."""
 
     def load(self) -> None:
         """Learn the number of entries from the file's size. Raise CorruptFile when it is not a whole one."""
@@ -70,7 +70,7 @@ class IndexFile:
             self.data.file()
 
     async def write_in_pool(self, disk: Disk) -> None:
-        """Do what `write` does without blocking the loop. Nobody else appends meanwhile; reads go on.
+        """Do what `write` does without blocking the loop. The caller must not append meanwhile; reads go on.
 
         Nothing is written when the segment was deleted while this waited for its turn.
         """
@@ -140,7 +140,7 @@ class IndexFile:
 
 
 class SparseIndex:
-    """What the offset index and the time index have in common: a file of entries whose offsets grow."""
+    """Base of the offset index and the time index: a file of entries with increasing offsets."""
 
     __slots__ = ("_key", "_skip", "storage")
 
@@ -154,7 +154,7 @@ class SparseIndex:
 
     @property
     def entries(self) -> int:
-        """How many entries there are."""
+        """Return the number of entries."""
         return self.storage.entries
 
     def clear(self) -> None:
@@ -169,7 +169,7 @@ class SparseIndex:
             self._refresh()
 
     def _refresh(self) -> None:
-        """Learn the last entry anew."""
+        """Reload the last entry."""
         raise NotImplementedError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from kavka.doors import Disk
+from kavka.io import Disk
 
 T = TypeVar("T")
 

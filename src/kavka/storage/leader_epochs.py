@@ -50,7 +50,7 @@ class LeaderEpochs:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the checkpoint on disk says something else."""
+        """Return whether the checkpoint on disk is out of date."""
         return self._entries != self._stored
 
     def is_changed_below(self, end_offset: int) -> bool:
@@ -113,7 +113,7 @@ class LeaderEpochs:
             return
         entries[:index] = [EpochStart(entries[index - 1].epoch, start_offset)]
 
-    def take_over(self, others: LeaderEpochs) -> None:
+    def replace_with(self, others: LeaderEpochs) -> None:
         """Know what the epochs of another log with the same history are, and nothing else."""
         self._entries = others.entries
 

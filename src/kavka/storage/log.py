@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from kavka.ids import TopicId, TopicPartition
 from kavka.storage.failures import CorruptFile
-from kavka.storage.log_appending import Appended
+from kavka.storage.follower_append import FollowingLog
+from kavka.storage.log_append import Appended
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
-from kavka.storage.log_following import FollowingLog
-from kavka.storage.log_loading import LoadRequest, load_log, load_logs, make_log
-from kavka.storage.log_reading import ReadingLog
+from kavka.storage.log_fetch import ReadingLog
+from kavka.storage.log_loader import LoadRequest, load_log, load_logs, make_log
 from kavka.storage.partition_directory import PartitionDirectory
 from kavka.storage.partition_metadata import PARTITION_METADATA, encode_partition_metadata
 
@@ -129,15 +129,15 @@ class Log(FollowingLog, ReadingLog):
         """
         self._end()
         await self.directory.writes.reached()
-        async with self._flush_lock, self._facts_lock:
+        async with self._flush_lock, self._checkpoint_lock:
             for segment in self._segments:
                 segment.close()
             await self._rename(name)
 
     async def move_to(self, name: str) -> None:
-        """Rename the directory to `name`, durably. Nobody reads or appends meanwhile."""
+        """Rename the directory to `name`, durably. The caller must not read or append meanwhile."""
         await self.directory.writes.reached()
-        async with self._flush_lock, self._facts_lock:
+        async with self._flush_lock, self._checkpoint_lock:
             await self._rename(name)
 
     async def _rename(self, name: str) -> None:

@@ -30,15 +30,15 @@ class LogConfig:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether the cleaner keeps the last value of each key."""
+        """Return whether the cleaner keeps the last value of each key."""
         return "compact" in self.cleanup_policy
 
     @property
     def deletes(self) -> bool:
-        """Whether retention by time and size applies."""
+        """Return whether retention by time and size applies."""
         return "delete" in self.cleanup_policy
 
     @property
     def has_max_compaction_lag(self) -> bool:
-        """Whether a record must be compacted after some time, however clean the log is."""
+        """Return whether a record must be compacted after some time, however clean the log is."""
         return self.max_compaction_lag_ms < NEVER

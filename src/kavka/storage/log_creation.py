@@ -1,4 +1,5 @@
-"""Making the directories of new logs, many at a time: whoever asks while a batch is being made goes with the next one.
+"""Creation of the directories of new logs in batches: requests that arrive while a batch is created go into the next
+one.
 
 Nothing is synced here, which would cost milliseconds for each: a new log counts as soon as records in it are flushed,
 and the first flush makes its names durable, too. What a host crash leaves before is nothing, or an empty log.
@@ -10,11 +11,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kavka.doors import Disk, File
 from kavka.ids import TopicId
+from kavka.io import Disk, File
 from kavka.storage.partition_metadata import PARTITION_METADATA, encode_partition_metadata
 
-_MOST_AT_ONCE = 64
+_MAX_AT_ONCE = 64
 
 
 class NewLog(NamedTuple):
@@ -46,8 +47,8 @@ class LogCreation:
         try:
             while self._waiting:
                 batch, self._waiting = (
-                    self._waiting[:_MOST_AT_ONCE],
-                    self._waiting[_MOST_AT_ONCE:],
+                    self._waiting[:_MAX_AT_ONCE],
+                    self._waiting[_MAX_AT_ONCE:],
                 )
                 await self._make_batch(batch)
         finally:

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from kavka.doors import Chance, Clock, Disk, Lock
 from kavka.ids import TopicPartition
+from kavka.io import Clock, Disk, Lock, Random
 from kavka.metrics.timings import Timings
 from kavka.storage import checkpoint
 from kavka.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
@@ -23,8 +23,8 @@ from kavka.storage.write_queue import WriteQueue
 logger = logging.getLogger(__name__)
 
 LOCK_FILE = ".lock"
-_MOST_OPEN_FILES = 4096
-_FEWEST_OPEN_FILES = 32
+_MAX_OPEN_FILES = 4096
+_MIN_OPEN_FILES = 32
 _SEGMENTS_AT_ONCE = 64
 _REMOVALS_AT_ONCE = 64
 
@@ -36,7 +36,7 @@ class LogDirectory:
         self,
         disk: Disk,
         clock: Clock,
-        chance: Chance,
+        random: Random,
         path: str,
         *,
         slow_write_ms: int = 50,
@@ -45,9 +45,9 @@ class LogDirectory:
         """Refer to `path`. `on_failure` is called once, when the directory goes offline."""
         self.disk = disk
         self.clock = clock
-        self.chance = chance
+        self.random = random
         self.path = path.rstrip("/") or "/"
-        self.open_files = OpenFiles(_MOST_OPEN_FILES)
+        self.open_files = OpenFiles(_MAX_OPEN_FILES)
         self.creation = LogCreation(disk)
         self.writes = WriteQueue(clock, slow_write_ms, self.fail)
         self.flushes = Timings()
@@ -65,18 +65,18 @@ class LogDirectory:
         # Active segments with index entries that are in memory only.
         self._lagging: dict[Segment, None] = {}
         # Each checkpoint is written under one temporary name: one writer at a time, in the order of the calls.
-        self._checkpoint_turn = asyncio.Lock()
+        self._checkpoint_lock = asyncio.Lock()
         # What the checkpoints on disk say, and what they must not say any more.
         self._offsets: dict[str, dict[TopicPartition, int]] = {}
         self._written: set[str] = set()
         """The checkpoints that were written since the start: what one of them says needs no second write."""
-        self._bounds: dict[TopicPartition, int] = {}
-        self._kept: set[TopicPartition] = set()
+        self._lowered_offsets: dict[TopicPartition, int] = {}
+        self._kept_offsets: set[TopicPartition] = set()
 
     def share_open_files(self, directories: int) -> None:
         """Keep no more files open than this directory's share of what the process may: half is for connections."""
         share = self.disk.open_files_limit() // 2 // directories
-        self.open_files.limit = max(_FEWEST_OPEN_FILES, min(_MOST_OPEN_FILES, share))
+        self.open_files.limit = max(_MIN_OPEN_FILES, min(_MAX_OPEN_FILES, share))
 
     # Life
 
@@ -91,14 +91,14 @@ class LogDirectory:
 
     async def close(self, *, is_clean: bool, broker_epoch: int = -1) -> None:
         """Let background work end and give the lock up; leave the clean-shutdown marker if `is_clean`."""
-        await self.settle()
+        await self.wait_for_tasks()
         if is_clean and self.failure is None:
             await self.disk.run(write_clean_shutdown, self.disk, self.path, broker_epoch)
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
-    async def settle(self) -> None:
+    async def wait_for_tasks(self) -> None:
         """Return when queued writes and background work are done."""
         await self.writes.drained()
         while self._tasks:
@@ -126,11 +126,11 @@ class LogDirectory:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` beside everything else; an OSError in it takes the directory offline."""
-        task = asyncio.get_running_loop().create_task(self._guard(work))
+        task = asyncio.get_running_loop().create_task(self._fail_on_error(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _fail_on_error(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except LogDirectoryFailed:
@@ -235,9 +235,13 @@ class LogDirectory:
     async def write_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         """Replace a checkpoint of offsets, unless it says them; of two calls the later one's offsets stay."""
         offsets = dict(offsets)
-        async with self._checkpoint_turn:
+        async with self._checkpoint_lock:
             known = self._offsets.get(name, {})
-            offsets |= {where: known[where] for where in self._kept if where in known}
+            offsets |= {
+                topic_partition: known[topic_partition]
+                for topic_partition in self._kept_offsets
+                if topic_partition in known
+            }
             if offsets == known and name in self._written:
                 return
             await self.replace_file(f"{self.path}/{name}", checkpoint.encode_offsets(offsets))
@@ -246,7 +250,7 @@ class LogDirectory:
 
     def keep_offsets(self, topic_partition: TopicPartition) -> None:
         """Let all checkpoints go on saying what they say of a log that could not be opened."""
-        self._kept.add(topic_partition)
+        self._kept_offsets.add(topic_partition)
 
     async def lower_offsets(self, topic_partition: TopicPartition, offset: int) -> None:
         """Return when no checkpoint on disk says more than `offset` of a log: its end is about to be cut.
@@ -254,9 +258,11 @@ class LogDirectory:
         Else a crash would leave a recovery point above what was written again and never flushed, or a log start above
         the log's end. Calls that come together share their writes.
         """
-        self._bounds[topic_partition] = min(offset, self._bounds.get(topic_partition, offset))
-        async with self._checkpoint_turn:
-            bounds, self._bounds = self._bounds, {}
+        self._lowered_offsets[topic_partition] = min(
+            offset, self._lowered_offsets.get(topic_partition, offset)
+        )
+        async with self._checkpoint_lock:
+            bounds, self._lowered_offsets = self._lowered_offsets, {}
             for name in (
                 checkpoint.RECOVERY_POINTS,
                 checkpoint.LOG_START_OFFSETS,
@@ -268,7 +274,11 @@ class LogDirectory:
         if name not in self._offsets:
             self._offsets[name] = await self._read_offsets(name)
         offsets = self._offsets[name]
-        lowered = {where: bound for where, bound in bounds.items() if offsets.get(where, 0) > bound}
+        lowered = {
+            topic_partition: bound
+            for topic_partition, bound in bounds.items()
+            if offsets.get(topic_partition, 0) > bound
+        }
         if lowered:
             offsets |= lowered
             await self.replace_file(f"{self.path}/{name}", checkpoint.encode_offsets(offsets))

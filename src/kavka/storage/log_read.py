@@ -1,12 +1,12 @@
-"""What a read of a log gives: a range of a file to send, never bytes."""
+"""The result of a read: a range of a file to send, never bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from kavka.doors import Disk, File
-from kavka.storage.partition_directory import Cold, DataFile
+from kavka.io import Disk, File
+from kavka.storage.partition_directory import DataFile, NotCached
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ _LOAD_ATTEMPTS = 16
 
 
 class LogRange:
-    """Bytes of a segment's log file, which stays open until `release` (`doors.FileRange`)."""
+    """Bytes of a segment's log file, which stays open until `release` (`io.FileRange`)."""
 
     __slots__ = ("_data", "file", "length", "position")
 
@@ -28,12 +28,14 @@ class LogRange:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the segment has left the log: the bytes are good, but what the log says now is not of them."""
+        """Return whether the segment was removed from the log: the bytes are valid, but the log's current state does
+        not describe them.
+        """
         assert self._data is not None, "a range that was released"
         return self._data.is_discarded
 
     def is_of(self, data: DataFile) -> bool:
-        """Tell whether the bytes are of this file."""
+        """Return whether the bytes are of this file."""
         return self._data is data
 
     def release(self) -> None:
@@ -63,12 +65,12 @@ class LogRead:
 
     @property
     def length(self) -> int:
-        """How many bytes were found."""
+        """Return the number of bytes found."""
         return 0 if self.range is None else self.range.length
 
     @property
     def is_cached(self) -> bool:
-        """Whether the bytes were in the page cache when this was first asked, so that sending them blocks nobody.
+        """Return whether the bytes were in the page cache at the first call, so that sending them does not block.
 
         All who ask hear the same: what comes into memory meanwhile makes no cold read a warm one by half.
         """
@@ -85,7 +87,7 @@ class LogRead:
 
         Raise what `Log.read` raises; an OSError when the disk fails.
         """
-        read = self if self._find is None else LogRead(await read_warm(disk, self._find))
+        read = self if self._find is None else LogRead(await read_cached(disk, self._find))
         found = read.range
         if found is None:
             return read
@@ -98,12 +100,12 @@ class LogRead:
         return read
 
 
-async def read_warm(disk: Disk, find: Callable[[bool], T]) -> T:
+async def read_cached(disk: Disk, find: Callable[[bool], T]) -> T:
     """Return `find(may_block)`, after bringing into memory, in the pool, whatever it finds cold."""
     for _ in range(_LOAD_ATTEMPTS):
         try:
             return find(False)
-        except Cold as cold:
+        except NotCached as cold:
             await _load_bytes(disk, cold.data, cold.position, cold.length)
     # A file system that cannot tell what is cached would go round for ever.
     return find(True)

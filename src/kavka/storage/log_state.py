@@ -1,4 +1,4 @@
-"""What an open log knows: its segments and offsets, and the facts that lie beside them (leader epochs, producers).
+"""State of an open log: its segments and offsets, leader epochs and producers.
 
     log_start_offset      high watermark   written_offset    log_end_offset
     |--- segments ------------|-----------------|- - queued - - |
@@ -18,7 +18,7 @@ from kavka.ids import TopicId, TopicPartition
 from kavka.storage.leader_epochs import LEADER_EPOCHS, EpochStart
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
-from kavka.storage.log_loading import LoadedLog
+from kavka.storage.log_loader import LoadedLog
 from kavka.storage.partition_directory import PartitionDirectory
 from kavka.storage.producer_snapshot import snapshot_name
 from kavka.storage.segment import Segment
@@ -54,7 +54,7 @@ class LogState:
         if loaded.recovery.checked_segments:
             directory.write_indexes_soon(self._active)
         self._written_offset = self._end_offset = loaded.end_offset
-        self._cuts = 0
+        self._truncations = 0
         self._has_new_files = loaded.has_new_files
         self._is_new = loaded.is_new
         self._is_settled = loaded.is_settled
@@ -62,17 +62,17 @@ class LogState:
         self._snapshot_offset = loaded.snapshot_offset
         self._is_closed = False
         directory.open_logs += 1
-        self._is_cutting = False
+        self._is_truncating = False
         self.cleaner_offset: int | None = loaded.cleaner_offset
         """Everything below was compacted against everything below; None before the first pass."""
         self.is_being_cleaned = False
-        """Whether a pass of the cleaner is under way: retention waits for its end."""
+        """True while the cleaner has a pass over the log: retention waits for its end."""
         self.replacements = 0
-        """How often cleaned segments have taken the place of others."""
+        """Number of times that cleaned segments replaced others."""
         self._waiting_flush: asyncio.Task[None] | None = None
         self._flush_lock = asyncio.Lock()
         # Held while snapshots or leader epochs are written, so that none of them outlives a truncation.
-        self._facts_lock = asyncio.Lock()
+        self._checkpoint_lock = asyncio.Lock()
         self._names_lock = asyncio.Lock()
 
     @property
@@ -82,7 +82,7 @@ class LogState:
             self._is_settled
             and self._end_offset == self._found_end_offset
             and self._active is self._found_active
-            and self._cuts == 0
+            and self._truncations == 0
             and not self.epochs.is_changed_below(self._end_offset)
         )
 
@@ -144,7 +144,7 @@ class LogState:
 
     def _next_jitter_ms(self) -> int:
         bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        return int(self.directory.chance.random() * bound) if bound > 0 else 0
+        return int(self.directory.random.random() * bound) if bound > 0 else 0
 
     # The facts beside the segments
 
@@ -157,7 +157,7 @@ class LogState:
         self.epochs.assign(leader_epoch, start_offset)
 
     async def _write_epochs(self) -> None:
-        async with self._facts_lock:
+        async with self._checkpoint_lock:
             if not self._is_closed:
                 await self._write_changed_epochs()
 

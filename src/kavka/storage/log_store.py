@@ -13,8 +13,8 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kavka.doors import Disk
 from kavka.ids import TopicId, TopicPartition
+from kavka.io import Disk
 from kavka.storage.checkpoint import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -33,7 +33,7 @@ from kavka.storage.log import FoundLog, Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
 from kavka.storage.recovery import Recovery
-from kavka.storage.stray import IsStray, set_strays_aside
+from kavka.storage.stray import IsStray, rename_strays
 from kavka.values import frozen
 
 logger = logging.getLogger(__name__)
@@ -83,11 +83,13 @@ class LogStore:
         self._logs: dict[TopicPartition, Log] = {}
         self._futures = FutureLogs(self.directories, self._logs)
         # The directory of each partition that was found at the start, before its log is open.
-        self._found_in: dict[TopicPartition, str] = {}
+        self._directories_found: dict[TopicPartition, str] = {}
         # Where the logs that are being made will be.
-        self._places: dict[TopicPartition, tuple[LogDirectory, asyncio.Task[Log]]] = {}
+        self._preferred_directories: dict[
+            TopicPartition, tuple[LogDirectory, asyncio.Task[Log]]
+        ] = {}
         self.preferred: dict[TopicPartition, LogDirectory] = {}
-        """Where logs are to be made, for partitions that this broker does not have yet."""
+        """Preferred directories for partitions that this broker does not have yet."""
 
     # The table
 
@@ -137,7 +139,7 @@ class LogStore:
         await self._futures.finish_swaps()
         await asyncio.gather(*(self._load_directory(d, is_stray) for d in self._online()))
         self._check_online()
-        await self._futures.set_orphans_aside(self.unreadable)
+        await self._futures.rename_orphans(self.unreadable)
         self._is_loaded = True
 
     def _check_online(self) -> None:
@@ -155,38 +157,38 @@ class LogStore:
     async def _load_logs(self, directory: LogDirectory, is_stray: IsStray | None) -> None:
         partitions, futures = await self._find_logs(directory)
         if is_stray is not None:
-            partitions = await set_strays_aside(directory, partitions, is_stray)
+            partitions = await rename_strays(directory, partitions, is_stray)
         recovery_points = await directory.read_offsets(RECOVERY_POINTS)
         start_offsets = await directory.read_offsets(LOG_START_OFFSETS)
         high_watermarks = await directory.read_offsets(HIGH_WATERMARKS)
         cleaner_offsets = await directory.read_offsets(CLEANER_OFFSETS)
         slots = asyncio.Semaphore(self._loads_at_once)
 
-        def found(where: TopicPartition) -> FoundLog:
+        def found(topic_partition: TopicPartition) -> FoundLog:
             return FoundLog(
-                where,
-                self._config_of(where.topic),
-                recovery_points.get(where, 0),
-                start_offsets.get(where, 0),
-                cleaner_offsets.get(where),
+                topic_partition,
+                self._config_of(topic_partition.topic),
+                recovery_points.get(topic_partition, 0),
+                start_offsets.get(topic_partition, 0),
+                cleaner_offsets.get(topic_partition),
             )
 
         async def load(some: list[TopicPartition]) -> None:
             async with slots:
                 await self._load_found(directory, list(map(found, some)))
             # A directory may know of a partition that has moved on to another one.
-            for where in some:
-                if where in high_watermarks:
-                    self.high_watermarks[where] = high_watermarks[where]
+            for topic_partition in some:
+                if topic_partition in high_watermarks:
+                    self.high_watermarks[topic_partition] = high_watermarks[topic_partition]
 
-        async def load_future(name: str, where: TopicPartition) -> None:
-            known = (recovery_points.get(where, 0), start_offsets.get(where, 0))
+        async def load_future(name: str, topic_partition: TopicPartition) -> None:
+            known = (recovery_points.get(topic_partition, 0), start_offsets.get(topic_partition, 0))
             async with slots:
-                await self._load_future(directory, where, name, *known)
+                await self._load_future(directory, topic_partition, name, *known)
 
         batches = range(0, len(partitions), _LOADS_IN_ONE_CALL)
-        await _finish_all([load(partitions[at : at + _LOADS_IN_ONE_CALL]) for at in batches])
-        await _finish_all([load_future(name, where) for name, where in futures])
+        await _gather_all([load(partitions[at : at + _LOADS_IN_ONE_CALL]) for at in batches])
+        await _gather_all([load_future(name, topic_partition) for name, topic_partition in futures])
 
     async def _find_logs(
         self, directory: LogDirectory
@@ -199,34 +201,34 @@ class LogStore:
                 directory.remove_later(tree_removal(directory, path), 0)
             elif name.endswith(STRAY_SUFFIX):
                 continue
-            elif (where := partition_of(name)) is not None:
-                partitions.append(where)
-            elif (where := future_partition_of(name)) is not None:
-                futures.append((name, where))
+            elif (topic_partition := partition_of(name)) is not None:
+                partitions.append(topic_partition)
+            elif (topic_partition := future_partition_of(name)) is not None:
+                futures.append((name, topic_partition))
             else:
                 logger.warning("ignored a directory that is no partition path=%s", path)
         return partitions, futures
 
     async def _load_found(self, directory: LogDirectory, found: list[FoundLog]) -> None:
         for each in found:
-            other = self._found_in.setdefault(each.topic_partition, directory.path)
+            other = self._directories_found.setdefault(each.topic_partition, directory.path)
             if other != directory.path:
                 raise ValueError(f"{each.topic_partition} is in {other} and in {directory.path}")
         opened = await Log.open_found(directory, found)
         for each, log in zip(found, opened, strict=True):
-            where = each.topic_partition
+            topic_partition = each.topic_partition
             if isinstance(log, CorruptFile):
-                logger.error("log cannot be opened log=%s reason=%s", where, log)
-                self.unreadable[where] = log
-                directory.keep_offsets(where)
+                logger.error("log cannot be opened log=%s reason=%s", topic_partition, log)
+                self.unreadable[topic_partition] = log
+                directory.keep_offsets(topic_partition)
             else:
-                self._logs[where] = log
-                self._note_recovery(where, log)
+                self._logs[topic_partition] = log
+                self._note_recovery(topic_partition, log)
 
     async def _load_future(
         self,
         directory: LogDirectory,
-        where: TopicPartition,
+        topic_partition: TopicPartition,
         name: str,
         recovery_point: int,
         log_start_offset: int,
@@ -235,8 +237,8 @@ class LogStore:
         try:
             log = await Log.open(
                 directory,
-                where,
-                self._config_of(where.topic),
+                topic_partition,
+                self._config_of(topic_partition.topic),
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,
                 is_clean=directory.was_clean,
@@ -271,7 +273,7 @@ class LogStore:
             return
         for directory in self.directories:
             try:
-                await directory.settle()
+                await directory.wait_for_tasks()
                 await self._close_logs(directory)
                 if directory.failure is None:
                     await self._write_checkpoints(directory)
@@ -292,7 +294,7 @@ class LogStore:
             async with slots:
                 await log.close()
 
-        await _finish_all([close(log) for log in self._logs_in(directory)])
+        await _gather_all([close(log) for log in self._logs_in(directory)])
 
     # Partitions come and go
 
@@ -304,8 +306,8 @@ class LogStore:
         Raise LogDirectoryFailed when no directory is online, CorruptFile when the partition is there and cannot be
         opened.
         """
-        while topic_partition in self._places and topic_partition not in self._logs:
-            await asyncio.wait([self._places[topic_partition][1]])
+        while topic_partition in self._preferred_directories and topic_partition not in self._logs:
+            await asyncio.wait([self._preferred_directories[topic_partition][1]])
         log = self._logs.get(topic_partition)
         if log is not None:
             if topic_id is not None:
@@ -315,13 +317,13 @@ class LogStore:
             raise self.unreadable[topic_partition]
         directory = self.preferred.pop(topic_partition, None)
         if directory is None or directory.failure is not None:
-            directory = self._emptiest()
+            directory = self._least_loaded_directory()
         # A partition of this name may have been here before, and the checkpoints still know it.
         await directory.lower_offsets(topic_partition, 0)
         opening = asyncio.get_running_loop().create_task(
             Log.open(directory, topic_partition, config, topic_id=topic_id, is_clean=True)
         )
-        self._places[topic_partition] = (directory, opening)
+        self._preferred_directories[topic_partition] = (directory, opening)
         try:
             self._logs[topic_partition] = log = await opening
         except LogDirectoryFailed:
@@ -329,10 +331,10 @@ class LogStore:
         except OSError as error:
             raise directory.fail(error) from error
         finally:
-            del self._places[topic_partition]
+            del self._preferred_directories[topic_partition]
         return log
 
-    def _emptiest(self) -> LogDirectory:
+    def _least_loaded_directory(self) -> LogDirectory:
         """Return the online directory with the fewest logs, those that are being made included."""
         online = self._online()
         if not online:
@@ -340,7 +342,7 @@ class LogStore:
         if len(online) == 1:
             return online[0]
         counts = {directory.path: directory.open_logs for directory in online}
-        for directory, _ in self._places.values():
+        for directory, _ in self._preferred_directories.values():
             if directory.path in counts:
                 counts[directory.path] += 1
         return min(online, key=lambda directory: counts[directory.path])
@@ -362,25 +364,25 @@ class LogStore:
 
     # Moving to another directory
 
-    def future(self, where: TopicPartition) -> Log | None:
+    def future(self, topic_partition: TopicPartition) -> Log | None:
         """Return the copy that is to replace the partition's log, or None."""
-        return self._futures.get(where)
+        return self._futures.get(topic_partition)
 
-    async def create_future(self, where: TopicPartition, path: str) -> Log:
+    async def create_future(self, topic_partition: TopicPartition, path: str) -> Log:
         """Begin to move a partition to the log directory `path`; see `FutureLogs.create`."""
-        return await self._futures.create(where, path)
+        return await self._futures.create(topic_partition, path)
 
-    async def align_future(self, where: TopicPartition) -> Log:
+    async def align_future(self, topic_partition: TopicPartition) -> Log:
         """Cut the copy to what it has in common with the log; see `FutureLogs.align`."""
-        return await self._futures.align(where)
+        return await self._futures.align(topic_partition)
 
-    async def swap_future(self, where: TopicPartition) -> Log:
+    async def swap_future(self, topic_partition: TopicPartition) -> Log:
         """End the move: the copy, which has caught up, becomes the log; see `FutureLogs.swap`."""
-        return await self._futures.swap(where)
+        return await self._futures.replace_current(topic_partition)
 
-    async def abandon_future(self, where: TopicPartition) -> bool:
+    async def abandon_future(self, topic_partition: TopicPartition) -> bool:
         """Give the move up; False when there was none."""
-        return await self._futures.abandon(where)
+        return await self._futures.abandon(topic_partition)
 
     # What comes round
 
@@ -454,9 +456,9 @@ class LogStore:
         known = {**self.high_watermarks, **offsets}
         here: dict[TopicPartition, int] = {}
         for number, log in enumerate(self._logs_in(directory)):
-            where = log.topic_partition
-            if where in known:
-                here[where] = min(known[where], log.log_end_offset)
+            topic_partition = log.topic_partition
+            if topic_partition in known:
+                here[topic_partition] = min(known[topic_partition], log.log_end_offset)
             if number % _LOGS_PER_TURN == _LOGS_PER_TURN - 1:
                 await asyncio.sleep(0)
         await directory.write_offsets(HIGH_WATERMARKS, here)
@@ -497,7 +499,7 @@ def _sizes(logs: Iterable[Log], directory: LogDirectory) -> dict[TopicPartition,
     return {log.topic_partition: log.size for log in logs if log.directory is directory}
 
 
-async def _finish_all(work: list[Coroutine[Any, Any, None]]) -> None:
+async def _gather_all(work: list[Coroutine[Any, Any, None]]) -> None:
     """Wait for all, also when one fails; then raise the first failure. Nothing goes on behind the caller's back."""
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from kavka.doors import Buffer, Disk
+from kavka.io import Buffer, Disk
 from kavka.storage.batch_walk import BatchWalk, WalkedBatch
-from kavka.storage.log_read import read_warm
-from kavka.storage.partition_directory import Gone
+from kavka.storage.log_read import read_cached
+from kavka.storage.partition_directory import SegmentDeleted
 from kavka.storage.segment import Segment
 from kavka.wire.records import kernel
 from kavka.wire.records.body import body_of
@@ -89,11 +89,11 @@ async def _search(
         return None
     segment.data.pin()
     try:
-        start = await read_warm(disk, start_of)
+        start = await read_cached(disk, start_of)
         walk = BatchWalk(disk, segment.data, start, segment.size)
         while batches := await walk.next_block():
             for batch in filter(suits, batches):
-                block, header = await walk.whole(batch)
+                block, header = await walk.is_whole(batch)
                 if header.compression or header.size > _LARGE_BATCH:
                     found = await disk.run(_first_since, block, header, timestamp, from_offset)
                 else:
@@ -101,7 +101,7 @@ async def _search(
                 if found is not None:
                     return TimedOffset(*found, header.partition_leader_epoch)
         return None
-    except Gone:
+    except SegmentDeleted:
         return None  # an index went with its segment
     finally:
         segment.data.unpin()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from kavka.doors import Disk, File
+from kavka.io import Disk, File
 
 
 class OpenFiles:
@@ -54,7 +54,7 @@ class OpenFiles:
 
 
 class PartitionDirectory:
-    """Where a partition's files are. The path changes when the partition is deleted: names are relative.
+    """The directory of a partition's files. The path changes when the partition is deleted: names are relative.
 
     One thread at a time uses the data files of one `OpenFiles`: the loop, or the pool while a log is loaded.
     """
@@ -116,16 +116,16 @@ class DataFile:
 
     @property
     def path(self) -> str:
-        """Where the file is now."""
+        """Return the current path of the file."""
         return self._directory.path_of(self.name)
 
     def exists(self) -> bool:
-        """Whether the file is there."""
+        """Return whether the file exists."""
         return self._file is not None or self._directory.disk.exists(self.path)
 
     @property
     def is_open(self) -> bool:
-        """Whether a descriptor is held."""
+        """Return whether a descriptor is held."""
         return self._file is not None
 
     def file(self) -> File:
@@ -137,7 +137,7 @@ class DataFile:
         file = self._file
         if file is None:
             if self.is_discarded:
-                raise Gone(self.name)
+                raise SegmentDeleted(self.name)
             file = self._directory.disk.open(self.path, create=True)
             self.adopt(file)
         return file
@@ -156,7 +156,7 @@ class DataFile:
         self.pins += 1
         try:
             return self.file()
-        except (OSError, Gone):
+        except (OSError, SegmentDeleted):
             self.pins -= 1
             raise
 
@@ -187,17 +187,17 @@ class DataFile:
         return old, self.name
 
     def discard(self) -> None:
-        """Close for good, as soon as nobody has it pinned."""
+        """Close permanently, as soon as it is not pinned."""
         self.is_discarded = True
         if self.pins == 0:
             self.close()
 
 
-class Gone(Exception):
+class SegmentDeleted(Exception):
     """Raised by the use of a file that was discarded: its segment left the log, or the log was closed."""
 
 
-class Cold(Exception):
+class NotCached(Exception):
     """Raised by a read that may not block: these bytes are not in the page cache."""
 
     def __init__(self, data: DataFile, length: int, position: int) -> None:
@@ -212,5 +212,5 @@ def read_from(data: DataFile, length: int, position: int, may_block: bool) -> by
     """Read, or raise Cold when the bytes are not in memory and the caller may not block."""
     file = data.file()
     if not may_block and not file.is_cached(length, position):
-        raise Cold(data, length, position)
+        raise NotCached(data, length, position)
     return file.read_at(length, position)

@@ -8,7 +8,7 @@ epoch is not covered either, but going back proves nothing: it starts over when 
 from __future__ import annotations
 
 from kavka.core.producer_state import CompletedTransaction, EndMarker, ProducerState
-from kavka.doors import Buffer, Disk
+from kavka.io import Buffer, Disk
 from kavka.storage.batch_walk import BatchWalk, WalkedBatch
 from kavka.storage.leader_epochs import LeaderEpochs
 from kavka.storage.log_config import LogConfig
@@ -24,7 +24,7 @@ _MAX_RELATIVE_OFFSET = 2**31 - 1
 
 @mutable
 class Recovery:
-    """What opening a log had to do. Nothing was lost when `cut_bytes` is 0."""
+    """The work that opening a log had to do. Nothing was lost when `cut_bytes` is 0."""
 
     checked_segments: list[int] = field(factory=list)
     """Base offsets of the segments whose batches were checked after an unclean stop."""
@@ -35,9 +35,9 @@ class Recovery:
     cut_bytes: int = 0
     """Bytes of log files that were dropped, those of whole segments included."""
     end_offset: int = 0
-    """Where the log ends now."""
+    """The log end offset after recovery."""
     damage: str | None = None
-    """What the first damage was, and where."""
+    """The first damage and its position."""
 
 
 class SegmentRecovery:
@@ -51,7 +51,7 @@ class SegmentRecovery:
         *,
         bound: int,
         checks_crc: bool,
-        may_leap: bool,
+        may_skip_offsets: bool,
     ) -> None:
         """`bound` is where the next segment begins; CRCs are not checked in parts that were flushed.
 
@@ -62,9 +62,9 @@ class SegmentRecovery:
         self._config = config
         self._bound = min(bound, segment.base_offset + _MAX_RELATIVE_OFFSET + 1)
         self._checks_crc = checks_crc
-        self._may_leap = may_leap
+        self._may_skip_offsets = may_skip_offsets
         self._last: WalkedBatch | None = None
-        self._last_leapt = False
+        self._last_skipped = False
         self._expected_offset = segment.base_offset
 
     async def run(
@@ -78,12 +78,12 @@ class SegmentRecovery:
         damage: str | None = None
         while damage is None and (batches := await walk.next_block()):
             for batch in batches:
-                sound = await walk.sound(batch) if self._checks_crc else batch
-                damage = "a batch fails its checksum" if sound is None else self._judge(sound)
+                sound = await walk.is_sound(batch) if self._checks_crc else batch
+                damage = "a batch fails its checksum" if sound is None else self._check(sound)
                 if damage is not None or sound is None:
                     break
                 self._commit_last(epochs, producers)
-                self._take(sound)
+                self._accept(sound)
         damage = damage or walk.damage
         if self._last is not None and self._is_doubtful(damage):
             damage = damage or f"offset {self._last.header.base_offset} leaps from its predecessor"
@@ -91,7 +91,7 @@ class SegmentRecovery:
             self._commit_last(epochs, producers)
         self._last = None
         if segment.size < size:
-            segment.cut_file(segment.size)
+            segment.truncate_file(segment.size)
             # Later flushes begin at the recovery point, which may be where this file ends now.
             await self._disk.run(segment.data.file().sync)
             return (
@@ -100,7 +100,7 @@ class SegmentRecovery:
             )
         return 0, None
 
-    def _judge(self, batch: WalkedBatch) -> str | None:
+    def _check(self, batch: WalkedBatch) -> str | None:
         """Return what is wrong with `batch`, or None."""
         header = batch.header
         if header.last_offset_delta < 0 or header.last_offset >= self._bound:
@@ -114,21 +114,22 @@ class SegmentRecovery:
                 return corrupt.what
         return None
 
-    def _take(self, batch: WalkedBatch) -> None:
+    def _accept(self, batch: WalkedBatch) -> None:
         header = batch.header
-        self._last_leapt = header.base_offset > self._expected_offset
+        self._last_skipped = header.base_offset > self._expected_offset
         self._last = batch
         self._expected_offset = header.last_offset + 1
 
     def _is_doubtful(self, damage: str | None) -> bool:
-        """Whether the last batch must go: it leapt, and its successor contradicts it or is missing.
+        """Return whether the last batch must be removed: it skipped offsets, and its successor contradicts it or is
+        missing.
 
         In a compacted log leaps are normal.
         """
-        if not self._last_leapt or not self._checks_crc:
+        if not self._last_skipped or not self._checks_crc:
             return False
         is_contradicted = damage is not None and damage.startswith("offset ")
-        return is_contradicted or not self._may_leap
+        return is_contradicted or not self._may_skip_offsets
 
     def _commit_last(self, epochs: LeaderEpochs, producers: ProducerState | None) -> None:
         last, segment = self._last, self._segment

@@ -1,4 +1,4 @@
-"""Which segments may go: the oldest ones, whole, and never above the high watermark."""
+"""Choice of the segments to delete: the oldest ones, whole, and never above the high watermark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kavka.values import frozen
 
 @frozen
 class Retention:
-    """What retention looks at in one log; `segments` are oldest first, the last one active."""
+    """Retention's view of one log; `segments` are oldest first, the last one active."""
 
     segments: Sequence[Segment]
     config: LogConfig
@@ -24,7 +24,7 @@ class Retention:
         """Return how many segments, from the oldest on, may go for any reason."""
         count = self._count_where(self._is_below_start)
         if self.config.deletes:
-            count = max(count, self._count_expired(), self._count_surplus())
+            count = max(count, self._count_expired(), self._count_oversized())
         return count
 
     def _is_below_start(self, index: int) -> bool:
@@ -47,7 +47,7 @@ class Retention:
 
         return self._count_where(is_expired)
 
-    def _count_surplus(self) -> int:
+    def _count_oversized(self) -> int:
         """Count so that what stays is not below the limit."""
         if self.config.retention_bytes < 0:
             return 0

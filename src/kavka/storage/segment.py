@@ -6,7 +6,7 @@
 
 Batches above `recent_floor` are found in memory, which is where tailing consumers read; those below through the
 offset index and a short scan of headers. The class is synchronous: whoever must not block passes `may_block=False`
-and gets `Cold`.
+and gets `NotCached`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from kavka.doors import Clock, Disk
+from kavka.io import Clock, Disk
 from kavka.storage import offset_index, time_index
 from kavka.storage.failures import CorruptFile
 from kavka.storage.log_config import LogConfig
@@ -41,7 +41,7 @@ _OUTLINE = Struct(">qi11xi8xq")
 
 
 class BatchOutline(NamedTuple):
-    """What a scan tells of a batch."""
+    """Position, size, offsets and timestamp of a batch, as a scan finds them."""
 
     position: int
     size: int
@@ -114,7 +114,7 @@ class Segment:
     def must_roll(
         self, config: LogConfig, size: int, last_offset: int, timestamp: int, clock: Clock
     ) -> bool:
-        """Tell whether a batch group of `size` bytes belongs into a new segment, by Kafka's rules."""
+        """Return whether a batch group of `size` bytes belongs into a new segment, by Kafka's rules."""
         if last_offset - self.base_offset > _MAX_RELATIVE_OFFSET:
             return True
         reserved = self.reserved_size
@@ -164,7 +164,7 @@ class Segment:
         self.unindexed_bytes = unindexed_bytes
         self.max_timestamp, self.max_timestamp_offset = max_timestamp, max_timestamp_offset
         while len(offsets) > _RECENT_BATCHES:
-            self._forget_half()
+            self._forget_oldest_half()
         last = headers[-1]
         self.size = end = position + last.position + last.size
         if self.reserved_size < end:
@@ -172,19 +172,19 @@ class Segment:
         self.next_offset = last.base_offset + last.last_offset_delta + 1
         return is_indexed
 
-    def _forget_half(self) -> None:
+    def _forget_oldest_half(self) -> None:
         half = _RECENT_BATCHES // 2
         self.recent_floor = self._recent_offsets[half - 1] + 1
         del self._recent_offsets[:half]
         del self._recent_positions[:half]
 
-    def seal(self) -> None:
+    def close_for_append(self) -> None:
         """Finish the files of a segment that will not grow any more."""
         self.note_largest_timestamp()
         self.write_indexes()
         self._finish()
 
-    async def seal_in_pool(self, disk: Disk) -> None:
+    async def close_for_append_in_pool(self, disk: Disk) -> None:
         """Do what `seal` does without blocking the loop."""
         self.note_largest_timestamp()
         await self.write_indexes_in_pool(disk)
@@ -332,7 +332,7 @@ class Segment:
         self.transaction_index.clear()
         self._reset()
 
-    def cut_file(self, size: int) -> None:
+    def truncate_file(self, size: int) -> None:
         """Drop the bytes of the log file from `size` on."""
         self.data.file().truncate(size)
 
@@ -346,7 +346,7 @@ class Segment:
         self.time_index.truncate(offset - base_offset)
         self.transaction_index.truncate(offset)
         self.write_indexes()
-        self.cut_file(position)
+        self.truncate_file(position)
         self._reset()
         self.size = self.reserved_size = position
         if position == 0:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from kavka.doors import Disk
 from kavka.ids import TopicId, TopicPartition
+from kavka.io import Disk
 from kavka.storage.checkpoint import read_file
 from kavka.storage.directory_names import STRAY_SUFFIX, other_name
 from kavka.storage.log_directory import LogDirectory
@@ -24,21 +24,27 @@ IsStray = Callable[[TopicPartition, TopicId | None], bool]
 """Tells by a log's partition, and its topic id where it has one, whether the log is to be set aside."""
 
 
-async def set_strays_aside(
+async def rename_strays(
     directory: LogDirectory, found: list[TopicPartition], is_stray: IsStray
 ) -> list[TopicPartition]:
     """Rename the stray ones among the partitions that were found, and return the others. Raise OSError."""
     disk, path = directory.disk, directory.path
     topic_ids = await disk.run(_topic_ids, disk, path, found)
-    strays = [where for where in found if is_stray(where, topic_ids[where])]
-    for where in strays:
-        aside = f"{path}/{other_name(where, directory.chance.random_bytes(16), STRAY_SUFFIX)}"
-        await disk.run(disk.rename, f"{path}/{where}", aside)
-        logger.warning("stray log set aside log=%s path=%s", where, aside)
+    strays = [
+        topic_partition
+        for topic_partition in found
+        if is_stray(topic_partition, topic_ids[topic_partition])
+    ]
+    for topic_partition in strays:
+        aside = (
+            f"{path}/{other_name(topic_partition, directory.random.random_bytes(16), STRAY_SUFFIX)}"
+        )
+        await disk.run(disk.rename, f"{path}/{topic_partition}", aside)
+        logger.warning("stray log renamed log=%s path=%s", topic_partition, aside)
     if strays:
         await disk.run(disk.sync_directory, path)
     set_aside = set(strays)
-    return [where for where in found if where not in set_aside]
+    return [topic_partition for topic_partition in found if topic_partition not in set_aside]
 
 
 def _topic_ids(
@@ -46,10 +52,10 @@ def _topic_ids(
 ) -> dict[TopicPartition, TopicId | None]:
     """Return the stored topic id of each partition, None where there is none that can be read. It blocks."""
     ids: dict[TopicPartition, TopicId | None] = {}
-    for where in found:
-        content = read_file(disk, f"{path}/{where}/{PARTITION_METADATA}")
+    for topic_partition in found:
+        content = read_file(disk, f"{path}/{topic_partition}/{PARTITION_METADATA}")
         try:
-            ids[where] = None if content is None else decode_partition_metadata(content)
+            ids[topic_partition] = None if content is None else decode_partition_metadata(content)
         except ValueError:
-            ids[where] = None  # said when the log is opened
+            ids[topic_partition] = None  # said when the log is opened
     return ids

@@ -37,7 +37,7 @@ class TransactionIndex:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no transaction was aborted here."""
+        """Return whether no transaction was aborted in this segment."""
         return self._size == 0
 
     def load(self) -> None:

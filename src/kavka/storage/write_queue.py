@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from kavka.doors import Clock
+from kavka.io import Clock
 
 Operation = Callable[[], Awaitable[None]]
 
@@ -24,7 +24,7 @@ class WriteQueue:
     def __init__(
         self, clock: Clock, slow_write_ms: int, failed: Callable[[OSError], OSError]
     ) -> None:
-        """Call `failed` with the first error; it returns what the callers are told."""
+        """Call `failed` with the first error; it returns the error that the callers get."""
         self._clock = clock
         self._slow_write_ms = slow_write_ms
         self._failed = failed
@@ -47,12 +47,14 @@ class WriteQueue:
         return future
 
     async def drained(self) -> None:
-        """Return when nothing is queued; failures are told to their own callers."""
+        """Return when the queue is empty; failures are raised to their own callers."""
         if self._draining is not None:
             await asyncio.wait([self._draining])
 
     async def reached(self) -> None:
-        """Return when all that is queued now is done, whatever comes behind it; failures are told to their callers."""
+        """Return when all operations queued now are done, whatever is queued later; failures are raised to their
+        callers.
+        """
         if self._operations:
             await asyncio.wait([self._operations[-1][1]])
 
@@ -69,11 +71,11 @@ class WriteQueue:
                     future.set_result(None)
             self.is_idle = not is_slow
         except OSError as error:
-            self._abandon(self._failed(error))
+            self._fail_all(self._failed(error))
         finally:
             self._draining = None
 
-    def _abandon(self, error: OSError) -> None:
+    def _fail_all(self, error: OSError) -> None:
         """Tell all that wait; the directory takes nothing any more."""
         for _, future in self._operations:
             if not future.done():

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kavka.doors import Listener, Wire
+from kavka.io import BufferedProtocol, Listener
 from kavka.net.network import TcpNetwork
 
 _RETRY_S = 0.005
@@ -18,14 +18,14 @@ _CHUNK_BYTES = 64 * 1024
 
 
 class Links:
-    """Which processes cannot hear each other. Used by several threads: each change is one step."""
+    """The cut links between processes. Used by several threads: each change is one step."""
 
     def __init__(self) -> None:
         """Begin with every link whole."""
         self.listeners: dict[int, int] = {}
-        """Who listens on a port."""
+        """The process that listens on a port."""
         self.sources: dict[int, int] = {}
-        """Who connects from a port."""
+        """The process that connects from a port."""
         self._cut: frozenset[tuple[int, int]] = frozenset()
 
     def cut(self, sender: int, receiver: int) -> None:
@@ -37,14 +37,14 @@ class Links:
         self._cut = frozenset()
 
     def is_cut(self, sender: int | None, receiver: int) -> bool:
-        """Tell whether what `sender` sends is held back."""
+        """Return whether what `sender` sends is held back."""
         return (sender, receiver) in self._cut
 
 
 class _Tap(asyncio.BufferedProtocol):
     """A wire in front of another, which holds back what comes over a cut link."""
 
-    def __init__(self, network: CutNetwork, inner: Wire, sender: int | None) -> None:
+    def __init__(self, network: CutNetwork, inner: BufferedProtocol, sender: int | None) -> None:
         self.inner = inner
         self.transport: Any = None
         self._network = network
@@ -114,7 +114,7 @@ class _Tap(asyncio.BufferedProtocol):
 
 
 class CutNetwork:
-    """The network door of process `number`; implements `doors.Network`."""
+    """The network of process `number`; implements `io.Network`."""
 
     def __init__(self, links: Links, number: int) -> None:
         """Connect and listen as `number`."""
@@ -126,15 +126,17 @@ class CutNetwork:
         self._tcp = TcpNetwork()
         self._listeners: list[Listener] = []
 
-    async def listen(self, host: str, port: int, make: Callable[[], Wire]) -> Listener:
-        """See `doors.Network`."""
+    async def listen(self, host: str, port: int, make: Callable[[], BufferedProtocol]) -> Listener:
+        """See `io.Network`."""
         listener = await self._tcp.listen(host, port, lambda: _Tap(self, make(), None))
         self._listeners.append(listener)
         self.links.listeners[listener.port] = self.number
         return listener
 
-    async def connect(self, host: str, port: int, make: Callable[[], Wire]) -> Wire:
-        """See `doors.Network`; over a cut link this lasts until it heals."""
+    async def connect(
+        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+    ) -> BufferedProtocol:
+        """See `io.Network`; over a cut link this lasts until it heals."""
         other = self.links.listeners.get(port)
         while other is not None and (  # noqa: ASYNC110 - another thread heals
             self.links.is_cut(other, self.number) or self.links.is_cut(self.number, other)

@@ -19,13 +19,13 @@ from typing import Self
 from weakref import WeakSet
 
 from kavka.broker.broker import Broker
-from kavka.broker.host import RealHost
+from kavka.broker.environment import OsEnvironment
 from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
-from kavka.net.clock import SystemChance, SystemClock
-from kavka.registry.keeper import Keeper
-from kavka.registry.served import ServedConfig, ServedRegistry
+from kavka.net.clock import SystemClock, SystemRandom
+from kavka.registry.registry_server import RegistryServer, RegistryServerConfig
+from kavka.registry.znode_server import ZnodeServer
 from kavka.storage.disk import OsDisk, OsFile, OsLock
 from kavka.testing.cut_network import CutNetwork, Links
 from kavka.testing.local_process import LocalProcess
@@ -75,8 +75,8 @@ class _Disk(OsDisk):
             lock.release()
 
 
-class _Host(RealHost):
-    """The doors of one broker."""
+class _Host(OsEnvironment):
+    """The I/O of one broker."""
 
     def __init__(self, network: CutNetwork) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class _Member:
 
     def __init__(self, links: Links, number: int, settings: Mapping[str, str]) -> None:
         self.process = LocalProcess(links, number)
-        self.host = _Host(self.process.network)
+        self.environment = _Host(self.process.network)
         self.settings = settings
         self.is_paused = False
 
@@ -97,7 +97,7 @@ class _Member:
         """Start, and return the port."""
 
         async def start() -> tuple[Broker, int]:
-            broker = Broker(self.settings, self.host)
+            broker = Broker(self.settings, self.environment)
             (endpoint,) = await broker.start()
             return broker, endpoint.port
 
@@ -116,7 +116,7 @@ class _Member:
 
     def kill(self) -> None:
         self.process.kill()
-        disk = self.host.disk
+        disk = self.environment.disk
         assert isinstance(disk, _Disk)
         disk.die()
 
@@ -150,8 +150,8 @@ class LocalCluster:
             raise
 
     async def _serve_registry(self) -> int:
-        keeper = Keeper(SystemClock(), SystemChance())
-        config = ServedConfig.parse(
+        znode_server = ZnodeServer(SystemClock(), SystemRandom())
+        config = RegistryServerConfig.parse(
             {
                 "dataDir": str(self.path),
                 "clientPort": "0",
@@ -161,9 +161,9 @@ class LocalCluster:
                 "maxClientCnxns": "0",
             }
         )
-        served = ServedRegistry(keeper, config, self._registry.network)
-        await served.start()
-        return served.port
+        server = RegistryServer(znode_server, config, self._registry.network)
+        await server.start()
+        return server.port
 
     def _until_all_are_known(self) -> None:
         """Wait until every broker has heard of all, so that the first topic is placed on all of them."""
@@ -179,7 +179,7 @@ class LocalCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients begin: the ports of all brokers, dead ones included."""
+        """Return the bootstrap servers: the ports of all brokers, stopped ones included."""
         return ",".join(f"127.0.0.1:{port}" for _, port in sorted(self._ports.items()))
 
     @property
@@ -244,23 +244,25 @@ class LocalCluster:
     # -- what a test looks at
 
     def leader(self, topic: str, partition: int = 0, *, seen_by: int | None = None) -> int:
-        """Return who leads a partition as broker `seen_by`, or the first to be asked, has heard; -1 for nobody."""
-        where = TopicPartition(topic, partition)
+        """Return the leader of a partition in the metadata of broker `seen_by`, or of the first that can be asked; -1
+        for none.
+        """
+        key = TopicPartition(topic, partition)
         for number, member in sorted(self._members.items()):
             if seen_by in (None, number) and not member.is_paused:
-                news = member.process.ask(lambda m=member: m.broker.metadata.partition(where))  # type: ignore[misc]
+                news = member.process.ask(lambda m=member: m.broker.metadata.partition(key))  # type: ignore[misc]
                 return -1 if news is None else int(news.leader)
         return -1
 
     def controller(self) -> int:
-        """Return who is controller as the first broker that can be asked has heard, -1 for nobody."""
+        """Return the controller in the metadata of the first broker that can be asked, -1 for none."""
         for member in self._members.values():
             if not member.is_paused:
                 return int(member.process.ask(lambda m=member: m.broker.metadata.controller_id))  # type: ignore[misc]
         return -1
 
     def coordinator(self, group: str) -> int:
-        """Return who coordinates a group, -1 for nobody."""
+        """Return the coordinator of a group, -1 for none."""
         for member in self._members.values():
             if not member.is_paused:
                 found = member.process.call(member.broker.groups.leader_of(group))
@@ -268,7 +270,7 @@ class LocalCluster:
         return -1
 
     def in_sync(self, topic: str, partition: int = 0) -> list[int]:
-        """Return the in-sync set that the leader counts with; nobody without leader."""
+        """Return the leader's in-sync set; empty without a leader."""
         replica = self._replica(self.leader(topic, partition), topic, partition)
         return [] if replica is None else sorted(map(int, replica.partition.in_sync_replicas))
 
@@ -285,8 +287,8 @@ class LocalCluster:
         member = self._members.get(number)
         if member is None:
             return None
-        where = TopicPartition(topic, partition)
-        found = member.process.ask(lambda: member.broker.replicas.find(where))
+        topic_partition = TopicPartition(topic, partition)
+        found = member.process.ask(lambda: member.broker.replica_manager.find(topic_partition))
         return found if isinstance(found, Replica) else None
 
     def log_bytes(self, number: int, topic: str, partition: int = 0) -> bytes:

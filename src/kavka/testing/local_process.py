@@ -52,7 +52,7 @@ class LocalProcess:
             standing.set()
             self._may_run.wait()
             if self.network.is_dead:
-                self._die()
+                self._terminate()
 
         self._may_run.clear()
         self.loop.call_soon_threadsafe(stand)
@@ -68,7 +68,7 @@ class LocalProcess:
         # What was under way ends without anybody to hear of it.
         self.loop.set_exception_handler(lambda _loop, _context: None)
         self._may_run.set()
-        self.loop.call_soon_threadsafe(self._die)
+        self.loop.call_soon_threadsafe(self._terminate)
         self._thread.join(_TIMEOUT_S)
         self._unwind()
         # A connection that was being made is closed by that, which takes a turn; callbacks run in it, tasks do not.
@@ -87,7 +87,7 @@ class LocalProcess:
             with contextlib.suppress(Exception):
                 coroutine.close()
 
-    def _die(self) -> None:
+    def _terminate(self) -> None:
         self.network.abort()
         self.loop.call_soon(self.loop.stop)  # in the turn in which the sockets are closed
 

@@ -1,1 +1,3 @@
-"""What bytes mean: messages, frames, record batches, records of internal topics. Pure: no I/O, no clock, no chance."""
+"""Wire formats: messages, frames, record batches, records of internal topics. Pure: no I/O, no clock, no
+randomness.
+"""

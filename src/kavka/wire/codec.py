@@ -9,7 +9,7 @@ from collections.abc import Generator
 from struct import error as StructError
 from typing import Any, Final, TypeVar
 
-from kavka.doors import Buffer, Part
+from kavka.io import Buffer, Sendable
 from kavka.wire.compile_decode import (
     Decoder,
     SlicedDecoder,
@@ -141,16 +141,16 @@ def _position_of(error: Exception) -> int:
     return position
 
 
-def encode(message: object, version: int) -> list[Part]:
+def encode(message: object, version: int) -> list[Sendable]:
     """Return the bytes of a message as parts to be sent in order: buffers, and the ranges of files that it carries."""
-    parts: list[Part] = []
+    parts: list[Sendable] = []
     out = encode_into(message, version, bytearray(), parts)
     if out or not parts:
         parts.append(out)
     return parts
 
 
-def encode_into(message: Any, version: int, out: bytearray, parts: list[Part]) -> bytearray:
+def encode_into(message: Any, version: int, out: bytearray, parts: list[Sendable]) -> bytearray:
     """Append a message to `out`, or to `parts` where it carries records; return the buffer to go on with.
 
     Raise KafkaError(UNSUPPORTED_VERSION) when the version cannot say a value that the message has, and ValueError
@@ -164,7 +164,7 @@ def encode_into(message: Any, version: int, out: bytearray, parts: list[Part]) -
 
 
 def encode_in_slices(
-    message: Any, version: int, out: bytearray, parts: list[Part]
+    message: Any, version: int, out: bytearray, parts: list[Sendable]
 ) -> Generator[int, None, bytearray]:
     """Encode as `encode_into`, step by step; yield how many bytes `out` has after each."""
     cls = type(message)

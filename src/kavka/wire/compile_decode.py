@@ -21,8 +21,8 @@ from struct import Struct
 from typing import Any, Final
 
 from kavka.wire.primitives import (
-    MANY_UNPACK,
     NUMBERS,
+    RUN_UNPACKERS,
     TAGS_MAX,
     read_text_length,
     read_varint,
@@ -66,7 +66,7 @@ def compile_sliced_decoder(cls: type, version: int) -> SlicedDecoder:
 
 
 def has_records(cls: type) -> bool:
-    """Tell whether a message may carry record batches, anywhere inside."""
+    """Return whether a message may carry record batches, anywhere inside."""
     return any(_is_bulk(each.type) for each in fields_of(cls))
 
 
@@ -203,7 +203,7 @@ class _DecodeWriter:
             with self.source.block(f"if n * {width} > size - pos:"):
                 self.source.line(f"raise ValueError(f'{{n}} {name} do not fit into the frame')")
             if isinstance(item, Kind) and item.format and item.format in NUMBERS:
-                many = self.source.refer(f"many_{item.format}", MANY_UNPACK[item.format])
+                many = self.source.refer(f"many_{item.format}", RUN_UNPACKERS[item.format])
                 if self._is_sliced:
                     self._many_in_slices(target, many, item, width)
                 else:

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
-from kavka.doors import Part
+from kavka.io import Sendable
 from kavka.wire.primitives import (
-    MANY_PACK,
     NUMBERS,
+    RUN_PACKERS,
     length_of,
     put_records,
     put_text_length,
@@ -32,8 +32,8 @@ from kavka.wire.primitives import (
 from kavka.wire.schema import FRESH, Field, Kind, ListOf, fields_of, schema_of
 from kavka.wire.source import Source, compile_function
 
-Encoder = Callable[[Any, bytearray, list[Part]], bytearray]
-SlicedEncoder = Callable[[Any, bytearray, list[Part]], Generator[int, None, bytearray]]
+Encoder = Callable[[Any, bytearray, list[Sendable]], bytearray]
+SlicedEncoder = Callable[[Any, bytearray, list[Sendable]], Generator[int, None, bytearray]]
 
 SLICE_ITEMS: Final = 256
 _MANY: Final = 2048
@@ -194,7 +194,7 @@ class _EncodeWriter:
         item = wire_type.item
         self._length(f"len({value})", wire_type)
         if isinstance(item, Kind) and item.format and item.format in NUMBERS:
-            many = self.source.refer(f"many_{item.format}", MANY_PACK[item.format])
+            many = self.source.refer(f"many_{item.format}", RUN_PACKERS[item.format])
             if self._is_sliced:
                 self._many_in_slices(value, many)
             else:

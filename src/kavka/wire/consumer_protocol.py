@@ -1,4 +1,4 @@
-"""What consumers say to each other through the coordinator: subscriptions and assignments (KIP-429, KIP-881).
+"""Metadata that consumers exchange through the coordinator: subscriptions and assignments (KIP-429, KIP-881).
 
 The bytes travel as `metadata` of JoinGroup and `assignment` of SyncGroup and are opaque to brokers, except that
 a broker asks which topics a group is subscribed to. A reader takes a newer version for its newest one: versions only
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.codec import CorruptFrame, decode_front
 from kavka.wire.schema import binary, field, i32, message, schema_of, string, struct
 from kavka.wire.versioned import encode_versioned, version_of
@@ -29,14 +29,14 @@ class ConsumerProtocolTopic:
 
 @message(versions="0-3")
 class Subscription:
-    """What a member wants, and what it still has."""
+    """A member's subscribed topics and the partitions that it owns."""
 
     topics: list[string] = field()
     """By name; a member that subscribes by pattern sends the names that match."""
     user_data: binary | None = field(nullable="0+", default=None)
     """The assignor's own: the sticky assignor keeps the former assignment here."""
     owned_partitions: list[ConsumerProtocolTopic] = field("1+", ignorable=True)
-    """What the member holds while it joins, so that a cooperative assignor moves little."""
+    """Partitions that the member owns while it joins, so that a cooperative assignor moves few."""
     generation_id: i32 = field("2+", default=-1, ignorable=True)
     """The generation in which it got them; -1 for none. The newest claim wins."""
     rack_id: string | None = field("3+", nullable="3+", default=None, ignorable=True)
@@ -44,7 +44,7 @@ class Subscription:
 
 @message(versions="0-3")
 class Assignment:
-    """What the leader gives to a member."""
+    """The partitions that the group leader assigns to a member."""
 
     assigned_partitions: list[ConsumerProtocolTopic] = field()
     user_data: binary | None = field(nullable="0+", default=None)

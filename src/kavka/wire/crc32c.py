@@ -11,7 +11,7 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from typing import Protocol
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 
 
 class Crc32c(Protocol):

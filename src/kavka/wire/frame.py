@@ -16,7 +16,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple, TypeVar
 
-from kavka.doors import Buffer, Part
+from kavka.io import Buffer, Sendable
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame, decode, encode_in_slices, encode_into
 from kavka.wire.primitives import length_of, skip_tags
@@ -38,16 +38,16 @@ _FLEXIBLE_FROM = {
 
 
 class RequestHeader(NamedTuple):
-    """What stands before the body of a request."""
+    """The header that precedes the body of a request."""
 
     api_key: int
-    """Not checked: it may be a key that nobody knows."""
+    """The API key, unchecked: it may be unknown."""
     api_version: int
     """Not checked either."""
     correlation_id: int
     client_id: str | None
     body_position: int
-    """Where the body begins in the frame."""
+    """Position of the body in the frame."""
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:
@@ -76,7 +76,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
 
 def encode_request(
     message: object, version: int, correlation_id: int, client_id: str | None
-) -> list[Part]:
+) -> list[Sendable]:
     """Return a request as a frame with size and header in its first buffer. Raise as `codec.encode_into`."""
     schema = schema_of(type(message))
     assert schema.api_key is not None, f"{schema.name} is not a request"
@@ -91,17 +91,17 @@ def encode_request(
     return _frame(message, version, out)
 
 
-def encode_response(message: object, version: int, correlation_id: int) -> list[Part]:
+def encode_response(message: object, version: int, correlation_id: int) -> list[Sendable]:
     """Return a response as a frame with size and header in its first buffer. Raise as `codec.encode_into`."""
     return _frame(message, version, _response_head(message, version, correlation_id))
 
 
 def encode_response_in_slices(
     message: object, version: int, correlation_id: int
-) -> Generator[int, None, list[Part]]:
+) -> Generator[int, None, list[Sendable]]:
     """Encode as `encode_response`, step by step; yield how many bytes were written after each."""
     out = _response_head(message, version, correlation_id)
-    parts: list[Part] = []
+    parts: list[Sendable] = []
     last = yield from encode_in_slices(message, version, out, parts)
     return _framed(out, parts, last)
 
@@ -118,12 +118,12 @@ def _has_response_tags(cls: type, version: int) -> bool:
     return version in schema.flexible and schema.api_key != ApiKey.API_VERSIONS
 
 
-def _frame(message: object, version: int, out: bytearray) -> list[Part]:
-    parts: list[Part] = []
+def _frame(message: object, version: int, out: bytearray) -> list[Sendable]:
+    parts: list[Sendable] = []
     return _framed(out, parts, encode_into(message, version, out, parts))
 
 
-def _framed(out: bytearray, parts: list[Part], last: bytearray) -> list[Part]:
+def _framed(out: bytearray, parts: list[Sendable], last: bytearray) -> list[Sendable]:
     """Return a frame whose size, in front of `out`, is filled in."""
     if last:
         parts.append(last)

@@ -11,8 +11,8 @@ from functools import cache
 from struct import Struct
 from typing import NamedTuple
 
-from kavka.doors import Buffer
 from kavka.ids import TopicId
+from kavka.io import Buffer
 from kavka.wire.primitives import put_text_length, put_varint
 
 _SIZE = Struct(">i")

@@ -1,4 +1,4 @@
-"""What generated decoders and encoders call at run time: the parts too long or too rare to be written out in line.
+"""Functions that generated decoders and encoders call at run time: parts too long or too rare to be inlined.
 
 They raise ValueError, IndexError or struct.error on bad bytes; `kavka.wire.codec` makes a CorruptFrame of these.
 Variable-length integers have at most five bytes and are unsigned: lengths, counts and tags.
@@ -11,8 +11,8 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
-from kavka.doors import Buffer, FileRange, Part
 from kavka.errors import ErrorCode, KafkaError
+from kavka.io import Buffer, FileRange, Sendable
 
 INT32_MAX = 0x7FFF_FFFF
 STRING_MAX = 0x7FFF
@@ -94,7 +94,7 @@ def length_of(value: Buffer | FileRange) -> int:
     return value.length
 
 
-def put_records(parts: list[Part], out: bytearray, value: Buffer | FileRange) -> bytearray:
+def put_records(parts: list[Sendable], out: bytearray, value: Buffer | FileRange) -> bytearray:
     """Append record batches after what is in `out`; return the buffer to go on with."""
     if isinstance(value, bytes | bytearray | memoryview) and len(value) < COPIED_BYTES:
         out += value
@@ -109,7 +109,7 @@ def refuse(title: str, field: str, what: str) -> KafkaError:
     return KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{title} cannot say {what} for {field}")
 
 
-class ManyUnpack(dict[int, Callable[..., tuple[Any, ...]]]):
+class RunUnpackers(dict[int, Callable[..., tuple[Any, ...]]]):
     """For one `struct` character: count -> `unpack_from` of that many numbers. Keeps the small counts."""
 
     def __init__(self, character: str) -> None:
@@ -124,7 +124,7 @@ class ManyUnpack(dict[int, Callable[..., tuple[Any, ...]]]):
         return unpack
 
 
-class ManyPack(dict[int, Callable[..., bytes]]):
+class RunPackers(dict[int, Callable[..., bytes]]):
     """For one `struct` character: count -> `pack` of that many numbers. Keeps the small counts."""
 
     def __init__(self, character: str) -> None:
@@ -141,5 +141,5 @@ class ManyPack(dict[int, Callable[..., bytes]]):
 
 NUMBERS = "bhiqHId"
 """The `struct` characters whose arrays are read and written at one stroke."""
-MANY_UNPACK = {character: ManyUnpack(character) for character in NUMBERS}
-MANY_PACK = {character: ManyPack(character) for character in NUMBERS}
+RUN_UNPACKERS = {character: RunUnpackers(character) for character in NUMBERS}
+RUN_PACKERS = {character: RunPackers(character) for character in NUMBERS}

@@ -1,4 +1,4 @@
-"""How messages are declared: one class for all versions, typed fields that say in which versions they exist.
+"""Declaration of messages: one class for all versions, with typed fields that name the versions they exist in.
 
     @message(api_key=12, versions="0-4", flexible="4+")
     class HeartbeatRequest:
@@ -28,7 +28,7 @@ from typing import (
     get_type_hints,
 )
 
-from kavka.doors import Buffer, FileRange
+from kavka.io import Buffer, FileRange
 from kavka.wire.source import compile_function
 
 T = TypeVar("T")
@@ -77,12 +77,12 @@ class Field(NamedTuple):
     nullable: range
     """The versions that can say None; a field annotated `| None` may hold it in any."""
     is_optional: bool
-    """Whether the annotation allows None."""
+    """True if the annotation allows None."""
     default: Any
     """An immutable default, or `FRESH` when each object gets a new empty list or structure."""
     tag: int | None
     ignorable: bool
-    """Whether a version without the field may lose a value silently; otherwise encoding refuses it."""
+    """True if a version without the field may drop a value silently; otherwise encoding refuses it."""
 
     def new_default(self) -> Any:
         """Return the value of a field that was not given."""
@@ -92,7 +92,7 @@ class Field(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """What is known of a declared class as a whole."""
+    """The schema of a declared class."""
 
     name: str
     api_key: int | None
@@ -132,7 +132,7 @@ def version_range(text: str) -> range:
 
 
 class _Declaration(NamedTuple):
-    """What `field` was told."""
+    """The arguments of a `field` call."""
 
     versions: str
     nullable: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TypeVar
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.codec import CorruptFrame, decode, encode_into
 from kavka.wire.schema import schema_of
 

@@ -90,8 +90,8 @@ def test_too_few_replicas_in_sync_fail_a_produce_and_show_on_the_partition(
 ) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        where = next(iter(served.broker.replicas)).where
-        partition = served.broker.replicas.find(where).partition
+        where = next(iter(served.broker.replica_manager)).topic_partition
+        partition = served.broker.replica_manager.find(where).partition
         partition.replicas = (*partition.replicas, 7)  # as if another broker were missing
         refused = await served.produce("t", b"x", acks=-1)
         assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -137,7 +137,7 @@ def test_requests_are_counted_but_not_timed_where_no_metrics_are_served(run: Any
         assert traffic[ApiKey.HEARTBEAT].versions[3] == 1
         assert traffic[ApiKey.HEARTBEAT].errors == {ErrorCode.NOT_COORDINATOR: 1}
         for each in traffic.values():
-            assert each.at_once.count == 0
+            assert each.immediate.count == 0
             assert each.total is None
 
     run(story)
@@ -174,7 +174,7 @@ def test_a_deleted_topic_leaves_the_page_and_the_sum_keeps_it(run: Any, page: An
         await served.produce("t", b"a", b"b")
         await served.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000), 5)
         async with asyncio.timeout(30):
-            while served.broker.replicas.traffic.topics:  # noqa: ASYNC110
+            while served.broker.replica_manager.traffic.topics:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         found = await page(served.broker)
         assert TOPICS + 'messagesin_total{topic="t"}' not in found
@@ -246,7 +246,7 @@ def test_timings_grow_old_while_the_page_is_served(run: Any, page: Any) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         traffic = served.broker.dispatcher.traffic()[ApiKey.METADATA]
-        traffic.at_once.record(50)
+        traffic.immediate.record(50)
         name = REQUESTS + 'totaltimems{request="Metadata",quantile="0.999"}'
         assert (await page(served.broker))[name] == 50
         for _ in range(12):  # two minutes, without waiting for them

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.broker import Broker
-from kavka.broker.host import RealHost
+from kavka.broker.environment import OsEnvironment
 
 ON = {"kavka.metrics.port": "0"}
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -24,7 +24,9 @@ def test_without_the_setting_no_metrics_are_served(run: Any) -> None:
 
 
 def test_a_broker_without_metrics_does_not_import_them() -> None:
-    code = "import sys, kavka.broker.broker, kavka.broker.host; print(*sys.modules, sep='\\n')"
+    code = (
+        "import sys, kavka.broker.broker, kavka.broker.environment; print(*sys.modules, sep='\\n')"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = out.stdout.split()
     assert "kavka.broker.dispatch" in names
@@ -148,11 +150,11 @@ def test_a_port_that_is_taken_fails_the_start(tmp_path: Any) -> None:
             "kavka.metrics.port": str(port),
         }
         with pytest.raises(OSError, match="in use") as caught:
-            await Broker(settings, RealHost()).start()
+            await Broker(settings, OsEnvironment()).start()
         assert str(port) in str(caught.value.filename)
         server.close()
         await server.wait_closed()
-        broker = Broker(settings, RealHost())  # the first one left nothing behind
+        broker = Broker(settings, OsEnvironment())  # the first one left nothing behind
         await broker.start()
         await broker.stop()
 

@@ -11,7 +11,7 @@ import pytest
 from waiting import until
 
 from kavka.broker.broker import Broker
-from kavka.broker.host import RealHost
+from kavka.broker.environment import OsEnvironment
 from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
@@ -79,18 +79,18 @@ class Cluster:
                     "replica.fetch.backoff.ms": "50",
                     **self.settings,
                 },
-                RealHost(),
+                OsEnvironment(),
             )
             (self.endpoints[number],) = await broker.start()
             self.brokers[number] = broker
-            broker.replicas.replication.controller.local = self.alter_partition
+            broker.replica_manager.replication_manager.controller.local = self.alter_partition
 
     async def stop(self, *numbers: int) -> None:
         for number in numbers:
             await self.brokers.pop(number).stop()
 
-    def replica(self, number: int, where: TopicPartition = WHERE) -> Replica:
-        replica = self.brokers[number].replicas.find(where)
+    def replica(self, number: int, topic_partition: TopicPartition = WHERE) -> Replica:
+        replica = self.brokers[number].replica_manager.find(topic_partition)
         assert isinstance(replica, Replica), replica
         return replica
 
@@ -114,7 +114,7 @@ class Cluster:
 
     async def tell(self, number: int) -> None:
         live = list(self.brokers)
-        await self.brokers[number].orders.update_metadata(self.update(live))
+        await self.brokers[number].control_requests.update_metadata(self.update(live))
         if number in self.replicas:
             state = LeaderAndIsrRequestPartition(
                 partition_index=0,
@@ -132,7 +132,7 @@ class Cluster:
             request = LeaderAndIsrRequest(
                 controller_id=1, controller_epoch=1000, topic_states=[topic]
             )
-            await self.brokers[number].orders.leader_and_isr(request)
+            await self.brokers[number].control_requests.leader_and_isr(request)
 
     def update(self, live: list[int]) -> UpdateMetadataRequest:
         state = UpdateMetadataRequestPartition(
@@ -171,7 +171,7 @@ class Cluster:
 
     async def coordinate(
         self,
-        where: TopicPartition,
+        topic_partition: TopicPartition,
         *,
         in_sync: list[int],
         epoch: int,
@@ -180,7 +180,7 @@ class Cluster:
     ) -> None:
         """Tell the brokers in `to` who leads a partition of an internal topic, with brokers 1 and 2 as its replicas."""
         facts: dict[str, Any] = {
-            "partition_index": where.partition,
+            "partition_index": topic_partition.partition,
             "controller_epoch": 1000,
             "leader": leader,
             "leader_epoch": epoch,
@@ -189,19 +189,19 @@ class Cluster:
         }
         state = LeaderAndIsrRequestPartition(**facts, partition_epoch=epoch, is_new=epoch == 0)
         topic = LeaderAndIsrRequestTopic(
-            topic_name=where.topic, topic_id=INTERNAL_ID, partition_states=[state]
+            topic_name=topic_partition.topic, topic_id=INTERNAL_ID, partition_states=[state]
         )
         update = self.update(list(self.brokers))
         row = UpdateMetadataRequestPartition(**facts, zk_version=epoch)
         update.topic_states.append(
             UpdateMetadataRequestTopic(
-                topic_name=where.topic, topic_id=INTERNAL_ID, partition_states=[row]
+                topic_name=topic_partition.topic, topic_id=INTERNAL_ID, partition_states=[row]
             )
         )
         request = LeaderAndIsrRequest(controller_id=1, controller_epoch=1000, topic_states=[topic])
         for number in to:
-            await self.brokers[number].orders.update_metadata(update)
-            await self.brokers[number].orders.leader_and_isr(request)
+            await self.brokers[number].control_requests.update_metadata(update)
+            await self.brokers[number].control_requests.leader_and_isr(request)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Carry out what a leader proposes, unless its epochs are old or the test refuses."""

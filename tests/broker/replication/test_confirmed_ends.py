@@ -51,7 +51,7 @@ async def ended_once(cluster: Any) -> tuple[Peer, int, int]:
     # The in-sync set grows without a new epoch of the leader, as by AlterPartition: the shard stays loaded.
     partition = cluster.replica(1, STATE).partition
     partition.in_sync_replicas = (1, 2)
-    assert partition.may_be_deposed
+    assert partition.may_be_replaced
     return peer, *who
 
 

@@ -151,7 +151,7 @@ def test_deletion_waits_on_while_its_leader_stays_the_leader_and_not_for_who_has
         await cluster.order(1, to=[1])
         await asyncio.wait([waiting], timeout=0.05)
         assert not waiting.done()
-        await cluster.brokers[1].orders.update_metadata(cluster.update([1]))
+        await cluster.brokers[1].control_requests.update_metadata(cluster.update([1]))
         async with asyncio.timeout(10):
             answer = (await waiting).topics[0].partitions[0]
         assert (answer.error_code, answer.low_watermark) == (0, 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.replication.test_serving import fetch, led, only
+from tests.broker.replication.test_follower_fetch import fetch, led, only
 
 from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode

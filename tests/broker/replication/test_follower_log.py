@@ -55,7 +55,7 @@ def test_records_that_reach_the_disk_of_a_replica_that_goes_are_of_no_account(pl
         await turns()
         assert replica.log.log_end_offset == 1
         deleting = asyncio.ensure_future(
-            cluster.brokers[1].replicas.stop(replica.where, -2, delete=True)
+            cluster.brokers[1].replica_manager.stop(replica.topic_partition, -2, delete=True)
         )
         await turns()
         assert replica.partition.role is Role.NONE

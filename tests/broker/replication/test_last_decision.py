@@ -9,7 +9,7 @@ import pytest
 from waiting import until
 
 from kavka.client.producer import Producer
-from kavka.spark.decision_log import read_last
+from kavka.spark.decision_log import read_last_decision
 from kavka.spark.decisions import Batch, Decision, encode
 from kavka.spark.errors import ConnectorError
 
@@ -45,7 +45,7 @@ def test_a_driver_does_not_take_the_last_decision_from_a_deposed_leader(
         await cluster.order(2, isr=[2], to=[2])  # broker 1 has not heard
         for number in range(missed):
             await cluster.produce(2, encode(decision(1 + number)))  # acknowledged: it is decided
-        assert await read_last(by_way_of(cluster, 1), "t", PATIENCE_MS) == decision(missed)
+        assert await read_last_decision(by_way_of(cluster, 1), "t", PATIENCE_MS) == decision(missed)
 
     play(story)
 
@@ -59,7 +59,7 @@ def test_nobody_is_told_of_the_past_where_nobody_else_is_known(play: Play) -> No
         at = by_way_of(cluster, 1)
         await cluster.stop(2)
         with pytest.raises(TimeoutError, match="t-0 was not read in 3000 ms"):
-            await read_last(at, "t", 3000)
+            await read_last_decision(at, "t", 3000)
 
     play(story, replica__lag__time__max__ms="60000")
 
@@ -67,10 +67,10 @@ def test_nobody_is_told_of_the_past_where_nobody_else_is_known(play: Play) -> No
 def test_a_log_without_barriers_is_read(play: Play) -> None:
     async def story(cluster: Any) -> None:
         at = await one_broker(cluster)
-        assert await read_last(at, "t", PATIENCE_MS) is None
+        assert await read_last_decision(at, "t", PATIENCE_MS) is None
         for number in range(3):
             await cluster.produce(1, encode(decision(number)))
-        assert await read_last(at, "t", PATIENCE_MS) == decision(2)
+        assert await read_last_decision(at, "t", PATIENCE_MS) == decision(2)
 
     play(story)
 
@@ -80,7 +80,7 @@ def test_the_decision_is_found_behind_many_barriers(play: Play) -> None:
         at = await one_broker(cluster)
         await cluster.produce(1, encode(decision(7)))
         for _ in range(18):  # more than the first window
-            assert await read_last(at, "t", PATIENCE_MS) == decision(7)
+            assert await read_last_decision(at, "t", PATIENCE_MS) == decision(7)
 
     play(story)
 
@@ -93,6 +93,6 @@ def test_a_record_that_is_no_decision_is_refused(play: Play, value: bytes | None
         async with Producer(at) as producer:
             await producer.send("t", value, b"decision", partition=0)
         with pytest.raises(ConnectorError, match="is not of this sink"):
-            await read_last(at, "t", PATIENCE_MS)
+            await read_last_decision(at, "t", PATIENCE_MS)
 
     play(story)

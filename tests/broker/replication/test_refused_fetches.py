@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from waiting import until
 
-from kavka.broker.replication.followed import Followed
+from kavka.broker.replication.partition_fetch_state import PartitionFetchState
 from kavka.errors import ErrorCode
 
 Play = Callable[..., None]
@@ -48,7 +48,7 @@ def test_a_partition_that_is_refused_on_and_on_is_logged_once_a_minute(
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
-        followed = Followed(cluster.replica(2), 1000)
+        followed = PartitionFetchState(cluster.replica(2), 1000)
         assert [at for at in asked_ms if followed.note_refusal(error, at)] == logged_ms
         followed.note_answer()
         later = MINUTE_MS + asked_ms[-1]

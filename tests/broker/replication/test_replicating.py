@@ -77,7 +77,7 @@ def test_follower_that_was_stopped_goes_on_when_it_is_told_the_same_epoch_again(
         )
         topic = StopReplicaRequestTopicState(topic_name="t", partition_states=[state])
         stop = StopReplicaRequest(controller_id=1, controller_epoch=1000, topic_states=[topic])
-        await cluster.brokers[2].orders.stop_replica(stop)
+        await cluster.brokers[2].control_requests.stop_replica(stop)
         await cluster.produce(1, b"b", acks=1)
         await cluster.tell(2)
         await cluster.until_equal(1, 2)
@@ -197,7 +197,7 @@ def test_metadata_waits_a_moment_for_the_successor_of_a_leader_that_was_lost(pla
         peer = await cluster.peer(2)
         metadata = cluster.brokers[2].metadata
         await cluster.stop(1)
-        await until(lambda: metadata.has_doubts)
+        await until(lambda: metadata.has_suspects)
         asked = asyncio.ensure_future(peer.send(MetadataRequest(topics=None)))
         await cluster.order(3, isr=[2, 3])
         answer = await asked
@@ -213,7 +213,7 @@ def test_metadata_names_a_lost_leader_when_nobody_takes_its_place(play: Play) ->
         await cluster.produce(1, b"a")
         peer = await cluster.peer(2)
         await cluster.stop(1)
-        await until(lambda: cluster.brokers[2].metadata.has_doubts)
+        await until(lambda: cluster.brokers[2].metadata.has_suspects)
         answer = await peer.send(MetadataRequest(topics=None))
         assert answer.topics[0].partitions[0].leader_id == 1
 
@@ -244,7 +244,7 @@ def test_metadata_waits_for_topics_that_the_registry_had_at_the_start(play: Play
     async def story(cluster: Any) -> None:
         await cluster.start(1)
         broker = cluster.brokers[1]
-        broker.metadata.expect(["t"], broker.clock.tick_ms())
+        broker.metadata.expect_topics(["t"], broker.clock.tick_ms())
         peer = await cluster.peer(1)
         asked = [
             asyncio.ensure_future(peer.send(MetadataRequest(topics=topics)))
@@ -264,7 +264,7 @@ def test_a_topic_of_the_registry_is_never_called_unknown(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1)
         broker = cluster.brokers[1]
-        broker.metadata.expect(["t"], broker.clock.tick_ms())
+        broker.metadata.expect_topics(["t"], broker.clock.tick_ms())
         peer = await cluster.peer(1)
         for name, code in (
             ("t", ErrorCode.LEADER_NOT_AVAILABLE),
@@ -283,7 +283,7 @@ def test_a_topic_that_no_controller_tells_of_is_unknown_in_the_end(play: Play) -
     async def story(cluster: Any) -> None:
         await cluster.start(1)
         broker = cluster.brokers[1]
-        broker.metadata.expect(["t"], broker.clock.tick_ms() - 60_000)
+        broker.metadata.expect_topics(["t"], broker.clock.tick_ms() - 60_000)
         asked = MetadataRequest(
             topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False
         )
@@ -381,7 +381,7 @@ def test_replica_on_a_busy_slow_disk_is_deleted_at_once(play: Play) -> None:
         await cluster.produce(1, b"a")
         with busy(cluster.replica(1)):
             async with asyncio.timeout(60):
-                code = await cluster.brokers[1].replicas.stop(WHERE, -1, delete=True)
+                code = await cluster.brokers[1].replica_manager.stop(WHERE, -1, delete=True)
         assert code is ErrorCode.NONE
 
     play(story)
@@ -408,9 +408,11 @@ def test_follower_whose_log_is_being_changed_asks_again_later(play: Play) -> Non
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, b"a")
-        ((_leader, _number, fetcher),) = cluster.brokers[2].replicas.replication.fetchers.items()
+        ((_leader, _number, fetcher),) = cluster.brokers[
+            2
+        ].replica_manager.replication_manager.fetchers.items()
         (followed,) = fetcher.followed
-        async with cluster.replica(2).turn:
+        async with cluster.replica(2).lock:
             await cluster.produce(1, b"b", acks=1)
             await until(lambda: followed.machine.delayed_until_ms > 0, timeout_s=10)
         await cluster.until_equal(1, 2)
@@ -426,7 +428,7 @@ def test_producer_that_waits_at_a_replica_that_is_deleted_is_sent_to_the_leader(
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         waiting = asyncio.ensure_future(cluster.produce(1, b"a"))
         await until(lambda: cluster.replica(1).log.log_end_offset == 1)
-        code = await cluster.brokers[1].replicas.stop(WHERE, -1, delete=True)
+        code = await cluster.brokers[1].replica_manager.stop(WHERE, -1, delete=True)
         assert code is ErrorCode.NONE
         assert (await waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 

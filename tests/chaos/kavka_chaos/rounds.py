@@ -75,7 +75,7 @@ def play(
         min_insync_replicas=2,
         rate=rate,
         seed=zlib.crc32(topic.encode()),
-        patience_seconds=180,
+        timeout_seconds=180,
     )
     with evidence.open("w", encoding="utf-8") as sink, Load(settings, sink) as load:
         load.wait_for(100)

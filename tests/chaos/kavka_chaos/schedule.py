@@ -84,7 +84,7 @@ class Schedule:
         self, seed: int, members: int, *, can_cut: bool = True, disks: Sequence[int] = ()
     ) -> None:
         """`disks` are the brokers with a small disk."""
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         self._members = members
         self._disks = disks
         self._kinds = [
@@ -99,22 +99,22 @@ class Schedule:
     def round(self, seconds: float) -> list[Fault]:
         """Return the faults of the next round, in the order of their beginnings; all end within `seconds`."""
         found: list[Fault] = []
-        at = self._chance.uniform(1, 3)
+        at = self._rng.uniform(1, 3)
         while at < seconds - 3:
             together: list[Fault] = []
-            for _ in range(self._chance.choice(_CONCURRENT)):
+            for _ in range(self._rng.choice(_CONCURRENT)):
                 fault = self._draw(at, seconds, together)
                 if fault is not None:
                     together.append(fault)
             found += together
             last = max((fault.end for fault in together), default=at)
-            at = last + self._chance.uniform(*_LULL_S)
+            at = last + self._rng.uniform(*_LULL_S)
         return sorted(found, key=lambda fault: fault.begin)
 
     def _draw(self, at: float, limit: float, others: Sequence[Fault]) -> Fault | None:
         """Draw a fault that disturbs no process which another disturbs at that time."""
         if not self._deck:
-            self._deck = self._chance.sample(self._kinds, len(self._kinds))
+            self._deck = self._rng.sample(self._kinds, len(self._kinds))
         taken_brokers = {number for other in others for number in other.brokers}
         taken_members = any(other.members for other in others)
         for place, kind in enumerate(self._deck):
@@ -126,14 +126,14 @@ class Schedule:
         return None
 
     def _fault(self, kind: Kind, at: float, limit: float, free: Sequence[int]) -> Fault:
-        chance = self._chance
-        begin = at + chance.uniform(0, 2)
+        rng = self._rng
+        begin = at + rng.uniform(0, 2)
         return Fault(
             kind,
             begin,
-            max(begin, min(begin + chance.uniform(*kind.seconds), limit)),
-            tuple(chance.sample(free, kind.brokers)),
-            tuple(chance.sample(range(self._members), min(kind.members, self._members))),
-            tuple(chance.sample(range(BROKERS), kind.ends)),
-            chance.random() < 0.5,
+            max(begin, min(begin + rng.uniform(*kind.seconds), limit)),
+            tuple(rng.sample(free, kind.brokers)),
+            tuple(rng.sample(range(self._members), min(kind.members, self._members))),
+            tuple(rng.sample(range(BROKERS), kind.ends)),
+            rng.random() < 0.5,
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from controller_world import World
 
 from kavka.core.controller.events import (
-    OrderAnswered,
+    ControlResponseReceived,
+    CreateTopicRequested,
+    DeleteTopicRequested,
     PartitionsRead,
-    TopicCreationAsked,
-    TopicDeletionAsked,
     TopicToCreate,
 )
 from kavka.core.controller.records import TopicRemoved
@@ -35,15 +35,17 @@ def test_request_is_answered_though_the_removal_met_another_version() -> None:
     world.start(1)
     world.elect()
     topic = TopicToCreate("t", TopicId(bytes(15) + b"1"), {0: (1,)}, {})
-    world.handle(TopicCreationAsked(world.next_token(), topic))
+    world.handle(CreateTopicRequested(world.next_token(), topic))
     world.slow.add(1)
     token = world.next_token()
-    world.handle(TopicDeletionAsked(token, "t"))
+    world.handle(DeleteTopicRequested(token, "t"))
     done = {WHERE: ErrorCode.NONE}
-    world.machine.handle(OrderAnswered(1, world.brokers[1].epoch, deleted=done), world.now_ms)
+    world.machine.handle(
+        ControlResponseReceived(1, world.brokers[1].epoch, deleted=done), world.now_ms
+    )
     answer = Answer(token, TopicReply(DONE))
     overtaken = removal(world)
     assert answer in overtaken.effects
-    world.machine.overtaken(overtaken, 0)
+    world.machine.version_conflict(overtaken, 0)
     world.machine.handle(PartitionsRead({}), world.now_ms)
     assert answer in removal(world).effects

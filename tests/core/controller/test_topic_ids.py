@@ -6,7 +6,7 @@ import json
 
 from controller_world import World
 
-from kavka.core.controller.events import IsrChange, IsrChangeAsked, TopicsChanged
+from kavka.core.controller.events import AlterPartitionRequested, IsrChange, TopicsChanged
 from kavka.core.controller.replies import IsrReply
 from kavka.core.znodes import Create, SetData
 from kavka.errors import ErrorCode
@@ -37,7 +37,7 @@ def shrunk(world: World, topic_id: TopicId) -> ErrorCode:
     """Return what a leader hears that proposes a smaller set, as AlterPartition 2 does: by the id alone."""
     token = world.next_token()
     change = IsrChange("", 0, 0, 0, (1,), topic_id=topic_id)
-    world.handle(IsrChangeAsked(token, 1, world.brokers[1].epoch, [change]))
+    world.handle(AlterPartitionRequested(token, 1, world.brokers[1].epoch, [change]))
     reply = world.replies[token]
     assert isinstance(reply, IsrReply)
     return reply.outcomes[0].error

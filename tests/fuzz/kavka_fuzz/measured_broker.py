@@ -40,12 +40,12 @@ def measure(path: Path) -> None:
 
 if __name__ == "__main__":
     measure(Path(sys.argv[1]))
-    from kavka.broker.warming import left_out
+    from kavka.broker.background_imports import deferred_modules
     from kavka.cli.main import main
 
-    for (
-        name
-    ) in left_out():  # what a broker imports when it is first asked for is not what is measured
+    for name in (
+        deferred_modules()
+    ):  # what a broker imports when it is first asked for is not what is measured
         import_module(name)
     sys.argv[1:] = sys.argv[2:]
     sys.exit(main())

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from random import Random
 
-from kavka.broker.dispatch import SERVED
+from kavka.broker.dispatch import SUPPORTED_APIS
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.schema import Kind, ListOf, fields_of
 from kavka_fuzz import batches, vocabulary
@@ -115,7 +115,7 @@ def served_versions() -> list[tuple[int, int]]:
     """Return every API with every version that the broker serves."""
     return [
         (int(key), version)
-        for key in SERVED
+        for key in SUPPORTED_APIS
         for version in range(APIS[key].min_version, APIS[key].max_version + 1)
     ]
 

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from random import Random
 
-from kavka.broker.dispatch import SERVED
+from kavka.broker.dispatch import SUPPORTED_APIS
 from kavka.wire.apis import APIS, ApiKey
 from kavka_fuzz.emitter import frame_of
 from kavka_fuzz.recipes import Recipe, drawn, mutated, served_versions, systematic
@@ -102,7 +102,7 @@ class Search:
     def _plain(self, every_version: bool) -> Iterator[Recipe]:
         """Yield the first recipe of each API, then the second of each: what stops early has seen all APIs."""
         lists = []
-        for key in SERVED:
+        for key in SUPPORTED_APIS:
             api = APIS[key]
             versions = range(api.max_version, api.min_version - 1, -1)
             for version in versions if every_version else versions[:1]:

@@ -69,21 +69,21 @@ def _action(name: str, words: list[str]) -> tuple[Action, Type]:
     rest = [word for word in words if word not in ("ok", "fail", "info")]
     match name:
         case "send":
-            at, value = _split(rest[0])
-            return Send(at, value, int(rest[1]) if len(rest) > 1 else None), outcome
+            topic_partition, value = _split(rest[0])
+            return Send(topic_partition, value, int(rest[1]) if len(rest) > 1 else None), outcome
         case "poll":
             return Poll(tuple(map(_record, rest))), outcome
         case "scan":
-            at, bounds = _split(rest[0])
+            topic_partition, bounds = _split(rest[0])
             start, end = map(int, bounds.split("-"))
-            return Scan(at, start, end, tuple(map(_record, rest[1:]))), outcome
+            return Scan(topic_partition, start, end, tuple(map(_record, rest[1:]))), outcome
         case "assign":
             return Assign(tuple(TopicPartition("t", int(p)) for p in rest)), outcome
         case "subscribe":
             return Subscribe(("t",)), outcome
         case "seek":
-            at, offset = _split(rest[0])
-            return Seek(at, int(offset) if offset else None), outcome
+            topic_partition, offset = _split(rest[0])
+            return Seek(topic_partition, int(offset) if offset else None), outcome
         case "rebalance":
             gone = tuple(TopicPartition("t", int(p[1:])) for p in rest if p[0] == "-")
             came = tuple(TopicPartition("t", int(p[1:])) for p in rest if p[0] == "+")
@@ -103,9 +103,9 @@ def _split(word: str) -> tuple[TopicPartition, str]:
 
 
 def _record(word: str) -> Record:
-    at, rest = _split(word)
+    topic_partition, rest = _split(word)
     offset, _, value = rest.partition(":")
-    return Record(at, int(offset), value)
+    return Record(topic_partition, int(offset), value)
 
 
 def judge(text: str, **promises: object) -> Verdict:

@@ -49,7 +49,9 @@ class Model:
         self._source = source
         self._time = 0
         self.recorder = Recorder(self._now)
-        self._logs: dict[TopicPartition, list[Batch]] = {at: [] for at in PARTITIONS}
+        self._logs: dict[TopicPartition, list[Batch]] = {
+            topic_partition: [] for topic_partition in PARTITIONS
+        }
         self._ends = dict.fromkeys(PARTITIONS, 0)
         self._transactions: dict[str, Transaction] = {}
         self._positions: dict[str, dict[TopicPartition, int]] = {"alone": {}, "m0": {}, "m1": {}}
@@ -61,9 +63,14 @@ class Model:
             source.choice(actions)()
         for process in list(self._transactions):
             self._end(process)
-        for at in PARTITIONS:
-            number = self.recorder.invoke("scan", Scan(at))
-            scan = Scan(at, 0, self._ends[at], tuple(self._visible(at, 0)))
+        for topic_partition in PARTITIONS:
+            number = self.recorder.invoke("scan", Scan(topic_partition))
+            scan = Scan(
+                topic_partition,
+                0,
+                self._ends[topic_partition],
+                tuple(self._visible(topic_partition, 0)),
+            )
             self.recorder.complete(number, "scan", Type.OK, scan)
 
     @property
@@ -150,43 +157,45 @@ class Model:
     def _mark(self, transaction: Transaction, state: str) -> None:
         """Markers take an offset of each partition that was written to."""
         transaction.state = state
-        for at in transaction.touched:
-            self._ends[at] += 1
+        for topic_partition in transaction.touched:
+            self._ends[topic_partition] += 1
 
-    def _visible(self, at: TopicPartition, position: int) -> list[Record]:
+    def _visible(self, topic_partition: TopicPartition, position: int) -> list[Record]:
         """Return what read_committed shows from a position to the last stable offset."""
         shown: list[Record] = []
-        for batch in self._logs[at]:
+        for batch in self._logs[topic_partition]:
             if batch.transaction is not None and batch.transaction.state == "open":
                 break
             is_aborted = batch.transaction is not None and batch.transaction.state == "aborted"
             if batch.offset >= position and not is_aborted:
-                shown.append(Record(at, batch.offset, batch.value))
+                shown.append(Record(topic_partition, batch.offset, batch.value))
         return shown
 
     def _poll(self) -> None:
         process = self._source.choice(list(self._positions))
         number = self.recorder.invoke(process, Poll())
         records: list[Record] = []
-        for at, position in self._positions[process].items():
-            found = self._visible(at, position)[: self._source.randint(0, 5)]
+        for topic_partition, position in self._positions[process].items():
+            found = self._visible(topic_partition, position)[: self._source.randint(0, 5)]
             if found:
-                self._positions[process][at] = found[-1].offset + 1
+                self._positions[process][topic_partition] = found[-1].offset + 1
             records += found
         self.recorder.complete(number, process, Type.OK, Poll(tuple(records)))
 
     def _seek(self) -> None:
-        at = self._source.choice(PARTITIONS)
-        offset = self._source.randint(0, self._ends[at])
-        self._positions["alone"][at] = offset
-        self.recorder.happened("alone", Seek(at, offset))
+        topic_partition = self._source.choice(PARTITIONS)
+        offset = self._source.randint(0, self._ends[topic_partition])
+        self._positions["alone"][topic_partition] = offset
+        self.recorder.happened("alone", Seek(topic_partition, offset))
 
     def _rebalance(self) -> None:
         """The members lose what they have and get a random share; reading goes on at some offset below."""
         for member in ("m0", "m1"):
             self.recorder.happened(member, Rebalance(revoked=tuple(self._positions[member])))
             self._positions[member] = {}
-        for at in PARTITIONS:
+        for topic_partition in PARTITIONS:
             member = self._source.choice(["m0", "m1"])
-            self._positions[member][at] = self._source.randint(0, self._ends[at])
-            self.recorder.happened(member, Rebalance(assigned=(at,)))
+            self._positions[member][topic_partition] = self._source.randint(
+                0, self._ends[topic_partition]
+            )
+            self.recorder.happened(member, Rebalance(assigned=(topic_partition,)))

@@ -10,7 +10,7 @@ from kavka.client import Admin, Consumer, NewTopic, Producer
 from kavka.ids import TopicPartition
 from kavka.testing.history import Poll, Record, Recorder, Send, Type, Verdict, check
 from kavka.testing.simulation.cluster import BrokerNode
-from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.environment import SimEnvironment
 from kavka.testing.simulation.world import World
 
 AT = TopicPartition("orders", 0)
@@ -18,8 +18,12 @@ SERVERS = {"bootstrap.servers": "broker:9092"}
 BROKER = {"broker.id": "0", "log.dirs": "/data", "listeners": "PLAINTEXT://broker:9092"}
 
 
-def doors(host: SimHost) -> dict[str, object]:
-    return {"network": host.network, "clock": host.clock, "chance": host.chance}
+def io_of(environment: SimEnvironment) -> dict[str, object]:
+    return {
+        "network": environment.network,
+        "clock": environment.clock,
+        "random": environment.random,
+    }
 
 
 class Run:
@@ -45,11 +49,11 @@ class Run:
         finally:
             serving.cancel()
 
-    async def write(self, host: SimHost) -> None:
-        async with Admin(SERVERS, **doors(host)) as admin:  # type: ignore[arg-type]
+    async def write(self, environment: SimEnvironment) -> None:
+        async with Admin(SERVERS, **io_of(environment)) as admin:  # type: ignore[arg-type]
             await admin.create_topics([NewTopic(AT.topic, 1, 1)])
         self.set_up.set()
-        async with Producer(SERVERS, **doors(host)) as producer:  # type: ignore[arg-type]
+        async with Producer(SERVERS, **io_of(environment)) as producer:  # type: ignore[arg-type]
             for number in range(200):
                 send = Send(AT, f"record {number}")
                 operation = self.recorder.invoke("writer", send)
@@ -58,17 +62,19 @@ class Run:
                 self.recorder.complete(operation, "writer", Type.OK, told)
                 await asyncio.sleep(0.05)
 
-    async def read(self, host: SimHost) -> None:
+    async def read(self, environment: SimEnvironment) -> None:
         await self.set_up.wait()
         settings = {**SERVERS, "auto.offset.reset": "earliest"}
-        async with Consumer(settings, **doors(host)) as consumer:  # type: ignore[arg-type]
+        async with Consumer(settings, **io_of(environment)) as consumer:  # type: ignore[arg-type]
             consumer.assign([AT])
             found = 0
             while found < 200:
                 operation = self.recorder.invoke("reader", Poll())
                 batches = await consumer.poll()
                 records = [
-                    Record(b.at, r.offset, r.value.decode()) for b in batches for r in b.records()
+                    Record(b.topic_partition, r.offset, r.value.decode())
+                    for b in batches
+                    for r in b.records()
                 ]
                 self.recorder.complete(operation, "reader", Type.OK, Poll(tuple(records)))
                 found += len(records)

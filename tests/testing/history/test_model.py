@@ -25,7 +25,7 @@ from kavka.testing.history import (
     Type,
     check,
 )
-from kavka.testing.history.facts import Facts, Fate
+from kavka.testing.history.facts import Facts, Outcome
 from kavka.testing.history.operations import pair
 
 Change = Callable[[tuple[Record, ...]], tuple[Record, ...]]
@@ -72,7 +72,7 @@ def lose(events: list[Event], source: random.Random) -> list[Event]:
     seen = {record for event in events for record in read(event)}
     told = [event for event in events if not isinstance(event.action, Poll | Scan)]
     writes = Facts(pair(told), read_committed=True).writes.values()
-    known = {write.send.value for write in writes if write.fate is Fate.COMMITTED}
+    known = {write.send.value for write in writes if write.outcome is Outcome.COMMITTED}
     victim = pick(source, {record for record in seen if record.value in known})
     return with_records(events, without(victim), (Poll, Scan))
 

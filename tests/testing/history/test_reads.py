@@ -46,7 +46,9 @@ def test_an_acknowledged_record_above_the_highest_read_offset_is_only_unseen() -
     """
     verdict = judge(text)
     assert verdict.findings == {}
-    assert {str(at): count for at, count in verdict.unseen.items()} == {"t-0": 1}
+    assert {str(topic_partition): count for topic_partition, count in verdict.unseen.items()} == {
+        "t-0": 1
+    }
 
 
 def test_a_read_of_another_partition_proves_nothing() -> None:

@@ -6,7 +6,9 @@ from history_notation import judge
 
 
 def lag_ms(text: str) -> dict[str, float]:
-    return {str(at): lag / 1e6 for at, lag in judge(text).worst_lag_ns.items()}
+    return {
+        str(topic_partition): lag / 1e6 for topic_partition, lag in judge(text).worst_lag_ns.items()
+    }
 
 
 def test_a_poll_that_returns_everything_has_no_lag() -> None:

@@ -10,14 +10,14 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.wire.records import _kernel, corrupt, kernel, pure, pure_cleaning
+from kavka.wire.records import _kernel, corrupt, kernel, pure, pure_cleaner
 from kavka.wire.records.batch import BatchBuilder, decode_batch
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import read_header, stamp_log_append_time, walk
 
 SEED = bytes(range(16))
-KERNELS = [pytest.param(_kernel, id="compiled"), pytest.param(pure_cleaning, id="python")]
+KERNELS = [pytest.param(_kernel, id="compiled"), pytest.param(pure_cleaner, id="python")]
 
 
 def outcome(call, *arguments) -> Any:
@@ -89,12 +89,12 @@ def use(monkeypatch, module) -> None:
     st.integers(0, 40),
 )
 def test_a_block_comes_out_the_same(parts, from_offset, indexed, horizon_ms, room, kept, last):
-    from kavka.storage.compaction.filtering import Round, filter_block, index_block
-    from kavka.storage.compaction.transactions import CleanedTransactions
+    from kavka.storage.compaction.batch_filter import CleaningRound, filter_block, index_block
+    from kavka.storage.compaction.cleaned_transactions import CleanedTransactions
 
     block = a_block(parts)
     found = []
-    for module in (_kernel, pure_cleaning):
+    for module in (_kernel, pure_cleaner):
         with pytest.MonkeyPatch.context() as patch:
             use(patch, module)
             offsets = module.OffsetMap(room + 5, room, SEED)
@@ -105,7 +105,7 @@ def test_a_block_comes_out_the_same(parts, from_offset, indexed, horizon_ms, roo
             again: bytes | bytearray = block
             for _ in range(3):
                 ends = struct.pack(f"={len(kept)}q", *sorted(kept))
-                work = Round(offsets, indexed, now_ms, horizon_ms + 9, ends, {}, last)
+                work = CleaningRound(offsets, indexed, now_ms, horizon_ms + 9, ends, {}, last)
                 position, again = filter_block(again, work, CleanedTransactions([]))
                 outcomes += [position, bytes(again)]
                 now_ms += 9
@@ -150,7 +150,7 @@ def test_a_map_takes_as_many_keys_as_it_has_room_for(module):
 
 @pytest.mark.parametrize("arguments", [(0, 0, SEED), (5, 5, SEED), (5, 0, SEED), (5, 4, b"short")])
 def test_a_map_that_could_not_work_is_refused(arguments):
-    assert outcome(_kernel.OffsetMap, *arguments) == outcome(pure_cleaning.OffsetMap, *arguments)
+    assert outcome(_kernel.OffsetMap, *arguments) == outcome(pure_cleaner.OffsetMap, *arguments)
     assert outcome(_kernel.OffsetMap, *arguments)[0] == "value"
 
 
@@ -159,7 +159,7 @@ def test_timestamps_move_and_nothing_else(made, shift):
     batch = a_batch(made)
     arguments = (batch, 61, len(batch), len(made), shift)
     moved = outcome(_kernel.rebase, *arguments)
-    assert moved == outcome(pure_cleaning.rebase, *arguments)
+    assert moved == outcome(pure_cleaner.rebase, *arguments)
     back = _kernel.rebase(moved, 0, len(moved), len(made), -shift if shift > -(2**63) else shift)
     assert back == batch[61:]
 
@@ -170,22 +170,22 @@ def test_timestamps_move_and_nothing_else(made, shift):
 def test_index_entries_are_the_same(parts, interval, unindexed, largest, largest_offset):
     block = a_block(parts)
     arguments = (block, interval, unindexed, largest, largest_offset)
-    assert outcome(_kernel.outline, *arguments) == outcome(pure_cleaning.outline, *arguments)
+    assert outcome(_kernel.outline, *arguments) == outcome(pure_cleaner.outline, *arguments)
     if block:
         cut = (block[:-1], *arguments[1:])
         assert outcome(_kernel.outline, *cut)[0] == "corrupt"
-        assert outcome(_kernel.outline, *cut) == outcome(pure_cleaning.outline, *cut)
+        assert outcome(_kernel.outline, *cut) == outcome(pure_cleaner.outline, *cut)
 
 
 @given(rows, st.data())
 def test_damage_is_found_by_the_checksum_before_it_does_harm(made, data):
-    from kavka.storage.compaction.filtering import index_block
-    from kavka.storage.compaction.transactions import CleanedTransactions
+    from kavka.storage.compaction.batch_filter import index_block
+    from kavka.storage.compaction.cleaned_transactions import CleanedTransactions
 
     batch = a_batch(made)
     place = data.draw(st.integers(21, len(batch) - 1))
     batch[place] ^= 1 << data.draw(st.integers(0, 7))
-    for module in (_kernel, pure_cleaning):
+    for module in (_kernel, pure_cleaner):
         offsets = module.OffsetMap(20, 10, SEED)
         with pytest.raises(CorruptBatch, match=corrupt.CHECKSUM):
             index_block(batch, offsets, CleanedTransactions([]), 0)
@@ -203,7 +203,7 @@ def test_records_that_break_the_format_break_nothing_else(garbage, count, made, 
     struct.pack_into(">I", batch, 17, crc32c(bytes(batch[21:])))
     offsets = _kernel.OffsetMap(20, 10, SEED)
     single = outcome(offsets.add, batch, 61, len(batch), count, 0, 0)
-    twin = pure_cleaning.OffsetMap(20, 10, SEED)
+    twin = pure_cleaner.OffsetMap(20, 10, SEED)
     assert single == outcome(twin.add, batch, 61, len(batch), count, 0, 0)
     arguments = (61, len(batch), count, 0, 5, False)
     assert outcome(offsets.choose, batch, *arguments) == outcome(twin.choose, batch, *arguments)

@@ -15,28 +15,30 @@ _FIRST_WITH_PRODUCER_FENCED = 2
 async def handle(
     broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
-    """Have the group's partition of `__consumer_offsets` take part; the topic is created if nobody has used it."""
-    where = broker.groups.partition_of(request.group_id)
-    if where is None:
+    """Add the group's partition of `__consumer_offsets` to the transaction; the topic is created on first use."""
+    topic_partition = broker.groups.partition_of(request.group_id)
+    if topic_partition is None:
         await broker.groups.leader_of(request.group_id)
-        where = broker.groups.partition_of(request.group_id)
-    if where is None:
+        topic_partition = broker.groups.partition_of(request.group_id)
+    if topic_partition is None:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    code = await _add(broker, request, where)
+    code = await _add(broker, request, topic_partition)
     if code is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_WITH_PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return AddOffsetsToTxnResponse(error_code=code)
 
 
-async def _add(broker: Broker, request: AddOffsetsToTxnRequest, where: TopicPartition) -> ErrorCode:
-    reply: AddPartitionsReply | ErrorCode = await broker.transactions.ask(
+async def _add(
+    broker: Broker, request: AddOffsetsToTxnRequest, topic_partition: TopicPartition
+) -> ErrorCode:
+    reply: AddPartitionsReply | ErrorCode = await broker.transactions.submit(
         request.transactional_id,
         lambda token: AddPartitions(
             token,
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
-            (where,),
+            (topic_partition,),
         ),
     )
     return reply if isinstance(reply, ErrorCode) else reply.error_code

@@ -45,14 +45,16 @@ async def handle(
             verify_only=False,
             topics=request.v3_and_below_topics,
         )
-        codes = await _ask(broker, context, transaction)
+        codes = await _handle_transaction(broker, context, transaction)
         return AddPartitionsToTxnResponse(
             results_by_topic_v3_and_below=await _topics(codes, context.pace)
         )
     rows = []
     for at in range(0, len(request.transactions), _AT_ONCE):
         some = request.transactions[at : at + _AT_ONCE]
-        answers = await asyncio.gather(*(_ask(broker, context, each) for each in some))
+        answers = await asyncio.gather(
+            *(_handle_transaction(broker, context, each) for each in some)
+        )
         rows += [
             AddPartitionsToTxnResponseTransaction(
                 transactional_id=transaction.transactional_id,
@@ -63,7 +65,7 @@ async def handle(
     return AddPartitionsToTxnResponse(error_code=ErrorCode.NONE, results_by_transaction=rows)
 
 
-async def _ask(
+async def _handle_transaction(
     broker: Broker, context: RequestContext, transaction: AddPartitionsToTxnRequestTransaction
 ) -> _Codes:
     """Return what became of each partition; where one is not known, none is added."""
@@ -74,11 +76,11 @@ async def _ask(
         if context.pace.is_over():
             await context.pace.rest()
         for index in topic.partitions:
-            where = TopicPartition(topic.name, index)
-            asked[where] = None
-            code = _refusal(broker, version, where)
+            topic_partition = TopicPartition(topic.name, index)
+            asked[topic_partition] = None
+            code = _refusal(broker, version, topic_partition)
             if code is not ErrorCode.NONE:
-                refused[where] = code
+                refused[topic_partition] = code
             if context.pace.is_over():
                 await context.pace.rest()
     if refused:
@@ -89,14 +91,16 @@ async def _ask(
     else:
         client_version = 0 if version < _FIRST_BATCHED else 2
         codes = await _add(broker, transaction, partitions, client_version)
-    return {where: _spoken(code, version) for where, code in codes.items()}
+    return {
+        topic_partition: _code_for_version(code, version) for topic_partition, code in codes.items()
+    }
 
 
-def _refusal(broker: Broker, version: int, where: TopicPartition) -> ErrorCode:
+def _refusal(broker: Broker, version: int, topic_partition: TopicPartition) -> ErrorCode:
     """Return why a partition can take no part: it is unknown, or to a client one that only brokers write."""
-    if version < _FIRST_BATCHED and where.topic in INTERNAL_TOPICS:
+    if version < _FIRST_BATCHED and topic_partition.topic in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if broker.metadata.partition(where) is None:
+    if broker.metadata.partition(topic_partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 
@@ -107,7 +111,7 @@ async def _add(
     partitions: tuple[TopicPartition, ...],
     client_version: int,
 ) -> _Codes:
-    reply: AddPartitionsReply | ErrorCode = await broker.transactions.ask(
+    reply: AddPartitionsReply | ErrorCode = await broker.transactions.submit(
         transaction.transactional_id,
         lambda token: AddPartitions(
             token,
@@ -127,7 +131,7 @@ async def _verify(
     transaction: AddPartitionsToTxnRequestTransaction,
     partitions: tuple[TopicPartition, ...],
 ) -> _Codes:
-    reply: VerifyReply | ErrorCode = await broker.transactions.ask(
+    reply: VerifyReply | ErrorCode = await broker.transactions.submit(
         transaction.transactional_id,
         lambda token: Verify(
             token,
@@ -142,7 +146,7 @@ async def _verify(
     return dict(reply.partitions)
 
 
-def _spoken(code: ErrorCode, version: int) -> ErrorCode:
+def _code_for_version(code: ErrorCode, version: int) -> ErrorCode:
     """Return the code that this version has for it."""
     if code is ErrorCode.PRODUCER_FENCED and version < _FIRST_WITH_PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -153,13 +157,15 @@ def _spoken(code: ErrorCode, version: int) -> ErrorCode:
 
 async def _topics(codes: _Codes, pace: Pace) -> list[AddPartitionsToTxnResponseTopic]:
     topics: dict[str, AddPartitionsToTxnResponseTopic] = {}
-    for where, code in codes.items():
-        topic = topics.get(where.topic)
+    for topic_partition, code in codes.items():
+        topic = topics.get(topic_partition.topic)
         if topic is None:
-            topic = topics[where.topic] = AddPartitionsToTxnResponseTopic(name=where.topic)
+            topic = topics[topic_partition.topic] = AddPartitionsToTxnResponseTopic(
+                name=topic_partition.topic
+            )
         topic.results_by_partition.append(
             AddPartitionsToTxnResponsePartition(
-                partition_index=where.partition, partition_error_code=code
+                partition_index=topic_partition.partition, partition_error_code=code
             )
         )
         if pace.is_over():

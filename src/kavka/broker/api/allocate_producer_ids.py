@@ -16,6 +16,6 @@ async def handle(
     broker: Broker, context: RequestContext, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     """Give the next block."""
-    if broker.keeps_registry:  # there is no other broker that could ask
+    if broker.has_own_registry:  # there is no other broker that could ask
         return AllocateProducerIdsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return await allocate_producer_ids(broker, request)

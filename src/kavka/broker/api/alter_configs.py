@@ -7,7 +7,7 @@ from collections.abc import Collection
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.overrides import ConfigRefused
-from kavka.broker.resources import NAMED_TWICE, alter, check_changes, named_twice
+from kavka.broker.resources import DUPLICATE_RESOURCE, alter, check_changes, duplicates
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -23,10 +23,10 @@ async def handle(
     """Replace the overrides of each resource, or say why not."""
     pace = context.pace
     named = ((r.resource_type, r.resource_name) for r in request.resources)
-    twice = await named_twice(named, pace)
+    duplicated = await duplicates(named, pace)
     responses = []
     for resource in request.resources:
-        answer = await _alter(broker, resource, twice, validate_only=request.validate_only)
+        answer = await _alter(broker, resource, duplicated, validate_only=request.validate_only)
         responses.append(answer)
         if pace.is_over(1 + len(resource.configs)):
             await pace.rest()
@@ -36,7 +36,7 @@ async def handle(
 async def _alter(
     broker: Broker,
     resource: AlterConfigsRequestResource,
-    twice: Collection[tuple[int, str]],
+    duplicated: Collection[tuple[int, str]],
     *,
     validate_only: bool,
 ) -> AlterConfigsResponseResource:
@@ -47,8 +47,8 @@ async def _alter(
         return {config.name: config.value for config in resource.configs}
 
     try:
-        if (kind, name) in twice:
-            raise ConfigRefused(ErrorCode.INVALID_REQUEST, NAMED_TWICE)
+        if (kind, name) in duplicated:
+            raise ConfigRefused(ErrorCode.INVALID_REQUEST, DUPLICATE_RESOURCE)
         check_changes((config.name, config.value) for config in resource.configs)
         await alter(broker, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:

@@ -13,6 +13,6 @@ async def handle(
     broker: Broker, context: RequestContext, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:
     """Judge each proposal by itself."""
-    if broker.keeps_registry:  # there is no other broker that could ask
+    if broker.has_own_registry:  # there is no other broker that could ask
         return AlterPartitionResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return await alter_partition(broker, request, context.version)

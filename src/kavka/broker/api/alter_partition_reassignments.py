@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from kavka.broker.broker import Broker
-from kavka.broker.control.reign import NotController
+from kavka.broker.control.controller_term import NotControllerError
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.pace import Pace
 from kavka.core.controller.events import (
-    ReassignmentAsked,
+    ReassignmentRequested,
 )
 from kavka.core.controller.replies import (
     PartitionsReply,
@@ -46,17 +46,18 @@ async def handle(
                 await pace.rest()
     try:
         verdicts = await _reassign(broker, targets, pace)
-    except NotController:
+    except NotControllerError:
         code = ErrorCode.NOT_CONTROLLER
         return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.message)
     topics: dict[str, AlterPartitionReassignmentsResponseTopic] = {}
-    for where, verdict in verdicts.items():
+    for topic_partition, verdict in verdicts.items():
         answer = topics.setdefault(
-            where.topic, AlterPartitionReassignmentsResponseTopic(name=where.topic)
+            topic_partition.topic,
+            AlterPartitionReassignmentsResponseTopic(name=topic_partition.topic),
         )
         answer.partitions.append(
             AlterPartitionReassignmentsResponsePartition(
-                partition_index=where.partition,
+                partition_index=topic_partition.partition,
                 error_code=verdict.code,
                 error_message=verdict.message and error_message(verdict.message),
             )
@@ -69,17 +70,17 @@ async def handle(
 
 
 async def _reassign(broker: Broker, targets: Targets, pace: Pace) -> dict[TopicPartition, Verdict]:
-    """Have some partitions at a time moved. Raise NotController."""
+    """Have some partitions at a time moved. Raise NotControllerError."""
     verdicts: dict[TopicPartition, Verdict] = {}
     wanted = list(targets.items())
     for at in range(0, max(1, len(wanted)), _AT_ONCE):
         event = partial(_event, dict(wanted[at : at + _AT_ONCE]))
-        reply: PartitionsReply = await broker.controller.ask(event)
+        reply: PartitionsReply = await broker.controller.submit_and_wait(event)
         verdicts |= reply.verdicts
         if pace.is_over(_AT_ONCE):
             await pace.rest()
     return verdicts
 
 
-def _event(some: Targets, token: Token) -> ReassignmentAsked:
-    return ReassignmentAsked(token, some)
+def _event(some: Targets, token: Token) -> ReassignmentRequested:
+    return ReassignmentRequested(token, some)

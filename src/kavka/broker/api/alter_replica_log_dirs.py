@@ -36,38 +36,42 @@ async def handle(
                 if pace.is_over():
                     await pace.rest()
     topics: dict[str, AlterReplicaLogDirsResponseTopic] = {}
-    for where, path in paths.items():
-        topic = topics.get(where.topic)
+    for topic_partition, path in paths.items():
+        topic = topics.get(topic_partition.topic)
         if topic is None:
-            topic = topics[where.topic] = AlterReplicaLogDirsResponseTopic(topic_name=where.topic)
-        code = await _move(broker, where, path)
+            topic = topics[topic_partition.topic] = AlterReplicaLogDirsResponseTopic(
+                topic_name=topic_partition.topic
+            )
+        code = await _move(broker, topic_partition, path)
         topic.partitions.append(
-            AlterReplicaLogDirsResponsePartition(partition_index=where.partition, error_code=code)
+            AlterReplicaLogDirsResponsePartition(
+                partition_index=topic_partition.partition, error_code=code
+            )
         )
         if pace.is_over():
             await pace.rest()
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
-async def _move(broker: Broker, where: TopicPartition, path: str) -> ErrorCode:
-    if bad_name(where.topic) is not None:
+async def _move(broker: Broker, topic_partition: TopicPartition, path: str) -> ErrorCode:
+    if bad_name(topic_partition.topic) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    store = broker.replicas.store
+    store = broker.replica_manager.store
     path = path.rstrip("/") or "/"
     directory = next((each for each in store.directories if each.path == path), None)
     if directory is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if directory.failure is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    replica = broker.replicas.find(where)
+    replica = broker.replica_manager.find(topic_partition)
     if isinstance(replica, Replica):
-        return await broker.replicas.moves.move(replica, path)
+        return await broker.replica_manager.alter_log_dirs.move(replica, path)
     if replica is ErrorCode.KAFKA_STORAGE_ERROR:
         return replica
     # The broker has no such replica yet: it will be made there.
-    store.preferred.pop(where, None)
+    store.preferred.pop(topic_partition, None)
     if len(store.preferred) >= _MOST_PREFERRED:
         del store.preferred[next(iter(store.preferred))]
-    store.preferred[where] = directory
+    store.preferred[topic_partition] = directory
     is_known = replica is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.REPLICA_NOT_AVAILABLE if is_known else replica

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kavka.broker.broker import Broker
-from kavka.broker.dispatch import SERVED, RequestContext
+from kavka.broker.dispatch import SUPPORTED_APIS, RequestContext
 from kavka.core.features import SUPPORTED
 from kavka.errors import ErrorCode
 from kavka.wire.apis import APIS, ApiKey
@@ -32,7 +32,7 @@ def handle(
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     features = broker.features
     return ApiVersionsResponse(
-        api_keys=_ranges(sorted(SERVED)),
+        api_keys=_ranges(sorted(SUPPORTED_APIS)),
         supported_features=[
             ApiVersionsResponseSupportedFeature(name=name, min_version=lowest, max_version=highest)
             for name, (lowest, highest) in SUPPORTED.items()

@@ -16,6 +16,6 @@ async def handle(
     broker: Broker, context: RequestContext, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:
     """Answer with the partitions that no other broker can lead."""
-    if broker.keeps_registry:  # there is no other broker that could ask
+    if broker.has_own_registry:  # there is no other broker that could ask
         return ControlledShutdownResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return await controlled_shutdown(broker, request)

@@ -35,7 +35,7 @@ async def handle(
             refusal = TopicRefusal(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
         else:
             given = None if topic.assignments is None else [a.broker_ids for a in topic.assignments]
-            refusal = await broker.topics.grow(
+            refusal = await broker.topics.create_partitions(
                 topic.name,
                 topic.count,
                 given,

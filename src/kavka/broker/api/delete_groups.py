@@ -25,7 +25,7 @@ async def handle(
         def make(token: Token, group_id: str = group_id) -> DeleteGroup:
             return DeleteGroup(token, group_id)
 
-        reply = await broker.groups.ask(group_id, make)
+        reply = await broker.groups.submit(group_id, make)
         code = reply if isinstance(reply, ErrorCode) else reply.error_code
         results.append(DeleteGroupsResponseGroup(group_id=group_id, error_code=code))
         if pace.is_over(4):

@@ -42,7 +42,7 @@ class _LowWatermarkWait:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def _judge(self) -> ErrorCode | None:
-        replica = self._broker.replicas.find(self._replica.where)
+        replica = self._broker.replica_manager.find(self._replica.topic_partition)
         if isinstance(replica, ErrorCode):  # its disk has failed, say
             return replica
         partition = replica.partition
@@ -54,16 +54,16 @@ class _LowWatermarkWait:
     def is_complete(self) -> bool:
         return self._judge() is not None
 
-    def finish(self) -> None:
+    def complete(self) -> None:
         if not self.done.done():
             self.done.set_result(None)
 
     def begin(self, timeout_ms: int) -> None:
         """Wait from now on."""
         if self.is_complete():
-            self.finish()
+            self.complete()
         else:
-            self._broker.produce_purgatory.wait([self._replica.where], timeout_ms, self)
+            self._broker.produce_purgatory.wait([self._replica.topic_partition], timeout_ms, self)
 
     async def end(self) -> None:
         """Put into the answer what came of it."""
@@ -92,18 +92,20 @@ async def handle(
                 await pace.rest()
     topics: dict[str, DeleteRecordsResponseTopic] = {}
     waits = []
-    for where, offset in offsets.items():
-        answer = _delete(broker, where, offset)
-        of_topic = topics.get(where.topic)
+    for topic_partition, offset in offsets.items():
+        answer = _delete(broker, topic_partition, offset)
+        of_topic = topics.get(topic_partition.topic)
         if of_topic is None:
-            of_topic = topics[where.topic] = DeleteRecordsResponseTopic(name=where.topic)
+            of_topic = topics[topic_partition.topic] = DeleteRecordsResponseTopic(
+                name=topic_partition.topic
+            )
         of_topic.partitions.append(answer)
-        replica = broker.replicas.find(where)
+        replica = broker.replica_manager.find(topic_partition)
         if not answer.error_code and isinstance(replica, Replica):
             waits.append(_LowWatermarkWait(broker, replica, answer))
         if pace.is_over():
             await pace.rest()
-    await broker.replicas.write_checkpoints()
+    await broker.replica_manager.write_checkpoints()
     for wait in waits:
         wait.begin(request.timeout_ms)
     for wait in waits:
@@ -113,12 +115,16 @@ async def handle(
     return DeleteRecordsResponse(topics=list(topics.values()))
 
 
-def _delete(broker: Broker, where: TopicPartition, offset: int) -> DeleteRecordsResponsePartition:
-    answer = DeleteRecordsResponsePartition(partition_index=where.partition, low_watermark=-1)
-    if where.topic in INTERNAL_TOPICS:
+def _delete(
+    broker: Broker, topic_partition: TopicPartition, offset: int
+) -> DeleteRecordsResponsePartition:
+    answer = DeleteRecordsResponsePartition(
+        partition_index=topic_partition.partition, low_watermark=-1
+    )
+    if topic_partition.topic in INTERNAL_TOPICS:
         answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
         return answer
-    replica = broker.replicas.find(where)
+    replica = broker.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         answer.error_code = replica
         return answer

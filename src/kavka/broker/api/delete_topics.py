@@ -82,7 +82,7 @@ async def _answer(
 
 
 def _name(broker: Broker, topic: DeleteTopicsRequestTopic) -> str | bytes:
-    """Return the name that a topic goes by, or its id where nobody knows it."""
+    """Return the name of a topic, or its id when the name is unknown."""
     if topic.name is not None:
         return topic.name
     return broker.metadata.name_of(TopicId(topic.topic_id)) or topic.topic_id

@@ -1,4 +1,4 @@
-"""DescribeAcls: which access rules there are."""
+"""DescribeAcls: list access control entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kavka.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsR
 def handle(
     broker: Broker, context: RequestContext, request: DescribeAclsRequest
 ) -> DescribeAclsResponse:
-    """Refuse as Apache Kafka without an authorizer: SECURITY_DISABLED."""
+    """Answer SECURITY_DISABLED: there is no authorizer."""
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED,
         error_message="No Authorizer is configured on the broker",

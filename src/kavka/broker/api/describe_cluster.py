@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.broker.access import cluster_operations
+from kavka.broker.authorized_operations import cluster_operations
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.errors import ErrorCode
@@ -38,7 +38,7 @@ def handle(
             DescribeClusterResponseBroker(
                 broker_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack
             )
-            for live, endpoint in metadata.reached_by(context.listener_name)
+            for live, endpoint in metadata.brokers_on_listener(context.listener_name)
         ],
     )
     if request.include_cluster_authorized_operations:

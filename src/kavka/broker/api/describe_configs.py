@@ -39,7 +39,7 @@ _STEPS_OF_NONE = 16
 """Of a resource whose rows are made, though none is asked for."""
 
 Stored = Mapping[str, Mapping[str, str]]
-"""What topics override, by name, where more is known than this broker obeys."""
+"""Topics' overrides in the registry by name, where they contain more than this broker supports."""
 
 
 async def handle(
@@ -48,7 +48,7 @@ async def handle(
     """Describe each resource, or say why not. A few bytes may ask for much, so small requests are paced, too."""
     pace = Pace(broker.clock.tick_ms)
     topics = {r.resource_name for r in request.resources if r.resource_type == ResourceType.TOPIC}
-    if broker.keeps_registry or not topics:  # nobody else changes anything
+    if broker.has_own_registry or not topics:  # nobody else changes anything
         return await _answer(broker, request, context.version, {}, pace)
     known = sorted(topics & broker.metadata.topics.keys())
     return await _answer(broker, request, context.version, await _stored(broker, known), pace)
@@ -150,7 +150,7 @@ def _config(
         is_default=version == 0 and row.source is Source.DEFAULT,
         config_source=row.source if version > 0 else -1,
         is_sensitive=hidden,
-        config_type=row.setting.told_as,
+        config_type=row.setting.reported_type,
     )
     if request.include_synonyms:
         config.synonyms = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.broker.access import group_operations
+from kavka.broker.authorized_operations import group_operations
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.pace import Pace

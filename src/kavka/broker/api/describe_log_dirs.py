@@ -27,7 +27,7 @@ async def handle(
     wanted = None
     if request.topics is not None:
         wanted = await _known(broker, request.topics, pace)
-    reports = await broker.replicas.describe_directories()
+    reports = await broker.replica_manager.describe_directories()
     return DescribeLogDirsResponse(
         results=[await _directory(broker, report, wanted, pace) for report in reports]
     )
@@ -37,15 +37,15 @@ async def _known(
     broker: Broker, topics: list[DescribeLogDirsRequestTopic], pace: Pace
 ) -> set[TopicPartition]:
     """Return the partitions that are asked for and have a log here."""
-    store = broker.replicas.store
+    store = broker.replica_manager.store
     known = set()
     for topic in topics:
         if pace.is_over():
             await pace.rest()
         for index in topic.partitions:
-            where = TopicPartition(topic.topic, index)
-            if store.get(where) is not None or store.future(where) is not None:
-                known.add(where)
+            topic_partition = TopicPartition(topic.topic, index)
+            if store.get(topic_partition) is not None or store.future(topic_partition) is not None:
+                known.add(topic_partition)
             if pace.is_over():
                 await pace.rest()
     return known
@@ -62,15 +62,17 @@ async def _directory(
         return answer
     topics: dict[str, DescribeLogDirsResponseTopic] = {}
     for sizes, is_future in ((report.sizes, False), (report.future_sizes, True)):
-        for where, size in sorted(sizes.items()):
-            if wanted is not None and where not in wanted:
+        for topic_partition, size in sorted(sizes.items()):
+            if wanted is not None and topic_partition not in wanted:
                 continue
-            topic = topics.setdefault(where.topic, DescribeLogDirsResponseTopic(name=where.topic))
+            topic = topics.setdefault(
+                topic_partition.topic, DescribeLogDirsResponseTopic(name=topic_partition.topic)
+            )
             topic.partitions.append(
                 DescribeLogDirsResponsePartition(
-                    partition_index=where.partition,
+                    partition_index=topic_partition.partition,
                     partition_size=size,
-                    offset_lag=_lag(broker, where, is_future=is_future),
+                    offset_lag=_lag(broker, topic_partition, is_future=is_future),
                     is_future_key=is_future,
                 )
             )
@@ -80,15 +82,15 @@ async def _directory(
     return answer
 
 
-def _lag(broker: Broker, where: TopicPartition, *, is_future: bool) -> int:
+def _lag(broker: Broker, topic_partition: TopicPartition, *, is_future: bool) -> int:
     """Return how far a copy is behind its log, or a log behind the high watermark."""
-    store = broker.replicas.store
-    log, future = store.get(where), store.future(where)
+    store = broker.replica_manager.store
+    log, future = store.get(topic_partition), store.future(topic_partition)
     if is_future:
         if log is None or future is None:
             return 0
         return max(0, log.log_end_offset - future.log_end_offset)
-    replica = broker.replicas.find(where)
+    replica = broker.replica_manager.find(topic_partition)
     if log is None or not isinstance(replica, Replica):
         return 0
     return max(0, replica.partition.high_watermark - log.log_end_offset)

@@ -32,10 +32,10 @@ async def handle(
         if pace.is_over():
             await pace.rest()
         for index in topic.partition_indexes:
-            where = TopicPartition(topic.name, index)
-            row = rows.get(where)
+            topic_partition = TopicPartition(topic.name, index)
+            row = rows.get(topic_partition)
             if row is None:
-                row = rows[where] = _partition(broker, where)
+                row = rows[topic_partition] = _partition(broker, topic_partition)
             else:
                 repetitions.add(row)
             answer.partitions.append(row)
@@ -44,15 +44,19 @@ async def handle(
     return DescribeProducersResponse(topics=topics)
 
 
-def _partition(broker: Broker, where: TopicPartition) -> DescribeProducersResponsePartition:
-    replica = broker.replicas.find(where)
+def _partition(
+    broker: Broker, topic_partition: TopicPartition
+) -> DescribeProducersResponsePartition:
+    replica = broker.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return DescribeProducersResponsePartition(
-            partition_index=where.partition, error_code=replica, error_message=replica.message
+            partition_index=topic_partition.partition,
+            error_code=replica,
+            error_message=replica.message,
         )
     producers = [_producer(entry) for entry in replica.log.producers.entries()]
     return DescribeProducersResponsePartition(
-        partition_index=where.partition, active_producers=producers
+        partition_index=topic_partition.partition, active_producers=producers
     )
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from functools import partial
 
 from kavka.broker.broker import Broker
-from kavka.broker.control.reign import NotController
+from kavka.broker.control.controller_term import NotControllerError
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.pace import Pace
 from kavka.core.controller.events import (
-    ElectionAsked,
     ElectionKind,
+    ElectionRequested,
 )
 from kavka.core.controller.replies import (
     PartitionsReply,
@@ -46,13 +46,13 @@ async def handle(
         asked = await _distinct(request.topic_partitions, pace)
     try:
         rows = await _elect(broker, kind, asked, pace)
-    except NotController:
+    except NotControllerError:
         code = ErrorCode.NOT_CONTROLLER
         if context.version > 0:
             return ElectLeadersResponse(error_code=code)
         rows = _Rows()
-        for where in asked or ():
-            rows.add(where, Verdict(code, code.message))
+        for topic_partition in asked or ():
+            rows.add(topic_partition, Verdict(code, code.message))
             if pace.is_over():
                 await pace.rest()
         return rows.response()
@@ -84,20 +84,24 @@ async def _distinct(topics: list[ElectLeadersRequestTopic], pace: Pace) -> list[
 async def _elect(
     broker: Broker, kind: ElectionKind, asked: list[TopicPartition] | None, pace: Pace
 ) -> _Rows:
-    """Have leaders elected, for some partitions at a time, or for all. Raise NotController."""
+    """Have leaders elected, for some partitions at a time, or for all. Raise NotControllerError."""
     rows = _Rows()
     for at in range(0, max(1, len(asked or ())), _AT_ONCE):
         some = None if asked is None else asked[at : at + _AT_ONCE]
-        reply: PartitionsReply = await broker.controller.ask(partial(_event, kind, some))
-        for where, verdict in reply.verdicts.items():
-            rows.add(where, verdict)
+        reply: PartitionsReply = await broker.controller.submit_and_wait(
+            partial(_event, kind, some)
+        )
+        for topic_partition, verdict in reply.verdicts.items():
+            rows.add(topic_partition, verdict)
             if pace.is_over():
                 await pace.rest()
     return rows
 
 
-def _event(kind: ElectionKind, some: list[TopicPartition] | None, token: Token) -> ElectionAsked:
-    return ElectionAsked(token, kind, some)
+def _event(
+    kind: ElectionKind, some: list[TopicPartition] | None, token: Token
+) -> ElectionRequested:
+    return ElectionRequested(token, kind, some)
 
 
 class _Rows:
@@ -106,13 +110,15 @@ class _Rows:
     def __init__(self) -> None:
         self._topics: dict[str, ElectLeadersResponseTopic] = {}
 
-    def add(self, where: TopicPartition, verdict: Verdict) -> None:
-        topic = self._topics.get(where.topic)
+    def add(self, topic_partition: TopicPartition, verdict: Verdict) -> None:
+        topic = self._topics.get(topic_partition.topic)
         if topic is None:
-            topic = self._topics[where.topic] = ElectLeadersResponseTopic(topic=where.topic)
+            topic = self._topics[topic_partition.topic] = ElectLeadersResponseTopic(
+                topic=topic_partition.topic
+            )
         topic.partition_result.append(
             ElectLeadersResponsePartition(
-                partition_id=where.partition,
+                partition_id=topic_partition.partition,
                 error_code=verdict.code,
                 error_message=verdict.message and error_message(verdict.message),
             )

@@ -14,7 +14,7 @@ _FIRST_WITH_NEXT_EPOCH = 5
 
 async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     """Ask the transactional id's shard; the answer comes when the outcome is stored, before markers are written."""
-    reply: EndReply | ErrorCode = await broker.transactions.ask(
+    reply: EndReply | ErrorCode = await broker.transactions.submit(
         request.transactional_id,
         lambda token: End(
             token,

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable
 
 from kavka.broker.broker import Broker
+from kavka.broker.current_leaders import add_current_leaders_to_fetch
+from kavka.broker.deferred_response import DeferredResponse
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.fetching import FetchReader, PartitionRead
-from kavka.broker.moved_leaders import name_leaders_of_fetch
+from kavka.broker.fetch_reader import FetchReader, PartitionRead
 from kavka.broker.pace import Pace
-from kavka.broker.parked import Parked
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
     forgotten_partitions,
@@ -36,12 +36,14 @@ from kavka.wire.messages.fetch import (
 
 def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
-) -> FetchResponse | Parked | Awaitable[FetchResponse]:
+) -> FetchResponse | DeferredResponse | Awaitable[FetchResponse]:
     """Begin or continue a session, read, and wait when there is too little."""
     by_id = context.version >= FIRST_BY_TOPIC_ID
     replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
     if replica_id >= 0:
-        return broker.replicas.replication.followers.handle(context, request, replica_id)
+        return broker.replica_manager.replication_manager.followers.handle(
+            context, request, replica_id
+        )
     if context.large is not None:
         return _handle_many(broker, context, request)
     session = broker.fetch_sessions.begin(
@@ -57,7 +59,7 @@ def handle(
         return FetchResponse(error_code=session)
     reader = FetchReader(broker, request, context.version, session.partitions())
     reads = reader.read()
-    if any(read.is_cold for read in reads):
+    if any(read.is_uncached for read in reads):
         return _load(broker, context, request, session, reader, reads)
     if _is_enough(request, reader, reads):
         return _response(broker, context, request, session, reads)
@@ -67,7 +69,7 @@ def handle(
         [],
         [],
     )  # all is in the session: it may wait long
-    return _WaitingFetch(broker, context, request, session, reader, have).parked
+    return _DelayedFetch(broker, context, request, session, reader, have).deferred
 
 
 async def _handle_many(
@@ -96,26 +98,26 @@ async def _handle_many(
     await pace.rest()
     before = reader.appended_bytes()
     reads = await reader.read_at(pace)
-    if any(read.is_cold for read in reads):
+    if any(read.is_uncached for read in reads):
         await reader.load(reads)
     elif not _is_enough(request, reader, reads):
         have = sum(read.outcome.records_length for read in reads)
         reader.release(reads)
-        waiting = _WaitingFetch(broker, context, request, session, reader, have, before)
+        waiting = _DelayedFetch(broker, context, request, session, reader, have, before)
         woken = asyncio.Event()
-        waiting.parked.call_when_woken(woken.set)
+        waiting.deferred.call_on_wake(woken.set)
         try:
             await woken.wait()
         finally:
-            waiting.parked.cancel()
+            waiting.deferred.cancel()
         reads = await reader.read_at(pace)
-        if any(read.is_cold for read in reads):
+        if any(read.is_uncached for read in reads):
             await reader.load(reads)
     return await _response_at(broker, context, request, session, reads, pace)
 
 
 def _is_enough(request: FetchRequest, reader: FetchReader, reads: list[PartitionRead]) -> bool:
-    """Tell whether to answer now: enough bytes, or as many as there can be, an error, or nothing to wait for."""
+    """Return whether to answer now: enough bytes, or as many as there can be, an error, or nothing to wait for."""
     if request.max_wait_ms <= 0 or not reads:
         return True
     total = 0
@@ -142,7 +144,7 @@ async def _load(
     return _response(broker, context, request, session, reads)
 
 
-class _WaitingFetch:
+class _DelayedFetch:
     """A fetch that waits until its partitions have grown by enough bytes, or its time is over.
 
     The wait is registered in the first stage: what is appended after the read wakes this fetch too.
@@ -157,7 +159,7 @@ class _WaitingFetch:
         "_session",
         "_waiting",
         "_wanted",
-        "parked",
+        "deferred",
     )
 
     def __init__(
@@ -178,9 +180,9 @@ class _WaitingFetch:
         self._reader = reader
         self._wanted = reader.min_bytes - have
         self._before = reader.appended_bytes() if before is None else before
-        self.parked = Parked(self._answer, self._drop)
+        self.deferred = DeferredResponse(self._answer, self._drop)
         purgatory = broker.fetch_purgatory
-        self._waiting = purgatory.wait(reader.where(), request.max_wait_ms, self)
+        self._waiting = purgatory.wait(reader.topic_partitions(), request.max_wait_ms, self)
 
     def is_complete(self) -> bool:
         if self._request.isolation_level:
@@ -190,30 +192,30 @@ class _WaitingFetch:
         return self._reader.appended_bytes() - self._before >= self._wanted
 
     def _is_committed_enough(self) -> bool:
-        """Tell whether enough is decided: what is appended in open transactions wakes nobody."""
+        """Return whether enough is decided: appends in open transactions do not complete the fetch."""
         if self._reader.awaits_markers():
             return False
         if self._wanted <= 1:
             return True
         reads = self._reader.read()
-        is_enough = any(read.is_cold for read in reads) or _is_enough(
+        is_enough = any(read.is_uncached for read in reads) or _is_enough(
             self._request, self._reader, reads
         )
         self._reader.release(reads)
         return is_enough
 
-    def finish(self) -> None:
-        self.parked.wake()
+    def complete(self) -> None:
+        self.deferred.wake()
 
     def _drop(self) -> None:
         if self._waiting is not None:
-            self._broker.fetch_purgatory.drop(self._waiting)
+            self._broker.fetch_purgatory.cancel(self._waiting)
 
     def _answer(self) -> FetchResponse | Awaitable[FetchResponse]:
         """Read again, and answer with whatever there is."""
         reader = self._reader
         reads = reader.read()
-        if any(read.is_cold for read in reads):
+        if any(read.is_uncached for read in reads):
             return _load(self._broker, self._context, self._request, self._session, reader, reads)
         return _response(self._broker, self._context, self._request, self._session, reads)
 
@@ -260,7 +262,7 @@ def _finish(
     outcomes: dict[PartitionKey, FetchOutcome] = {read.key: read.outcome for read in reads}
     candidate = 0
     if session.makes_session:
-        candidate = int.from_bytes(broker.chance.random_bytes(4)) & 0x7FFFFFFF
+        candidate = int.from_bytes(broker.random.random_bytes(4)) & 0x7FFFFFFF
     return session.finish(outcomes, candidate, context.received_ms)
 
 
@@ -299,7 +301,7 @@ def _headed(
         responses=list(topics.values()),
     )
     if any(read.outcome.error_code for read in reads):
-        name_leaders_of_fetch(broker, context.listener_name, context.version, response)
+        add_current_leaders_to_fetch(broker, context.listener_name, context.version, response)
     return response
 
 

@@ -13,7 +13,7 @@ async def handle(
     broker: Broker, context: RequestContext, request: HeartbeatRequest
 ) -> HeartbeatResponse:
     """Ask the group's shard."""
-    reply = await broker.groups.ask(
+    reply = await broker.groups.submit(
         request.group_id,
         lambda token: Heartbeat(
             token,

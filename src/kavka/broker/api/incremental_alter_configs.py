@@ -12,12 +12,12 @@ from kavka.broker.dispatch import RequestContext
 from kavka.broker.loggers import alter_loggers
 from kavka.broker.overrides import ConfigRefused, Operation, changed
 from kavka.broker.resources import (
-    NAMED_TWICE,
+    DUPLICATE_RESOURCE,
     ResourceType,
     alter,
     check_changes,
     check_logger_resource,
-    named_twice,
+    duplicates,
 )
 from kavka.errors import ErrorCode
 from kavka.wire.messages.incremental_alter_configs import (
@@ -34,10 +34,10 @@ async def handle(
     """Change each resource, or say why not."""
     pace = context.pace
     named = ((r.resource_type, r.resource_name) for r in request.resources)
-    twice = await named_twice(named, pace)
+    duplicated = await duplicates(named, pace)
     responses = []
     for resource in request.resources:
-        answer = await _alter(broker, resource, twice, validate_only=request.validate_only)
+        answer = await _alter(broker, resource, duplicated, validate_only=request.validate_only)
         responses.append(answer)
         if pace.is_over(1 + len(resource.configs)):
             await pace.rest()
@@ -47,7 +47,7 @@ async def handle(
 async def _alter(
     broker: Broker,
     resource: IncrementalAlterConfigsRequestResource,
-    twice: Collection[tuple[int, str]],
+    duplicated: Collection[tuple[int, str]],
     *,
     validate_only: bool,
 ) -> IncrementalAlterConfigsResponseResource:
@@ -60,8 +60,8 @@ async def _alter(
         return changed(present, changes, effective, topic=is_topic)
 
     try:
-        if (kind, name) in twice:
-            raise ConfigRefused(ErrorCode.INVALID_REQUEST, NAMED_TWICE)
+        if (kind, name) in duplicated:
+            raise ConfigRefused(ErrorCode.INVALID_REQUEST, DUPLICATE_RESOURCE)
         changes = _changes(resource)
         if kind == ResourceType.BROKER_LOGGER:
             check_logger_resource(name, broker.broker_id)
@@ -76,7 +76,7 @@ async def _alter(
 def _changes(
     resource: IncrementalAlterConfigsRequestResource,
 ) -> list[tuple[str, Operation, str | None]]:
-    """Return the changes of a resource. Raise ConfigRefused for a request that breaks its own rules."""
+    """Return the changes of a resource. Raise ConfigRefused for an invalid request."""
     check_changes(
         (config.name, "" if config.config_operation == Operation.DELETE else config.value)
         for config in resource.configs

@@ -45,7 +45,7 @@ async def handle(
 async def _transactional(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest, transactional_id: str
 ) -> InitProducerIdResponse:
-    reply: InitProducerReply | ErrorCode = await broker.transactions.ask(
+    reply: InitProducerReply | ErrorCode = await broker.transactions.submit(
         transactional_id,
         lambda token: InitProducer(
             token,

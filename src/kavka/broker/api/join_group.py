@@ -27,11 +27,11 @@ async def handle(
     """Ask the group's shard; it answers when the generation is complete."""
     check_count("JOIN_GROUP", "protocols", len(request.protocols), _MOST_PROTOCOLS)
     stem = (request.group_instance_id or context.client_id)[:_LONGEST_STEM]
-    suffix = uuid.UUID(bytes=broker.chance.random_bytes(16), version=4)
+    suffix = uuid.UUID(bytes=broker.random.random_bytes(16), version=4)
     rebalance_ms = (
         request.session_timeout_ms if context.version == 0 else request.rebalance_timeout_ms
     )
-    reply = await broker.groups.ask(
+    reply = await broker.groups.submit(
         request.group_id,
         lambda token: Join(
             token,

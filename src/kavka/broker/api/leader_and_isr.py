@@ -20,10 +20,10 @@ async def handle(
     broker: Broker, context: RequestContext, request: LeaderAndIsrRequest
 ) -> LeaderAndIsrResponse:
     """Carry out the order if it comes from the controller."""
-    error = await broker.order_admission.judge(request)
+    error = await broker.control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return await _refused(request, context, error)
-    return await broker.orders.leader_and_isr(request, context.version)
+    return await broker.control_requests.leader_and_isr(request, context.version)
 
 
 async def _refused(

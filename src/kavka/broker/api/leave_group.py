@@ -44,7 +44,7 @@ async def _leave(
             LeavingMember(member.member_id, member.group_instance_id)
             for member in leaving[at : at + _AT_ONCE]
         )
-        reply = await broker.groups.ask(group_id, partial(_event, group_id, some))
+        reply = await broker.groups.submit(group_id, partial(_event, group_id, some))
         if isinstance(reply, ErrorCode):
             return LeaveGroupResponse(error_code=reply)
         if reply.error_code is not ErrorCode.NONE:

@@ -63,8 +63,8 @@ async def handle(
             if context.version > 0:
                 error = _misuse(asked.timestamp, context.version, is_repeated=is_repeated)
             if error is ErrorCode.NONE:
-                where = TopicPartition(topic.name, asked.partition_index)
-                error = await _fill(answer, broker, context, request, where, asked)
+                topic_partition = TopicPartition(topic.name, asked.partition_index)
+                error = await _fill(answer, broker, context, request, topic_partition, asked)
             answer.error_code = error
             partitions.append(answer)
             if is_repeated:
@@ -104,11 +104,11 @@ async def _fill(
     broker: Broker,
     context: RequestContext,
     request: ListOffsetsRequest,
-    where: TopicPartition,
+    topic_partition: TopicPartition,
     asked: ListOffsetsRequestPartition,
 ) -> ErrorCode:
     """Put what is found into the answer, or return why nothing can be said."""
-    replica = broker.replicas.find(where)
+    replica = broker.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return replica
     partition = replica.partition
@@ -125,7 +125,7 @@ async def _fill(
     except OSError:
         return ErrorCode.KAFKA_STORAGE_ERROR
     except (CorruptFile, CorruptBatch) as fault:
-        log.error("times cannot be looked up partition=%s reason=%s", where, fault)
+        log.error("times cannot be looked up partition=%s reason=%s", topic_partition, fault)
         return ErrorCode.CORRUPT_MESSAGE
     if found is None:
         is_new = context.version >= _FIRST_UNAVAILABLE

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kavka.broker.broker import Broker
-from kavka.broker.control.reign import NotController
+from kavka.broker.control.controller_term import NotControllerError
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.pace import Pace
 from kavka.core.controller.events import (
-    ReassignmentsListed,
+    ListReassignmentsRequested,
 )
 from kavka.core.controller.replies import (
     ReassignmentsReply,
@@ -32,20 +32,21 @@ async def handle(
     if request.topics is not None:
         asked = await _known(broker, request.topics, pace)
     try:
-        reply: ReassignmentsReply = await broker.controller.ask(
-            lambda token: ReassignmentsListed(token, asked)
+        reply: ReassignmentsReply = await broker.controller.submit_and_wait(
+            lambda token: ListReassignmentsRequested(token, asked)
         )
-    except NotController:
+    except NotControllerError:
         code = ErrorCode.NOT_CONTROLLER
         return ListPartitionReassignmentsResponse(error_code=code, error_message=code.message)
     topics: dict[str, ListPartitionReassignmentsResponseTopic] = {}
-    for where, moving in reply.moving.items():
+    for topic_partition, moving in reply.reassignments.items():
         answer = topics.setdefault(
-            where.topic, ListPartitionReassignmentsResponseTopic(name=where.topic)
+            topic_partition.topic,
+            ListPartitionReassignmentsResponseTopic(name=topic_partition.topic),
         )
         answer.partitions.append(
             ListPartitionReassignmentsResponsePartition(
-                partition_index=where.partition,
+                partition_index=topic_partition.partition,
                 replicas=list(moving.replicas),
                 adding_replicas=list(moving.adding),
                 removing_replicas=list(moving.removing),
@@ -67,9 +68,9 @@ async def _known(
         if pace.is_over():
             await pace.rest()
         for index in topic.partition_indexes:
-            where = TopicPartition(topic.name, index)
-            if broker.metadata.partition(where) is not None:
-                known[where] = None
+            topic_partition = TopicPartition(topic.name, index)
+            if broker.metadata.partition(topic_partition) is not None:
+                known[topic_partition] = None
             if pace.is_over():
                 await pace.rest()
     return list(known)

@@ -15,7 +15,7 @@ from kavka.wire.messages.list_transactions import (
 def handle(
     broker: Broker, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
-    """List those that pass all filters; a filter that names no state lets nothing pass, and is told."""
+    """List the transactions that match all filters; an unknown state matches nothing, and is returned as unknown."""
     wanted = dict.fromkeys(request.state_filters)
     code, listed = broker.transactions.list(
         wanted, frozenset(request.producer_id_filters), request.duration_filter

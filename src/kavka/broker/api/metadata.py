@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import suppress
 
-from kavka.broker.access import cluster_operations, topic_operations
+from kavka.broker.authorized_operations import cluster_operations, topic_operations
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.encoded_topics import EncodedTopic, Form, pieces
-from kavka.broker.metadata import INTERNAL_TOPICS, NO_LEADER, PartitionNews, TopicNews
+from kavka.broker.metadata import INTERNAL_TOPICS, NO_LEADER, PartitionMetadata, TopicMetadata
 from kavka.core.controller.topics import bad_name
-from kavka.doors import Part
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, TopicId
+from kavka.io import Sendable
 from kavka.wire.apis import ApiKey
 from kavka.wire.frame import encode_response
 from kavka.wire.messages.metadata import (
@@ -28,8 +28,8 @@ from kavka.wire.messages.metadata import (
 from kavka.wire.metadata_answer import with_topics
 
 _FIRST_BY_TOPIC_ID = 12
-_MOST_DOUBT_MS = 200
-_MOST_IGNORANCE_MS = 2000
+_MAX_SUSPECT_WAIT_MS = 200
+_MAX_UPDATE_WAIT_MS = 2000
 _NOT_ASKED = -(2**31)
 """For operations, as in the message."""
 _COMPLETE = object()
@@ -45,25 +45,25 @@ def handle(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> Answer | Awaitable[Answer]:
     """Answer at once, or after the topics that are asked for and missing have been created."""
-    if _untold(broker, request):
-        return _answer_when_told(broker, context, request)
-    if broker.metadata.has_doubts and _doubted(broker, request):
-        return _answer_without_doubts(broker, context, request)
+    if _has_expected_topics(broker, request):
+        return _answer_when_updated(broker, context, request)
+    if broker.metadata.has_suspects and _has_suspected_leaders(broker, request):
+        return _answer_when_unsuspected(broker, context, request)
     return _answer_now(broker, context, request)
 
 
-def _untold(broker: Broker, request: MetadataRequest) -> bool:
-    """Tell whether this broker has just started, and no controller has told it of what is asked for."""
+def _has_expected_topics(broker: Broker, request: MetadataRequest) -> bool:
+    """Return whether this broker has just started, and expects an update of the requested topics."""
     metadata = broker.metadata
     if metadata.controller_id == NO_LEADER:
         return True
-    expected = metadata.expected(broker.clock.tick_ms())
+    expected = metadata.expected_topics(broker.clock.tick_ms())
     if not expected or request.topics is None:
         return bool(expected)
     return any(topic.name is None or topic.name in expected for topic in request.topics)
 
 
-async def _answer_when_told(
+async def _answer_when_updated(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> Answer:
     """Wait for the first news of a controller: a broker that has just started knows neither topics nor brokers.
@@ -72,15 +72,15 @@ async def _answer_when_told(
     that is unknown.
     """
     with suppress(TimeoutError):
-        async with asyncio.timeout(_MOST_IGNORANCE_MS / 1000):
-            while _untold(broker, request):
+        async with asyncio.timeout(_MAX_UPDATE_WAIT_MS / 1000):
+            while _has_expected_topics(broker, request):
                 await broker.metadata.next_change()
     answer = _answer_now(broker, context, request)
     return answer if isinstance(answer, (MetadataResponse, bytearray)) else await answer
 
 
-def _doubted(broker: Broker, request: MetadataRequest) -> bool:
-    """Tell whether a partition that is asked for has a leader that was lost a moment ago."""
+def _has_suspected_leaders(broker: Broker, request: MetadataRequest) -> bool:
+    """Return whether a partition that is asked for has a leader that was lost a moment ago."""
     metadata, now_ms = broker.metadata, broker.clock.tick_ms()
     if request.topics is None:
         topics = list(metadata.topics.values())
@@ -89,17 +89,19 @@ def _doubted(broker: Broker, request: MetadataRequest) -> bool:
             topic.name or metadata.name_of(TopicId(topic.topic_id)) for topic in request.topics
         )
         topics = [metadata.topics[name] for name in names if name in metadata.topics]
-    leaders = {news.leader for topic in topics for news in topic.partitions}
-    return any(metadata.is_doubted(leader, now_ms) for leader in leaders)
+    leaders = {
+        partition_metadata.leader for topic in topics for partition_metadata in topic.partitions
+    }
+    return any(metadata.is_suspected(leader, now_ms) for leader in leaders)
 
 
-async def _answer_without_doubts(
+async def _answer_when_unsuspected(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> Answer:
-    """Wait a little for the new leaders: a client that is told of a dead one asks again much later."""
+    """Wait a little for the new leaders: a client that gets a dead one retries much later."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(_MOST_DOUBT_MS / 1000):
-            while _doubted(broker, request):
+        async with asyncio.timeout(_MAX_SUSPECT_WAIT_MS / 1000):
+            while _has_suspected_leaders(broker, request):
                 await broker.metadata.next_change()
     answer = _answer_now(broker, context, request)
     return answer if isinstance(answer, (MetadataResponse, bytearray)) else await answer
@@ -120,7 +122,10 @@ def _answer_now(
         broker,
         context,
         request,
-        [_asked(broker, topic, request, context.version) for topic in _distinct(request)],
+        [
+            _describe_requested(broker, topic, request, context.version)
+            for topic in _distinct(request)
+        ],
     )
 
 
@@ -130,14 +135,18 @@ async def _create_and_answer(
     """Answer after the creation; why a topic was not created is its error."""
     codes = await asyncio.gather(*map(broker.create_topic_automatically, missing))
     refused = dict(zip(missing, codes, strict=True))
-    topics = [_asked(broker, topic, request, context.version) for topic in _distinct(request)]
+    topics = [
+        _describe_requested(broker, topic, request, context.version) for topic in _distinct(request)
+    ]
     for topic in topics:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
             topic.error_code = refused[topic.name]
     return _answer(broker, context, request, topics)
 
 
-def _all_known(broker: Broker, request: MetadataRequest, version: int) -> list[TopicNews] | None:
+def _all_known(
+    broker: Broker, request: MetadataRequest, version: int
+) -> list[TopicMetadata] | None:
     """Return the topics that are asked for; None when there is something else to say of one."""
     topics = broker.metadata.topics
     if request.topics is None or (version == 0 and not request.topics):
@@ -156,7 +165,7 @@ def _all_known(broker: Broker, request: MetadataRequest, version: int) -> list[T
 
 
 def _answer_known(
-    broker: Broker, context: RequestContext, request: MetadataRequest, known: list[TopicNews]
+    broker: Broker, context: RequestContext, request: MetadataRequest, known: list[TopicMetadata]
 ) -> bytearray | Awaitable[bytearray]:
     """Answer with topics that are kept encoded, now, or after what is missing was encoded piece by piece."""
     operations = topic_operations() if request.include_topic_authorized_operations else _NOT_ASKED
@@ -173,7 +182,7 @@ def _answer_known(
 async def _answer_piecewise(
     broker: Broker,
     context: RequestContext,
-    frame: Part,
+    frame: Sendable,
     topics: list[EncodedTopic],
     missing: Iterator[None],
 ) -> bytearray:
@@ -183,12 +192,12 @@ async def _answer_piecewise(
 
 
 def _with_topics(
-    broker: Broker, context: RequestContext, frame: Part, topics: list[EncodedTopic]
+    broker: Broker, context: RequestContext, frame: Sendable, topics: list[EncodedTopic]
 ) -> bytearray:
     leaderless = sum(topic.leaderless for topic in topics)
     if leaderless:
         errors = broker.dispatcher.traffic()[ApiKey.METADATA]
-        errors.note_error(ErrorCode.LEADER_NOT_AVAILABLE, leaderless)
+        errors.count_error(ErrorCode.LEADER_NOT_AVAILABLE, leaderless)
     assert isinstance(frame, (bytes, bytearray))
     return with_topics(frame, context.version, [topic.data or b"" for topic in topics])
 
@@ -214,7 +223,7 @@ async def _answer_large(
                 break
     topics = []
     for topic in distinct.values():
-        answer = _asked(broker, topic, request, context.version)
+        answer = _describe_requested(broker, topic, request, context.version)
         if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
             answer.error_code = refused[topic.name]
         topics.append(answer)
@@ -257,7 +266,7 @@ def _answer(
             MetadataResponseBroker(
                 node_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack
             )
-            for live, endpoint in metadata.reached_by(context.listener_name)
+            for live, endpoint in metadata.brokers_on_listener(context.listener_name)
         ],
         cluster_id=metadata.cluster_id,
         controller_id=metadata.controller_id,
@@ -268,7 +277,7 @@ def _answer(
     return answer
 
 
-def _asked(
+def _describe_requested(
     broker: Broker, wanted: MetadataRequestTopic, request: MetadataRequest, version: int
 ) -> MetadataResponseTopic:
     """Return a topic that was asked for by name, or by id when it has no name."""
@@ -294,26 +303,31 @@ def _asked(
     )
 
 
-def _known(broker: Broker, topic: TopicNews, request: MetadataRequest) -> MetadataResponseTopic:
+def _known(broker: Broker, topic: TopicMetadata, request: MetadataRequest) -> MetadataResponseTopic:
     answer = MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(broker, index, news) for index, news in enumerate(topic.partitions)],
+        partitions=[
+            _partition(broker, index, partition_metadata)
+            for index, partition_metadata in enumerate(topic.partitions)
+        ],
     )
     if request.include_topic_authorized_operations:
         answer.topic_authorized_operations = topic_operations()
     return answer
 
 
-def _partition(broker: Broker, index: int, news: PartitionNews) -> MetadataResponsePartition:
-    has_leader = news.leader in broker.metadata.brokers
+def _partition(
+    broker: Broker, index: int, partition_metadata: PartitionMetadata
+) -> MetadataResponsePartition:
+    has_leader = partition_metadata.leader in broker.metadata.brokers
     return MetadataResponsePartition(
         error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,
-        leader_id=news.leader if has_leader else NO_LEADER,
-        leader_epoch=news.leader_epoch,
-        replica_nodes=list(news.replicas),
-        isr_nodes=list(news.in_sync_replicas),
-        offline_replicas=[*broker.metadata.offline_of(news)],
+        leader_id=partition_metadata.leader if has_leader else NO_LEADER,
+        leader_epoch=partition_metadata.leader_epoch,
+        replica_nodes=list(partition_metadata.replicas),
+        isr_nodes=list(partition_metadata.in_sync_replicas),
+        offline_replicas=[*broker.metadata.offline_replicas_of(partition_metadata)],
     )

@@ -35,12 +35,12 @@ async def handle(
         if pace.is_over():
             await pace.rest()
         for asked in topic.partitions:
-            where = TopicPartition(topic.name, asked.partition_index)
+            topic_partition = TopicPartition(topic.name, asked.partition_index)
             if pace.is_over():
                 await pace.rest()
-            if broker.metadata.partition(where) is None:
+            if broker.metadata.partition(topic_partition) is None:
                 continue
-            wanted[where] = OffsetToCommit(
+            wanted[topic_partition] = OffsetToCommit(
                 topic.name,
                 asked.partition_index,
                 asked.committed_offset,
@@ -91,7 +91,7 @@ def take_code(
 async def _commit(
     broker: Broker, request: OffsetCommitRequest, wanted: tuple[OffsetToCommit, ...]
 ) -> dict[tuple[str, int], ErrorCode]:
-    reply = await broker.groups.ask(
+    reply = await broker.groups.submit(
         request.group_id,
         lambda token: CommitOffsets(
             token,

@@ -31,9 +31,9 @@ async def handle(
         if pace.is_over():
             await pace.rest()
         for asked in topic.partitions:
-            where = TopicPartition(topic.name, asked.partition_index)
-            if broker.metadata.partition(where) is not None:
-                known[where] = None
+            topic_partition = TopicPartition(topic.name, asked.partition_index)
+            if broker.metadata.partition(topic_partition) is not None:
+                known[topic_partition] = None
             if pace.is_over():
                 await pace.rest()
     codes = await _delete(broker, context, request.group_id, tuple(known))
@@ -66,7 +66,7 @@ async def _delete(
     codes: Codes = {}
     for at in range(0, max(1, len(known)), _AT_ONCE):
         event = partial(_event, group_id, known[at : at + _AT_ONCE])
-        reply = await broker.groups.ask(group_id, event)
+        reply = await broker.groups.submit(group_id, event)
         if isinstance(reply, ErrorCode):
             return reply
         if reply.error_code is not ErrorCode.NONE:

@@ -161,7 +161,9 @@ async def _fetch(
     """Put the offsets of a group into rows, some at a time; return the error of the group."""
     for at in range(0, max(1, len(wanted or ())), _AT_ONCE):
         some = None if wanted is None else wanted[at : at + _AT_ONCE]
-        reply = await broker.groups.ask(group_id, partial(_event, group_id, some, require_stable))
+        reply = await broker.groups.submit(
+            group_id, partial(_event, group_id, some, require_stable)
+        )
         code = reply if isinstance(reply, ErrorCode) else reply.error_code
         if code is not ErrorCode.NONE:
             rows.clear()

@@ -39,7 +39,7 @@ def _answer(
     answer = OffsetForLeaderEpochResponsePartition(
         partition=asked.partition, leader_epoch=-1, end_offset=-1
     )
-    replica = broker.replicas.find(TopicPartition(topic, asked.partition))
+    replica = broker.replica_manager.find(TopicPartition(topic, asked.partition))
     if isinstance(replica, ErrorCode):
         answer.error_code = replica
         return answer

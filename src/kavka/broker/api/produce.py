@@ -17,14 +17,19 @@ import asyncio
 from collections.abc import Awaitable, Generator
 from typing import Final, TypeVar
 
-from kavka.broker.acknowledgement import Append, Replicating, replicated, written
 from kavka.broker.broker import Broker
+from kavka.broker.current_leaders import add_current_leaders_to_produce
+from kavka.broker.deferred_response import DeferredResponse
+from kavka.broker.delayed_produce import (
+    Append,
+    DelayedProduce,
+    wait_until_replicated,
+    wait_until_written,
+)
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.metadata import INTERNAL_TOPICS
-from kavka.broker.moved_leaders import name_leaders_of_produce
-from kavka.broker.parked import Parked
 from kavka.broker.replica import ACKS_ALL, AppendOutcome, Replica
-from kavka.broker.traffic import note_refused_produce
+from kavka.broker.traffic import count_refused_produce
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.produce import (
@@ -34,7 +39,7 @@ from kavka.wire.messages.produce import (
     ProduceResponseRecordError,
     ProduceResponseTopic,
 )
-from kavka.wire.produce_answer import Written, encode_written
+from kavka.wire.produce_response import Written, encode_written
 from kavka.wire.records.batch_check import Allowance, BatchCheck
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import COMPRESSION_MASK, BatchHeader, read_header
@@ -57,7 +62,7 @@ _DECOMPRESSED_RATIO: Final = 16
 """A request may decompress to so many bytes, and to so many times its own."""
 
 _Outcomes = list[tuple[int, Replica | None, AppendOutcome]]
-"""What became of the partitions of one topic. Invariant: an outcome without error is of one partition only."""
+"""Outcomes of the partitions of one topic. Invariant: an outcome without error is of one partition only."""
 
 _Appends = list[tuple[int, Replica | None, AppendOutcome | asyncio.Future[AppendOutcome]]]
 """The same, or what will."""
@@ -70,7 +75,7 @@ _Steps = Generator[BatchCheck | None, None, _T]
 
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | bytearray | Parked | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[ProduceResponse | None] | None:
     """Append to each partition, in the order of the request."""
     allowance = Allowance(_FIRST_BYTES, _DECOMPRESSED_BYTES)
     if request.transactional_id is not None:
@@ -86,13 +91,13 @@ def handle(
 
 def _answer_appended(
     broker: Broker, context: RequestContext, request: ProduceRequest, outcomes: _Topics
-) -> ProduceResponse | bytearray | Parked | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[ProduceResponse | None] | None:
     """Answer what was appended in this turn of the loop, now or when the replicas have it."""
     if request.acks == 0:
-        return _give_no_answer(context, outcomes)
+        return _without_response(context, outcomes)
     waiting = _waiting(request.acks, outcomes)
     if not waiting:
-        return _settled(broker, context, outcomes)
+        return _accounted(broker, context, outcomes)
     if any(outcome.written is not None for _, outcome in waiting):
         return _answer_when_written(broker, context, request, outcomes, waiting)
     return _answer_when_replicated(broker, context, request, outcomes, waiting)
@@ -143,7 +148,7 @@ async def _answer_later(
 ) -> ProduceResponse | None:
     """Answer what was not appended in one turn of the loop."""
     if request.acks == 0:
-        unanswered = _give_no_answer(context, outcomes)
+        unanswered = _without_response(context, outcomes)
         if unanswered is not None:
             await unanswered
         return None
@@ -155,7 +160,7 @@ def _append_all(
     broker: Broker, context: RequestContext, request: ProduceRequest, allowance: Allowance
 ) -> _Steps[_Topics]:
     """Append to each partition of a request without transaction."""
-    acks, version, find = request.acks, context.version, broker.replicas.find
+    acks, version, find = request.acks, context.version, broker.replica_manager.find
     topics: _Topics = []
     for topic in request.topic_data:
         name = topic.name
@@ -186,7 +191,7 @@ def _append_all(
                         continue
                     outcome = replica.append(check, acks, version)
                 if outcome.error is not _NONE:
-                    note_refused_produce(replica.traffic, outcome.error, len(records))
+                    count_refused_produce(replica.traffic, outcome.error, len(records))
                 outcomes.append((index, replica, outcome))
         topics.append((name, outcomes))
     return topics
@@ -213,7 +218,7 @@ def _refusal(request: ProduceRequest, topic: str) -> AppendOutcome | None:
 
 def _handle_in_transaction(
     broker: Broker, context: RequestContext, request: ProduceRequest, allowance: Allowance
-) -> ProduceResponse | bytearray | Parked | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[ProduceResponse | None] | None:
     steps = _append_in_transaction(broker, context, request, allowance)
     try:
         wanted = next(steps)
@@ -261,8 +266,8 @@ def _append_in_transaction(
             if allowance.bytes_left < 0:
                 yield None
             allowance.bytes_left -= _ROW_COST
-            where = TopicPartition(topic.name, data.index)
-            replica = broker.replicas.find(where)
+            topic_partition = TopicPartition(topic.name, data.index)
+            replica = broker.replica_manager.find(topic_partition)
             records: memoryview | BatchCheck | None = None
             if refusal is None and data.records and not isinstance(replica, ErrorCode):
                 assert isinstance(data.records, memoryview)
@@ -272,7 +277,7 @@ def _append_in_transaction(
                     records = replica.begin_check(records, context.version, allowance)
                     if not records.advance():
                         yield records
-                        replica = broker.replicas.find(where)
+                        replica = broker.replica_manager.find(topic_partition)
             if refusal is not None:
                 rows.append((data.index, None, refusal))
             elif isinstance(replica, ErrorCode):
@@ -295,7 +300,7 @@ def _is_checked_first(header: BatchHeader | None) -> bool:
 
 
 def _header(records: object) -> BatchHeader | None:
-    """Return the header of a batch that nobody has judged yet; None when there is none, which `append` refuses."""
+    """Return the header of an unvalidated batch; None when there is none, which `append` refuses."""
     try:
         return read_header(records) if isinstance(records, memoryview) else None
     except CorruptBatch:
@@ -344,17 +349,17 @@ async def _finish(
     return await _answer_later(broker, context, request, _finished(appends))
 
 
-def _give_no_answer(context: RequestContext, outcomes: _Topics) -> Awaitable[None] | None:
+def _without_response(context: RequestContext, outcomes: _Topics) -> Awaitable[None] | None:
     """End a request of acks=0: now, or when a slow disk has taken it, for it counts as in flight until then."""
     if any(outcome.error is not _NONE for _, some in outcomes for _, _, outcome in some):
         context.connection.abort()
         return None
     queued = _waiting(0, outcomes)
-    return _give_no_answer_when_written(context, queued) if queued else None
+    return _without_response_when_written(context, queued) if queued else None
 
 
-async def _give_no_answer_when_written(context: RequestContext, queued: list[Append]) -> None:
-    if any(code is not _NONE for code in await written(queued)):
+async def _without_response_when_written(context: RequestContext, queued: list[Append]) -> None:
+    if any(code is not _NONE for code in await wait_until_written(queued)):
         context.connection.abort()
 
 
@@ -387,24 +392,24 @@ def _answer_when_replicated(
     request: ProduceRequest,
     outcomes: _Topics,
     appends: list[Append],
-) -> Parked:
+) -> DeferredResponse:
     """Answer when the replicas in sync have the batches that wait, all written here, or the time is over."""
 
     def answer() -> ProduceResponse | bytearray:
-        return _settled(broker, context, _judged(outcomes, appends, replicating.codes()))
+        return _accounted(broker, context, _with_codes(outcomes, appends, replicating.codes()))
 
     def drop() -> None:
         if ticket is not None:
-            broker.produce_purgatory.drop(ticket)
+            broker.produce_purgatory.cancel(ticket)
 
-    parked = Parked(answer, drop)
-    replicating = Replicating(appends, parked.wake)
+    deferred = DeferredResponse(answer, drop)
+    replicating = DelayedProduce(appends, deferred.wake)
     ticket = None
     if replicating.is_complete():  # the disk has failed under a later batch of the request
-        parked.wake()
+        deferred.wake()
     else:
         ticket = broker.produce_purgatory.wait(replicating.keys(), request.timeout_ms, replicating)
-    return parked
+    return deferred
 
 
 async def _answer_when_written(
@@ -415,16 +420,16 @@ async def _answer_when_written(
     appends: list[Append],
 ) -> ProduceResponse:
     """Answer when the batches that wait are finished: first the disk, then, for acks=all, the replicas."""
-    codes = await written(appends)
-    outcomes = _judged(outcomes, appends, codes)
+    codes = await wait_until_written(appends)
+    outcomes = _with_codes(outcomes, appends, codes)
     left = [append for append, code in zip(appends, codes, strict=True) if code is _NONE]
     if request.acks == ACKS_ALL and left:
-        codes = await replicated(broker.produce_purgatory, left, request.timeout_ms)
-        outcomes = _judged(outcomes, left, codes)
+        codes = await wait_until_replicated(broker.produce_purgatory, left, request.timeout_ms)
+        outcomes = _with_codes(outcomes, left, codes)
     return _with_leaders(broker, context, _response(outcomes))
 
 
-def _judged(outcomes: _Topics, appends: list[Append], codes: list[ErrorCode]) -> _Topics:
+def _with_codes(outcomes: _Topics, appends: list[Append], codes: list[ErrorCode]) -> _Topics:
     """Put the errors of what was not acknowledged in the place of what was appended."""
     refused = {
         id(outcome): AppendOutcome(code, message=code.message)
@@ -439,7 +444,7 @@ def _judged(outcomes: _Topics, appends: list[Append], codes: list[ErrorCode]) ->
     ]
 
 
-def _settled(
+def _accounted(
     broker: Broker, context: RequestContext, outcomes: _Topics
 ) -> ProduceResponse | bytearray:
     """Answer a request of which nothing waits any more: in short, unless there is an error to tell."""
@@ -459,7 +464,9 @@ def _response(outcomes: _Topics) -> ProduceResponse:
         responses=[
             ProduceResponseTopic(
                 name=name,
-                partition_responses=[_answer(index, outcome) for index, _, outcome in some],
+                partition_responses=[
+                    _partition_response(index, outcome) for index, _, outcome in some
+                ],
             )
             for name, some in outcomes
         ]
@@ -469,10 +476,10 @@ def _response(outcomes: _Topics) -> ProduceResponse:
 def _with_leaders(
     broker: Broker, context: RequestContext, response: ProduceResponse
 ) -> ProduceResponse:
-    return name_leaders_of_produce(broker, context.listener_name, context.version, response)
+    return add_current_leaders_to_produce(broker, context.listener_name, context.version, response)
 
 
-def _answer(index: int, outcome: AppendOutcome) -> ProduceResponsePartition:
+def _partition_response(index: int, outcome: AppendOutcome) -> ProduceResponsePartition:
     if outcome.error is _NONE:
         return ProduceResponsePartition(
             index=index,

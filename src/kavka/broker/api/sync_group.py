@@ -26,7 +26,7 @@ async def handle(
         assignments.append((given.member_id, given.assignment))
         if context.pace.is_over():
             await context.pace.rest()
-    reply = await broker.groups.ask(
+    reply = await broker.groups.submit(
         request.group_id,
         lambda token: Sync(
             token,

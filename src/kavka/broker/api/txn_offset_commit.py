@@ -16,9 +16,9 @@ from kavka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
-_FIRST_THAT_BEARS_LOADING = 2
+_FIRST_WITH_LOADING_ERROR = 2
 _FIRST_WITH_TRANSACTION_ABORTABLE = 4
-_FIRST_THAT_ADDS = 5
+_FIRST_ADDING_PARTITIONS = 5
 _UNVERIFIED = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.NETWORK_EXCEPTION,
@@ -26,7 +26,7 @@ _UNVERIFIED = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.OPERATION_NOT_ATTEMPTED,
 )
-"""What keeps the transaction's coordinator from agreeing: the group's is the right one, so ask it again."""
+"""Errors of the transaction coordinator after which the client must ask the same group coordinator again."""
 
 
 async def handle(
@@ -43,12 +43,12 @@ async def handle(
         if pace.is_over():
             await pace.rest()
         for asked in topic.partitions:
-            where = TopicPartition(topic.name, asked.partition_index)
+            topic_partition = TopicPartition(topic.name, asked.partition_index)
             if pace.is_over():
                 await pace.rest()
-            if broker.metadata.partition(where) is None:
+            if broker.metadata.partition(topic_partition) is None:
                 continue
-            wanted[where] = OffsetToCommit(
+            wanted[topic_partition] = OffsetToCommit(
                 topic.name,
                 asked.partition_index,
                 asked.committed_offset,
@@ -89,7 +89,7 @@ async def _commit(
     code = await _verify(broker, version, request)
     if code is ErrorCode.NONE:
         # In the turn in which it was verified: no marker can come in between.
-        reply = await broker.groups.ask(
+        reply = await broker.groups.submit(
             request.group_id,
             lambda token: CommitOffsetsInTransaction(
                 token,
@@ -103,9 +103,9 @@ async def _commit(
             ),
         )
         if not isinstance(reply, ErrorCode):
-            return {(t, p): _spoken(code, version) for t, p, code in reply.partitions}
+            return {(t, p): _code_for_version(code, version) for t, p, code in reply.partitions}
         code = reply
-    return {(offset.topic, offset.partition): _spoken(code, version) for offset in wanted}
+    return {(offset.topic, offset.partition): _code_for_version(code, version) for offset in wanted}
 
 
 async def _verify(broker: Broker, version: int, request: TxnOffsetCommitRequest) -> ErrorCode:
@@ -117,9 +117,9 @@ async def _verify(broker: Broker, version: int, request: TxnOffsetCommitRequest)
         return shard
     if shard.machine.is_loading:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    where = broker.groups.partition_of(request.group_id)
-    assert where is not None, f"{OFFSETS_TOPIC} has shards"
-    replica = broker.replicas.find(where)
+    topic_partition = broker.groups.partition_of(request.group_id)
+    assert topic_partition is not None, f"{OFFSETS_TOPIC} has shards"
+    replica = broker.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return ErrorCode.NOT_COORDINATOR
     code = await broker.verifier.verify(
@@ -127,17 +127,17 @@ async def _verify(broker: Broker, version: int, request: TxnOffsetCommitRequest)
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
-        adds=version >= _FIRST_THAT_ADDS,
+        adds=version >= _FIRST_ADDING_PARTITIONS,
     )
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code in _UNVERIFIED else code
 
 
-def _spoken(code: ErrorCode, version: int) -> ErrorCode:
+def _code_for_version(code: ErrorCode, version: int) -> ErrorCode:
     """Return the code that this version has for it."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_WITH_TRANSACTION_ABORTABLE:
         return ErrorCode.INVALID_TXN_STATE
-    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_THAT_BEARS_LOADING:
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_WITH_LOADING_ERROR:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE  # KAFKA-7296: it would end the producer
     return code

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kavka.broker.broker import Broker
-from kavka.broker.control.reign import NotController
-from kavka.broker.control.writing import Deposed
+from kavka.broker.control.controller_term import NotControllerError
+from kavka.broker.control.registry_writer import ControllerMovedError
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.request_memory import check_count
 from kavka.core.features import FeatureUpdate
@@ -38,7 +38,7 @@ async def handle(
         verdicts = await broker.controller.update_features(
             updates, validate_only=request.validate_only
         )
-    except (NotController, Deposed):
+    except (NotControllerError, ControllerMovedError):
         code = ErrorCode.NOT_CONTROLLER
         return UpdateFeaturesResponse(error_code=code, error_message=code.message)
     except (ConnectionError, RegistryRefused) as error:

@@ -12,7 +12,7 @@ async def handle(
     broker: Broker, context: RequestContext, request: UpdateMetadataRequest
 ) -> UpdateMetadataResponse:
     """Carry out the order if it comes from the controller."""
-    error = await broker.order_admission.judge(request)
+    error = await broker.control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return UpdateMetadataResponse(error_code=error)
-    return await broker.orders.update_metadata(request, context.version)
+    return await broker.control_requests.update_metadata(request, context.version)

@@ -8,7 +8,7 @@ have the coordinator itself refused for the rest of the producer's life, so it i
 from __future__ import annotations
 
 from kavka.broker.broker import Broker
-from kavka.broker.control.watching import Watching
+from kavka.broker.control.watched_registry import WatchedRegistry
 from kavka.broker.coordination.marker_appends import write_markers
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.metadata import TRANSACTIONS_TOPIC
@@ -30,7 +30,7 @@ async def handle(
     """Answer each marker in each partition, once."""
     claimed = max((marker.coordinator_epoch for marker in request.markers), default=-1)
     newest = _known_epoch(broker)
-    if claimed > newest and not broker.keeps_registry:
+    if claimed > newest and not broker.has_own_registry:
         # A coordinator may begin before this broker hears that it leads.
         newest = max(newest, await _stored_epoch(broker))
     distinct = await _without_duplicates(request, context.pace)
@@ -53,7 +53,7 @@ async def _stored_epoch(broker: Broker) -> int:
     except RegistryRefused:
         return 0
     numbers = [int(name) for name in names if name.isdecimal()]
-    watching = Watching(registry, lambda _changed: None)
+    watching = WatchedRegistry(registry, lambda _changed: None)
     states = await watching.states(TopicPartition(TRANSACTIONS_TOPIC, n) for n in numbers)
     return max((state[0].leader_epoch for state in states.values() if state), default=0)
 

@@ -21,8 +21,8 @@ from kavka.broker.metadata import INTERNAL_TOPICS, TRANSACTIONS_TOPIC
 from kavka.core.controller.records import StateCreated, TopicCreated, operations_of
 from kavka.core.controller.state import Assignment
 from kavka.core.znodes import Operation, SetData
-from kavka.doors import Chance, Disk
 from kavka.ids import BrokerId, TopicId, TopicPartition
+from kavka.io import Disk, Random
 from kavka.storage.log import Log
 from kavka.storage.log_store import LogStore
 from kavka.wire.codec import CorruptFrame
@@ -39,7 +39,7 @@ _READ_BYTES = 1 << 20
 
 
 class FoundLog(NamedTuple):
-    """What the log of a partition says of it."""
+    """The topic id and latest epoch found in the log of a partition."""
 
     topic_id: TopicId | None
     latest_epoch: int
@@ -47,26 +47,28 @@ class FoundLog(NamedTuple):
 
 
 async def adoption(
-    store: LogStore, disk: Disk, broker_id: BrokerId, chance: Chance, now_ms: int
+    store: LogStore, disk: Disk, broker_id: BrokerId, random: Random, now_ms: int
 ) -> list[Operation]:
-    """Return what a new registry is told of the logs in `store`. Raise OSError when a disk fails."""
-    topics = adopted_topics(found_logs(store), broker_id, chance)
+    """Return the operations by which a new registry adopts the logs in `store`. Raise OSError when a disk fails."""
+    topics = adopted_topics(found_logs(store), broker_id, random)
     return [*topics, *await adopted_producer_ids(store, disk, broker_id, now_ms)]
 
 
 def found_logs(store: LogStore) -> dict[str, dict[int, FoundLog]]:
     """Return the logs that a start found, by topic and partition; those that cannot be read say nothing."""
     found: dict[str, dict[int, FoundLog]] = {}
-    for at in store.unreadable:
-        found.setdefault(at.topic, {})[at.partition] = FoundLog(None, -1)
+    for topic_partition in store.unreadable:
+        found.setdefault(topic_partition.topic, {})[topic_partition.partition] = FoundLog(None, -1)
     for each in store:
-        at = each.topic_partition
-        found.setdefault(at.topic, {})[at.partition] = FoundLog(each.topic_id, each.latest_epoch)
+        topic_partition = each.topic_partition
+        found.setdefault(topic_partition.topic, {})[topic_partition.partition] = FoundLog(
+            each.topic_id, each.latest_epoch
+        )
     return found
 
 
 def adopted_topics(
-    found: Mapping[str, Mapping[int, FoundLog]], broker_id: BrokerId, chance: Chance
+    found: Mapping[str, Mapping[int, FoundLog]], broker_id: BrokerId, random: Random
 ) -> list[Operation]:
     """Return what makes topics of the logs that a start found, led by this broker alone.
 
@@ -79,7 +81,7 @@ def adopted_topics(
         if name in NOT_TOPICS:
             continue
         given = [each.topic_id for each in logs.values() if each.topic_id is not None]
-        topic_id = given[0] if given else TopicId(chance.random_bytes(16))
+        topic_id = given[0] if given else TopicId(random.random_bytes(16))
         count = max(logs) + 1
         config = {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {}
         assignments = {partition: Assignment((own,)) for partition in range(count)}
@@ -87,8 +89,8 @@ def adopted_topics(
         for partition in range(count):
             epoch = logs[partition].latest_epoch + 1 if partition in logs else 0
             node = StateNode(own, epoch, 1, [own])
-            at = TopicPartition(name, partition)
-            operations += operations_of(StateCreated(at, node, False, True))
+            topic_partition = TopicPartition(name, partition)
+            operations += operations_of(StateCreated(topic_partition, node, False, True))
         log.warning("topic adopted from its logs topic=%s partitions=%d", name, count)
     return operations
 

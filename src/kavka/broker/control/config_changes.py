@@ -10,9 +10,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from kavka.broker.configs import stored_overrides
-from kavka.broker.looking import Looking
+from kavka.broker.watch_loop import WatchLoop
 from kavka.registry.interface import RegistryRefused
-from kavka.registry.understanding import understood
+from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
@@ -30,25 +30,25 @@ class ConfigChanges:
         """Follow nothing before `start`."""
         self._broker = broker
         self._seen = ""
-        self._looking = Looking(self._read, log, "changes of settings not read")
+        self._watch_loop = WatchLoop(self._read, log, "changes of settings not read")
 
     async def start(self) -> None:
         """Follow from now on: what was changed before is to be read after this. Raise ConnectionError."""
-        names = await self._broker.registry.children(znodes.CONFIG_CHANGES, self._looking.again)
+        names = await self._broker.registry.children(znodes.CONFIG_CHANGES, self._watch_loop.notify)
         self._seen = names[-1] if names else ""
-        self._looking.start()
+        self._watch_loop.start()
 
     async def stop(self) -> None:
         """Follow no longer."""
-        await self._looking.stop()
+        await self._watch_loop.stop()
 
     def session_renewed(self) -> None:
         """Learn that the watch is gone, and perhaps changes were missed."""
-        self._looking.again()
+        self._watch_loop.notify()
 
     async def _read(self) -> None:
         registry = self._broker.registry
-        for name in await registry.children(znodes.CONFIG_CHANGES, self._looking.again):
+        for name in await registry.children(znodes.CONFIG_CHANGES, self._watch_loop.notify):
             path = f"{znodes.CONFIG_CHANGES}/{name}"
             try:
                 data, stat = await registry.get(path)
@@ -61,7 +61,7 @@ class ConfigChanges:
                 continue  # another broker has removed it
 
     async def _obey(self, data: bytes, path: str) -> None:
-        entity = understood(data, znodes.decode_config_change, path)
+        entity = decode_or_none(data, znodes.decode_config_change, path)
         if entity is None:
             return
         kind, _slash, node = entity.partition("/")

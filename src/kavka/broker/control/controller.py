@@ -1,4 +1,5 @@
-"""A broker's relation to the controller: it contends for the office, rules while it holds it, else knows who does.
+"""A broker's controller part: it takes part in the election, runs the controller while it is elected, and otherwise
+knows the active one.
 
 Contending --elected--> Ruling --deposed, session over--> Contending
      +--another holds it--> Following (one connection to it) --refused: depose it; gone--> Contending
@@ -12,13 +13,13 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kavka.broker.control.controller_term import ControllerTerm, NotControllerError
 from kavka.broker.control.counts import ControllerCounts
-from kavka.broker.control.election import Election, Office
-from kavka.broker.control.reign import NotController, Reign
+from kavka.broker.control.election import ElectedController, Election
+from kavka.broker.control.registry_writer import ControllerMovedError
 from kavka.broker.control.requests import answer
-from kavka.broker.control.watching import broker_told
-from kavka.broker.control.writing import Deposed
-from kavka.broker.looking import Looking
+from kavka.broker.control.watched_registry import decode_broker
+from kavka.broker.watch_loop import WatchLoop
 from kavka.core.controller.events import (
     Event,
     UncleanEnabled,
@@ -30,7 +31,7 @@ from kavka.core.machine import Token
 from kavka.core.znodes import Operation
 from kavka.ids import TopicId
 from kavka.registry.interface import RegistryRefused
-from kavka.registry.understanding import understood
+from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _RETRY_S = 0.1
 
 
 class Controller:
-    """Rules, or knows who rules. `start` once, `stop` once."""
+    """Runs the controller, or follows the active one. `start` once, `stop` once."""
 
     def __init__(
         self, broker: Broker, adopted: Callable[[], Awaitable[Sequence[Operation]]]
@@ -52,17 +53,17 @@ class Controller:
         self._broker = broker
         self._adopted = adopted
         self.counts = ControllerCounts()
-        self._reign: Reign | None = None
-        self._office: Office | None = None
+        self._term: ControllerTerm | None = None
+        self._elected: ElectedController | None = None
         self._link: RemoteLink | None = None
         self._is_stopped = False
-        self._looking = Looking(
-            partial(self._see, frozenset()),
+        self._watch_loop = WatchLoop(
+            partial(self._elect, frozenset()),
             log,
             "controller not known",
             retry_s=_RETRY_S,
-            passing=(ConnectionError, Deposed),
-            passing_level=logging.INFO,
+            expected_errors=(ConnectionError, ControllerMovedError),
+            expected_error_level=logging.INFO,
         )
         self._known = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -70,7 +71,7 @@ class Controller:
     # -- life
 
     async def start(self, *, bounced: bool) -> None:
-        """Contend; the elected one rules when this returns.
+        """Take part in the election; if elected, the controller is active when this returns.
 
         `bounced` says that this broker stopped uncleanly: what its logs lost may be written anew, so their readers
         must see other leader epochs. Raise ConnectionError when the broker's own registry, or its registration, failed.
@@ -81,226 +82,237 @@ class Controller:
         own = frozenset({int(self._broker.broker_id)}) if bounced else frozenset()
         while True:
             try:
-                await self._see(own)
+                await self._elect(own)
                 break
-            except (ConnectionError, Deposed) as error:
+            except (ConnectionError, ControllerMovedError) as error:
                 # This broker is registered: a reign that ends while it begins, or a session, is followed by another,
                 # unless the registry is on its own disk, or the registration has given up.
-                if self._broker.keeps_registry or self._broker.failed.done():
+                if self._broker.has_own_registry or self._broker.failed.done():
                     raise
                 log.warning("controller not known yet reason=%s", error)
                 await asyncio.sleep(_RETRY_S)
-        self._looking.start()
+        self._watch_loop.start()
 
-    async def leave_office(self) -> None:
-        """Contend no more, and give the office back: who finds nobody listening here would take its holder for dead.
+    async def resign(self) -> None:
+        """Leave the election and resign: a broker that finds its connection refused would take the controller for
+        dead.
 
         Orders are given until `stop`, or until another is elected.
         """
-        await self._contend_no_more()
-        office = self._office
-        if self._reign is not None and office is not None and office.is_ours:
+        await self._stop_electing()
+        elected = self._elected
+        if self._term is not None and elected is not None and elected.is_ours:
             try:
-                await self._election.give_up(office)
+                await self._election.resign(elected)
             except ConnectionError as error:
-                log.info("office not given back reason=%s", error)  # it goes with the session
+                log.info(
+                    "controller znode not removed reason=%s", error
+                )  # it goes with the session
 
-    async def _contend_no_more(self) -> None:
+    async def _stop_electing(self) -> None:
         self._is_stopped = True
-        await self._looking.stop()
+        await self._watch_loop.stop()
 
     async def stop(self) -> None:
         """Rule no longer, and contend no more."""
-        await self._contend_no_more()
-        await self._resign()
-        await self._unfollow()
+        await self._stop_electing()
+        await self._on_controller_resignation()
+        await self._disconnect()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def log_directory_failed(self) -> None:
-        """Tell whoever rules that replicas of this broker are offline; one that stops has no say any more."""
+        """Report to the controller that replicas of this broker are offline, unless this broker stops."""
         if self._is_stopped:
             return
-        task = asyncio.get_running_loop().create_task(self._tell_log_directory_failed())
+        task = asyncio.get_running_loop().create_task(self._write_log_dir_event())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _tell_log_directory_failed(self) -> None:
+    async def _write_log_dir_event(self) -> None:
         data = znodes.encode_log_dir_event(self._broker.broker_id)
         while True:
             try:
                 await self._broker.registry.create(znodes.LOG_DIR_EVENT, data, sequence=True)
             except ConnectionError as error:
-                log.warning("failed log directory not told yet reason=%s", error)
+                log.warning("failed log directory not reported yet reason=%s", error)
                 await asyncio.sleep(_RETRY_S)
                 continue
             return
 
     def session_renewed(self) -> None:
-        """Learn that the registry's session is another: office and watches are lost."""
-        self._office = None
-        self._looking.again()
+        """Handle a new registry session: the controller znode and the watches are lost."""
+        self._elected = None
+        self._watch_loop.notify()
 
     # -- ruling
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker rules."""
-        return self._reign is not None
+        """Return whether this broker is the active controller."""
+        return self._term is not None
 
     @property
-    def waiting_events(self) -> int:
-        """How many events wait for their turn; none where this broker does not rule."""
-        return 0 if self._reign is None else self._reign.waiting_events
+    def event_queue_size(self) -> int:
+        """Return the length of the event queue; 0 when this broker is not the controller."""
+        return 0 if self._term is None else self._term.event_queue_size
 
     @property
     def epoch(self) -> int:
-        """The epoch of the present controller, -1 when nobody is known."""
-        return -1 if self._office is None else self._office.epoch
+        """Return the epoch of the active controller, -1 when none is known."""
+        return -1 if self._elected is None else self._elected.epoch
 
     @property
     def state(self) -> ClusterState:
-        """The picture of the cluster. Raise NotController."""
-        return self._ruling().machine.state
+        """Return the controller's state of the cluster. Raise NotControllerError."""
+        return self._active_term().machine.state
 
-    async def ask(self, make: Callable[[Token], Event]) -> Any:
-        """Have the event that `make` builds around a token handled; return the reply.
+    async def submit_and_wait(self, make_event: Callable[[Token], Event]) -> Any:
+        """Submit the event that `make` builds around a token; return the reply.
 
-        Raise NotController when this broker does not rule, ConnectionError when the registry does not take it.
+        Raise NotControllerError when this broker does not rule, ConnectionError when the registry does not take it.
         """
-        return await self._ruling().ask(make)
+        return await self._active_term().submit_and_wait(make_event)
 
     async def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool
     ) -> dict[str, str | None]:
-        """Finalise levels of features; return by feature why not. Raise NotController, and as `control.features`."""
-        return await self._ruling().update_features(updates, validate_only=validate_only)
+        """Finalise levels of features; return by feature why not. Raise NotControllerError, and as
+        `control.features`.
+        """
+        return await self._active_term().update_features(updates, validate_only=validate_only)
 
-    def tell(self, event: Event) -> None:
-        """Have an event handled, if this broker rules."""
-        if self._reign is not None:
-            self._reign.tell(event)
+    def submit(self, event: Event) -> None:
+        """Submit an event, if this broker is the active controller."""
+        if self._term is not None:
+            self._term.submit(event)
 
     async def flushed(self) -> None:
         """Wait until this broker obeys and shows all that it has decided as controller, but for new partitions."""
-        if self._reign is not None:
-            await self._reign.flushed()
+        if self._term is not None:
+            await self._term.flushed()
 
-    async def shown(self, topic: str) -> None:
+    async def wait_until_published(self, topic: str) -> None:
         """Wait until this broker shows the new partitions of a topic that it has decided as controller."""
-        if self._reign is not None:
-            await self._reign.shown(topic)
+        if self._term is not None:
+            await self._term.wait_until_published(topic)
 
-    def _ruling(self) -> Reign:
-        if self._reign is None:
-            raise NotController("another broker is the controller")
-        return self._reign
+    def _active_term(self) -> ControllerTerm:
+        if self._term is None:
+            raise NotControllerError("another broker is the controller")
+        return self._term
 
     # -- the other controller
 
     async def send(self, request: Any, timeout_ms: int) -> Any:
-        """Ask the controller, whoever it is. Raise OSError when none is reached; it may answer NOT_CONTROLLER."""
+        """Send a request to the active controller. Raise OSError when none is reached; it may answer
+        NOT_CONTROLLER.
+        """
         async with asyncio.timeout(timeout_ms / 1000):
-            while self._reign is None and self._link is None:
+            while self._term is None and self._link is None:
                 self._known.clear()  # who rules may be known, and not be registered any more
                 await self._known.wait()
             if self._link is None:
                 return await answer(self._broker, request)
             return await self._link.send(request)
 
-    async def _see(self, bounced: Collection[int]) -> None:
+    async def _elect(self, bounced: Collection[int]) -> None:
         registration = self._broker.registration
         if registration is None or registration.epoch < 0:
             # The office went with the session. To contend for it in the next is for who is known to be in this cluster,
             # and for a session that is not given up because it cannot be registered in.
-            await self._resign()
+            await self._on_controller_resignation()
             raise ConnectionError("this broker is not registered")
-        before = self._office
+        before = self._elected
         self._known.clear()
-        office = await self._election.office(self._looking.again)
-        self._office = office
-        has_way = self._reign is not None if office.is_ours else self._link is not None
-        if office == before and has_way:
+        elected = await self._election.read_or_elect(self._watch_loop.notify)
+        self._elected = elected
+        has_way = self._term is not None if elected.is_ours else self._link is not None
+        if elected == before and has_way:
             self._known.set()
             return
-        await self._resign()
-        await self._unfollow()
-        if office.is_ours:
-            await self._rule(office, bounced)
+        await self._on_controller_resignation()
+        await self._disconnect()
+        if elected.is_ours:
+            await self._on_controller_failover(elected, bounced)
         else:
-            await self._connect(office)
-        if self._reign is None and self._link is None:
-            asyncio.get_running_loop().call_later(_RETRY_S, self._looking.again)
+            await self._connect(elected)
+        if self._term is None and self._link is None:
+            asyncio.get_running_loop().call_later(_RETRY_S, self._watch_loop.notify)
         self._known.set()
 
-    async def _rule(self, office: Office, bounced: Collection[int]) -> None:
-        if self._broker.registry.session_id != office.session_id:
+    async def _on_controller_failover(
+        self, elected: ElectedController, bounced: Collection[int]
+    ) -> None:
+        if self._broker.registry.session_id != elected.session_id:
             raise ConnectionError("the session that was elected is over")
         settings = controller_settings(self._broker)
-        reign = Reign(self._broker, settings, office.epoch, office.epoch_version, self._deposed)
+        term = ControllerTerm(
+            self._broker, settings, elected.epoch, elected.epoch_version, self._on_term_ended
+        )
         try:
-            await reign.begin(bounced)
+            await term.start(bounced)
         except BaseException:
-            self._office = None
-            await reign.stop()
+            self._elected = None
+            await term.stop()
             raise
-        self._reign = reign
+        self._term = term
         # A setting may have changed since the first elections, and was told nobody.
-        reign.tell(UncleanEnabled(None))
-        await reign.shown(None)
+        term.submit(UncleanEnabled(None))
+        await term.wait_until_published(None)
 
-    def _deposed(self) -> None:
-        self._office = None
-        self._looking.again()
+    def _on_term_ended(self) -> None:
+        self._elected = None
+        self._watch_loop.notify()
 
-    async def _resign(self) -> None:
-        reign, self._reign = self._reign, None
-        if reign is not None:
-            await reign.stop()
-            log.info("controller resigned broker=%d epoch=%d", self._broker.broker_id, reign.epoch)
+    async def _on_controller_resignation(self) -> None:
+        term, self._term = self._term, None
+        if term is not None:
+            await term.stop()
+            log.info("controller resigned broker=%d epoch=%d", self._broker.broker_id, term.epoch)
 
-    async def _connect(self, office: Office) -> None:
-        """Keep a connection to the controller's broker: when nobody listens there any more, it is dead."""
+    async def _connect(self, elected: ElectedController) -> None:
+        """Keep a connection to the controller's broker: a refused connection means that it is dead."""
         from kavka.broker.control.remote_link import RemoteLink
 
         registry = self._broker.registry
-        path = f"{znodes.BROKER_IDS}/{office.broker_id}"
+        path = f"{znodes.BROKER_IDS}/{elected.broker_id}"
         try:
             data, _stat = await registry.get(path)
         except RegistryRefused:
             return  # its session is over, so its office will be free; or it is about to register anew
-        told = understood(data, broker_told, path)
+        decoded = decode_or_none(data, decode_broker, path)
         config = self._broker.config
-        for endpoint in () if told is None else told[0]:
+        for endpoint in () if decoded is None else decoded[0]:
             if endpoint.listener == config.inter_broker_listener:
                 self._link = RemoteLink(
-                    self._broker.host.network,
+                    self._broker.environment.network,
                     endpoint,
                     config.integer("controller.socket.timeout.ms"),
-                    lambda: self._refused(office),
+                    lambda: self._refused(elected),
                     lambda: None,
                 )
 
-    def _refused(self, office: Office) -> None:
-        task = asyncio.get_running_loop().create_task(self._depose(office))
+    def _refused(self, elected: ElectedController) -> None:
+        task = asyncio.get_running_loop().create_task(self._replace_dead_controller(elected))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _depose(self, office: Office) -> None:
+    async def _replace_dead_controller(self, elected: ElectedController) -> None:
         try:
-            await self._election.depose(office)
+            await self._election.remove_dead(elected)
         except ConnectionError as error:
-            log.info("dead controller not deposed reason=%s", error)
+            log.info("dead controller not removed reason=%s", error)
 
-    async def _unfollow(self) -> None:
+    async def _disconnect(self) -> None:
         link, self._link = self._link, None
         if link is not None:
             await link.stop()
 
 
 def controller_settings(broker: Broker) -> ControllerSettings:
-    """Return what the machine is told by the broker's settings."""
+    """Return the machine's settings from the broker's."""
     config = broker.config
 
     def allows_unclean(topic: str) -> bool:
@@ -308,10 +320,10 @@ def controller_settings(broker: Broker) -> ControllerSettings:
 
     return ControllerSettings(
         allows_unclean=allows_unclean,
-        new_topic_id=lambda: TopicId(broker.chance.random_bytes(16)),
+        new_topic_id=lambda: TopicId(broker.random.random_bytes(16)),
         allows_deletion=config.flag("delete.topic.enable"),
         # Nobody else can have a replica, and this broker sets logs of topics that are gone aside.
-        deletes_without_failed_disks=broker.keeps_registry,
+        ignores_offline_replicas_on_delete=broker.has_own_registry,
         rebalances=config.flag("auto.leader.rebalance.enable"),
         rebalance_interval_ms=config.integer("leader.imbalance.check.interval.seconds") * 1000,
         rebalance_percentage=config.integer("leader.imbalance.per.broker.percentage"),

@@ -1,4 +1,4 @@
-"""What a broker counts while it is the controller; it keeps the counts when another is elected."""
+"""Counters of the controller; a broker keeps them when another is elected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ControllerCounts:
     def __init__(self) -> None:
         """Begin at zero."""
         self.events: dict[str, Timings] = {}
-        """By the class of the event: from its turn until it is written and told."""
+        """Durations by event class: from the start of an event until it is written and propagated."""
         self.elections = 0
         """Leaders that were elected, one for each partition."""
         self.unclean_elections = 0
@@ -32,7 +32,7 @@ class ControllerCounts:
         if isinstance(record, StateCreated):
             self.elections += 1
         elif isinstance(record, StateWritten):
-            known = state.leadership(record.where)
+            known = state.leadership(record.topic_partition)
             node = record.node
             if known is not None and node.leader not in (NO_LEADER, known.node.leader):
                 self.elections += 1

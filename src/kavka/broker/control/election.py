@@ -1,4 +1,4 @@
-"""The office of the controller: the ephemeral `/controller`, and the epoch that grows with each election.
+"""Election of the controller: the ephemeral `/controller`, and the epoch that grows with each election.
 
     /controller   none --create, and raise /controller_epoch, in one multi--> held by this session, or by another's
 
@@ -13,20 +13,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from kavka.core.znodes import Check, Create, Delete, Operation, SetData, ZnodeError
-from kavka.doors import Clock
 from kavka.ids import BrokerId
+from kavka.io import Clock
 from kavka.registry.interface import Registry, RegistryRefused, Watch
 from kavka.wire.stored import znodes
 
 log = logging.getLogger(__name__)
 
 
-class Office(NamedTuple):
-    """Who rules, as the registry says."""
+class ElectedController(NamedTuple):
+    """The elected controller, as the registry says."""
 
     broker_id: int
     is_ours: bool
-    """Whether this session holds it."""
+    """True if this session was elected."""
     epoch: int
     epoch_version: int
     """The version of `/controller_epoch`: it is another for each election."""
@@ -35,7 +35,7 @@ class Office(NamedTuple):
 
 
 class Election:
-    """One broker's attempts at the office."""
+    """One broker's part in the election."""
 
     def __init__(
         self,
@@ -50,12 +50,14 @@ class Election:
         self._clock = clock
         self._adopted = adopted
 
-    async def office(self, watch: Watch) -> Office:
-        """Return who rules, contending while nobody does; `watch` is told when that changes. Raise ConnectionError."""
+    async def read_or_elect(self, watch: Watch) -> ElectedController:
+        """Return the elected controller, electing this broker if there is none; `watch` is called when that changes.
+        Raise ConnectionError.
+        """
         while True:
             stat = await self._registry.stat(znodes.CONTROLLER, watch)
             if stat is None:
-                await self._contend()
+                await self._try_to_become_controller()
                 continue
             try:
                 epoch, epoch_stat = await self._registry.get(znodes.CONTROLLER_EPOCH)
@@ -65,43 +67,45 @@ class Election:
             is_ours = stat.ephemeral_owner == self._registry.session_id
             holder = znodes.decode_controller(data)
             owner = stat.ephemeral_owner
-            return Office(holder, is_ours, int(epoch), epoch_stat.version, owner)
+            return ElectedController(holder, is_ours, int(epoch), epoch_stat.version, owner)
 
-    async def _contend(self) -> None:
-        """Take the office, unless somebody is faster."""
+    async def _try_to_become_controller(self) -> None:
+        """Try to create the controller znode."""
         node = znodes.encode_controller(self._broker_id, self._clock.now_ms())
-        take: list[Operation] = [Create(znodes.CONTROLLER, node, ephemeral=True)]
+        operations: list[Operation] = [Create(znodes.CONTROLLER, node, ephemeral=True)]
         try:
             data, stat = await self._registry.get(znodes.CONTROLLER_EPOCH)
         except RegistryRefused:
             epoch = 1
-            take += [Create(znodes.CONTROLLER_EPOCH, b"1"), *await self._adopted()]
+            operations += [Create(znodes.CONTROLLER_EPOCH, b"1"), *await self._adopted()]
         else:
             epoch = int(data) + 1
-            take.append(SetData(znodes.CONTROLLER_EPOCH, str(epoch).encode(), stat.version))
+            operations.append(SetData(znodes.CONTROLLER_EPOCH, str(epoch).encode(), stat.version))
         try:
-            await self._registry.multi(take)
+            await self._registry.multi(operations)
         except RegistryRefused as refused:
             if refused.error not in (ZnodeError.NODE_EXISTS, ZnodeError.BAD_VERSION):
                 raise
             return
         log.info("controller elected broker=%d epoch=%d", self._broker_id, epoch)
 
-    async def depose(self, office: Office) -> None:
-        """Take the office from a dead controller, unless it has passed to another already. Raise ConnectionError."""
-        if await self._free(office):
+    async def remove_dead(self, elected: ElectedController) -> None:
+        """Remove the znode of a dead controller, unless another is elected already. Raise ConnectionError."""
+        if await self._remove_controller_node(elected):
             log.warning(
-                "dead controller deposed broker=%d epoch=%d", office.broker_id, office.epoch
+                "dead controller removed broker=%d epoch=%d", elected.broker_id, elected.epoch
             )
 
-    async def give_up(self, office: Office) -> None:
-        """Give back the office that this session holds. Raise ConnectionError."""
-        if await self._free(office):
-            log.info("office given back broker=%d epoch=%d", office.broker_id, office.epoch)
+    async def resign(self, elected: ElectedController) -> None:
+        """Remove the controller znode of this session. Raise ConnectionError."""
+        if await self._remove_controller_node(elected):
+            log.info(
+                "controller znode removed broker=%d epoch=%d", elected.broker_id, elected.epoch
+            )
 
-    async def _free(self, office: Office) -> bool:
-        """Remove the znode of one election's office; false when it is gone, or another election's."""
-        fence = Check(znodes.CONTROLLER_EPOCH, office.epoch_version)
+    async def _remove_controller_node(self, elected: ElectedController) -> bool:
+        """Remove the controller znode of one election; return false when it is gone, or another election's."""
+        fence = Check(znodes.CONTROLLER_EPOCH, elected.epoch_version)
         try:
             await self._registry.multi([fence, Delete(znodes.CONTROLLER)])
         except RegistryRefused:

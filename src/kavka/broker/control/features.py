@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kavka.broker.control.writing import Writer
+from kavka.broker.control.registry_writer import RegistryWriter
 from kavka.core.features import (
     NEWEST_TRANSACTION_VERSION,
     TRANSACTION_VERSION,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-async def begin_features(broker: Broker, writer: Writer) -> None:
+async def initialize_features(broker: Broker, writer: RegistryWriter) -> None:
     """Give a cluster that never had features those with which it begins. Raise Deposed, ConnectionError."""
     if await broker.registry.stat(znodes.FEATURE) is not None:
         return
@@ -33,7 +33,7 @@ async def begin_features(broker: Broker, writer: Writer) -> None:
     if level is None:
         # Nobody but this broker comes to a registry of its own. To a shared one brokers of other makes may come, and
         # those that lack a feature cannot stay once it is finalised.
-        level = NEWEST_TRANSACTION_VERSION if broker.keeps_registry else 0
+        level = NEWEST_TRANSACTION_VERSION if broker.has_own_registry else 0
     assert isinstance(level, int)
     levels = updated({}, [FeatureUpdate(TRANSACTION_VERSION, level, may_lower=False)])
     await writer.put(znodes.FEATURE, znodes.encode_features(levels), None)
@@ -41,7 +41,11 @@ async def begin_features(broker: Broker, writer: Writer) -> None:
 
 
 async def update_features(
-    registry: Registry, writer: Writer, updates: Sequence[FeatureUpdate], *, validate_only: bool
+    registry: Registry,
+    writer: RegistryWriter,
+    updates: Sequence[FeatureUpdate],
+    *,
+    validate_only: bool,
 ) -> dict[str, str | None]:
     """Finalise levels; return by feature why not, None where it is done.
 

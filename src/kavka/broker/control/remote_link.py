@@ -19,22 +19,22 @@ from collections.abc import Callable
 from typing import Any
 
 from kavka.core.controller.state import Endpoint
-from kavka.doors import Network
 from kavka.errors import KafkaError
+from kavka.io import Network
 from kavka.net.peer import Peer
 from kavka.wire.codec import CorruptFrame
 
 log = logging.getLogger(__name__)
 
 _RETRY_S = 0.1
-_MOST_RETRY_S = 1.0
+_MAX_RETRY_S = 1.0
 _CONNECT_MS = 3_000
 STARTING_S = 3.0
-"""How long a broker that never listened may take until it does."""
+"""Seconds within which a broker that has not listened yet may start to."""
 
 
 class RemoteLink:
-    """A connection that is made anew whenever it breaks."""
+    """A connection that is re-established whenever it breaks."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class RemoteLink:
         connected: Callable[[], None],
         starting_s: float = STARTING_S,
     ) -> None:
-        """Connect at once; `refused` and `connected` are told of each change between the two.
+        """Connect at once; `refused` and `connected` are called at each change between the two.
 
         `starting_s` is for how long a refusal says nothing, as long as there was no connection.
         """
@@ -55,21 +55,21 @@ class RemoteLink:
         self._refused = refused
         self._connected = connected
         self._peer: Peer | None = None
-        self._open = asyncio.Event()
+        self._is_connected = asyncio.Event()
         self._is_stopped = False
         self._starting_s = starting_s
-        self._task = asyncio.get_running_loop().create_task(self._keep())
+        self._task = asyncio.get_running_loop().create_task(self._keep_connected())
 
     async def send(self, request: Any) -> Any:
         """Wait for a connection, and send. Raise ConnectionError when the link is given up."""
         while self._peer is None or self._peer.is_closed:
             if self._is_stopped:
                 raise ConnectionError(f"the link to {self._endpoint} was given up")
-            self._open.clear()
-            await self._open.wait()
+            self._is_connected.clear()
+            await self._is_connected.wait()
         return await self._peer.send(request, timeout_ms=self._timeout_ms)
 
-    async def _keep(self) -> None:
+    async def _keep_connected(self) -> None:
         is_refused = False
         wait_s = _RETRY_S
         loop = asyncio.get_running_loop()
@@ -93,18 +93,18 @@ class RemoteLink:
                 is_refused, wait_s, believed_from = False, _RETRY_S, loop.time()
                 self._peer = peer
                 self._connected()
-                self._open.set()
+                self._is_connected.set()
                 await peer.wait_closed()
                 self._peer = None
                 if loop.time() - believed_from >= _RETRY_S:
                     continue  # at once: whether it is refused now tells whether the broker died
             await asyncio.sleep(wait_s)
-            wait_s = min(2 * wait_s, _MOST_RETRY_S) if is_refused else _RETRY_S
+            wait_s = min(2 * wait_s, _MAX_RETRY_S) if is_refused else _RETRY_S
 
     async def stop(self) -> None:
-        """Close the connection; who waits for one is told."""
+        """Close the connection; requests that wait for one fail."""
         self._is_stopped = True
-        self._open.set()
+        self._is_connected.set()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         if self._peer is not None:

@@ -1,15 +1,15 @@
-"""What brokers ask of the controller: AlterPartition, ControlledShutdown, AllocateProducerIds."""
+"""Requests of brokers to the controller: AlterPartition, ControlledShutdown, AllocateProducerIds."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.control.reign import NotController
+from kavka.broker.control.controller_term import NotControllerError
 from kavka.core.controller.events import (
-    ControlledShutdownAsked,
+    AlterPartitionRequested,
+    ControlledShutdownRequested,
     IsrChange,
-    IsrChangeAsked,
 )
 from kavka.core.controller.replies import (
     IsrOutcome,
@@ -67,10 +67,12 @@ async def alter_partition(
         _change(topic, partition) for topic in request.topics for partition in topic.partitions
     ]
     try:
-        reply: IsrReply = await broker.controller.ask(
-            lambda token: IsrChangeAsked(token, request.broker_id, request.broker_epoch, changes)
+        reply: IsrReply = await broker.controller.submit_and_wait(
+            lambda token: AlterPartitionRequested(
+                token, request.broker_id, request.broker_epoch, changes
+            )
         )
-    except NotController:
+    except NotControllerError:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
     if reply.error is not ErrorCode.NONE:
         return AlterPartitionResponse(error_code=reply.error)
@@ -125,18 +127,20 @@ async def controlled_shutdown(
 ) -> ControlledShutdownResponse:
     """Have leaderships moved away from a broker that wants to stop."""
     try:
-        reply: ShutdownReply = await broker.controller.ask(
-            lambda token: ControlledShutdownAsked(token, request.broker_id, request.broker_epoch)
+        reply: ShutdownReply = await broker.controller.submit_and_wait(
+            lambda token: ControlledShutdownRequested(
+                token, request.broker_id, request.broker_epoch
+            )
         )
-    except NotController:
+    except NotControllerError:
         return ControlledShutdownResponse(error_code=ErrorCode.NOT_CONTROLLER)
     return ControlledShutdownResponse(
         error_code=reply.error,
         remaining_partitions=[
             ControlledShutdownResponsePartition(
-                topic_name=where.topic, partition_index=where.partition
+                topic_name=topic_partition.topic, partition_index=topic_partition.partition
             )
-            for where in reply.remaining
+            for topic_partition in reply.remaining
         ],
     )
 
@@ -156,7 +160,7 @@ async def allocate_producer_ids(
         return AllocateProducerIdsResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED)
     if known.epoch != request.broker_epoch:
         return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-    block = await broker.producer_ids.take_block(request.broker_id)
+    block = await broker.producer_ids.allocate_block(request.broker_id)
     return AllocateProducerIdsResponse(
         error_code=ErrorCode.NONE,
         producer_id_start=block.start,

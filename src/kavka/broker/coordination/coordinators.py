@@ -1,5 +1,5 @@
-"""What the coordinators of groups and of transactions have in common: an internal topic, one shard for each of its
-partitions that this broker leads, and ids that belong to a partition by their hash.
+"""Common part of the group and the transaction coordinators: an internal topic, one shard for each of its partitions
+that this broker leads, and ids that belong to a partition by their hash.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from kavka.broker.coordination.shard_shell import ShardShell
+from kavka.broker.coordination.shard_runtime import ShardRuntime
 from kavka.broker.metadata import MetadataCache
 from kavka.broker.replica import Replica
 from kavka.core.controller.topics import NewTopic, TopicRefusal
@@ -20,10 +20,10 @@ from kavka.ids import BrokerId, TopicPartition
 
 log = logging.getLogger(__name__)
 
-_TURNS_TO_ANSWER = 2
+_SLICES_TO_ANSWER = 2
 """Of the loop, from a reply to the answer on the wire: the handler ends in one, the connection hears in the next."""
 
-S = TypeVar("S", bound=ShardShell[Any, Any, Any])
+S = TypeVar("S", bound=ShardRuntime[Any, Any, Any])
 
 
 class Coordinators(Generic[S]):
@@ -32,12 +32,14 @@ class Coordinators(Generic[S]):
     topic_name: str
     """The internal topic; each kind of coordinators has its own."""
     replicas_setting: str
-    """Which setting says how many replicas it gets."""
+    """Name of the setting for its replication factor."""
 
     def __init__(
         self, metadata: MetadataCache, create_topic: Callable[[NewTopic], Awaitable[object]]
     ) -> None:
-        """Coordinate nothing yet; `lead` is told of each partition. `create_topic` may return a TopicRefusal."""
+        """Start without shards; `become_leader` is called for each partition. `create_topic` may return a
+        TopicRefusal.
+        """
         self._metadata = metadata
         self._create_topic = create_topic
         self._shards: dict[int, S] = {}
@@ -73,34 +75,36 @@ class Coordinators(Generic[S]):
 
     def known_leader_of(self, name: str) -> BrokerId | ErrorCode:
         """Return the coordinator of an id as it is known now."""
-        where = self.partition_of(name)
-        news = None if where is None else self._metadata.partition(where)
-        if news is None or news.leader not in self._metadata.brokers:
+        topic_partition = self.partition_of(name)
+        partition_metadata = (
+            None if topic_partition is None else self._metadata.partition(topic_partition)
+        )
+        if partition_metadata is None or partition_metadata.leader not in self._metadata.brokers:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return news.leader
+        return partition_metadata.leader
 
     # -- leadership
 
-    def lead(self, replica: Replica) -> None:
+    def become_leader(self, replica: Replica) -> None:
         """Coordinate the ids of a partition from now on."""
-        partition = replica.where.partition
+        partition = replica.topic_partition.partition
         self.resign(partition)
         shard = self._make_shard(replica)
         self._shards[partition] = shard
         shard.start()
 
-    def lead_on(self, replica: Replica) -> None:
+    def continue_leading(self, replica: Replica) -> None:
         """Learn that a partition that was led here is led here in a newer leader epoch."""
 
     def resign(self, partition: int) -> None:
-        """Coordinate the ids of a partition no longer; who waits is told NOT_COORDINATOR."""
+        """Stop coordinating the ids of a partition; pending requests get NOT_COORDINATOR."""
         shard = self._shards.pop(partition, None)
         if shard is not None:
             shard.stop()
 
-    def committed(self, where: TopicPartition) -> None:
+    def committed(self, topic_partition: TopicPartition) -> None:
         """Learn that the high watermark of a partition of the topic moved: decisions may be committed."""
-        shard = self._shards.get(where.partition)
+        shard = self._shards.get(topic_partition.partition)
         if shard is not None:
             shard.commit_ready()
 
@@ -111,18 +115,18 @@ class Coordinators(Generic[S]):
         """Learn that leaders, or brokers, are others than before."""
 
     async def stop(self) -> None:
-        """Stop all shards; whoever waited for one has its answer when this returns."""
+        """Stop all shards; all pending requests are answered when this returns."""
         for partition in list(self._shards):
             self.resign(partition)
-        for _ in range(_TURNS_TO_ANSWER):
+        for _ in range(_SLICES_TO_ANSWER):
             await asyncio.sleep(0)
 
     # -- shards
 
     def shard_of(self, name: str) -> S | ErrorCode:
         """Return the shard of an id, or the error to answer."""
-        where = self.partition_of(name)
-        shard = None if where is None else self._shards.get(where.partition)
+        topic_partition = self.partition_of(name)
+        shard = None if topic_partition is None else self._shards.get(topic_partition.partition)
         return ErrorCode.NOT_COORDINATOR if shard is None else shard
 
     def shards(self) -> Iterator[S]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kavka.broker.config import BrokerConfig
 from kavka.broker.coordination.coordinators import Coordinators
-from kavka.broker.coordination.group_shell import GroupShell
+from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
 from kavka.broker.metadata import OFFSETS_TOPIC, MetadataCache
 from kavka.broker.replica import Replica
 from kavka.core.controller.topics import NewTopic
@@ -20,15 +20,15 @@ from kavka.core.group.events import DeleteTopicsOffsets, DescribedGroup, Event, 
 from kavka.core.group.group import GroupState
 from kavka.core.group.settings import GroupSettings
 from kavka.core.machine import Token
-from kavka.doors import Clock, Disk
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
+from kavka.io import Clock, Disk
 from kavka.wire.records.compression import Compression
 
 _STATES = tuple(state.value.lower() for state in GroupState)
 
 
-class GroupCoordinators(Coordinators[GroupShell]):
+class GroupCoordinators(Coordinators[GroupShardRuntime]):
     """Finds the shard of a group, and asks it."""
 
     topic_name = OFFSETS_TOPIC
@@ -42,14 +42,14 @@ class GroupCoordinators(Coordinators[GroupShell]):
         disk: Disk,
         create_topic: Callable[[NewTopic], Awaitable[object]],
         *,
-        is_alone: bool,
+        is_single_broker: bool,
     ) -> None:
-        """Coordinate nothing yet; `lead` is told of each partition. `create_topic` may return a TopicRefusal.
+        """Start without shards; `lead` is called for each partition. `create_topic` may return a TopicRefusal.
 
         `is_alone`: there will never be another broker.
         """
         super().__init__(metadata, create_topic)
-        self._is_alone = is_alone
+        self._is_single_broker = is_single_broker
         self._config = config
         self._clock = clock
         self._disk = disk
@@ -73,7 +73,7 @@ class GroupCoordinators(Coordinators[GroupShell]):
     def internal_topic(self) -> NewTopic:
         """Return the topic as it is created on first use."""
         # While fewer brokers live, creating it is refused (KIP-115): it would stay with the replicas that it got.
-        factor = 1 if self._is_alone else self._config.integer(self.replicas_setting)
+        factor = 1 if self._is_single_broker else self._config.integer(self.replicas_setting)
         settings: dict[str, str | None] = {
             "cleanup.policy": "compact",
             "segment.bytes": str(self._config.integer("offsets.topic.segment.bytes")),
@@ -81,8 +81,8 @@ class GroupCoordinators(Coordinators[GroupShell]):
         }
         return NewTopic(OFFSETS_TOPIC, self._partitions, factor, {}, settings)
 
-    def _make_shard(self, replica: Replica) -> GroupShell:
-        return GroupShell(
+    def _make_shard(self, replica: Replica) -> GroupShardRuntime:
+        return GroupShardRuntime(
             replica,
             self._settings,
             self._compression,
@@ -93,15 +93,15 @@ class GroupCoordinators(Coordinators[GroupShell]):
 
     # -- asking
 
-    async def ask(self, group_id: str, make: Callable[[Token], Event]) -> Any:
+    async def submit(self, group_id: str, make_event: Callable[[Token], Event]) -> Any:
         """Tell the shard of a group an event; return its reply, or the error to answer."""
         shard = self.shard_of(group_id)
         if isinstance(shard, ErrorCode):
             return shard
-        return await shard.ask(make)
+        return await shard.submit(make_event)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """Return a group as it is now; one that nobody knows is Dead."""
+        """Return the present state of a group; an unknown one is Dead."""
         shard = self.shard_of(group_id)
         if isinstance(shard, ErrorCode):
             return DescribedGroup(shard, group_id)
@@ -124,17 +124,21 @@ class GroupCoordinators(Coordinators[GroupShell]):
         return error, found
 
     def marker_appended(
-        self, where: TopicPartition, producer_id: int, *, committed: bool, end_offset: int
+        self, topic_partition: TopicPartition, producer_id: int, *, committed: bool, end_offset: int
     ) -> None:
         """Learn that a partition has the marker of a transaction; of the offsets topic, its shard heeds it."""
-        shard = self._shards.get(where.partition) if where.topic == OFFSETS_TOPIC else None
+        shard = (
+            self._shards.get(topic_partition.partition)
+            if topic_partition.topic == OFFSETS_TOPIC
+            else None
+        )
         if shard is not None:
             shard.marker_appended(producer_id, committed=committed, end_offset=end_offset)
 
     def topics_deleted(self, topics: tuple[str, ...]) -> None:
         """Forget what groups have committed for them."""
         for shard in self.shards():
-            shard.tell(DeleteTopicsOffsets(topics))
+            shard.post(DeleteTopicsOffsets(topics))
 
 
 def _filter(names: Iterable[str], known: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kavka.broker.acknowledgement import Append, replicated, written
+from kavka.broker.delayed_produce import Append, wait_until_replicated, wait_until_written
 from kavka.broker.pace import UNPACED, Pace
 from kavka.broker.replica import AppendOutcome
 from kavka.errors import ErrorCode
@@ -50,8 +50,8 @@ async def write_markers(
             rows = []
             for index in topic.partition_indexes:
                 row = _Row(partition_index=index)
-                where = TopicPartition(topic.name, index)
-                append = _append(broker, where, marker, newest_epoch)
+                topic_partition = TopicPartition(topic.name, index)
+                append = _append(broker, topic_partition, marker, newest_epoch)
                 if isinstance(append, ErrorCode):
                     row.error_code = append
                 else:
@@ -65,17 +65,17 @@ async def write_markers(
         markers.append(WriteTxnMarkersResponseMarker(producer_id=marker.producer_id, topics=topics))
         if pace.is_over():
             await pace.rest()
-    await _acknowledge(broker, waiting)
+    await _wait_until_replicated(broker, waiting)
     return WriteTxnMarkersResponse(markers=markers)
 
 
 def _append(
     broker: Broker,
-    where: TopicPartition,
+    topic_partition: TopicPartition,
     marker: WriteTxnMarkersRequestMarker,
     newest_epoch: int | None,
 ) -> Append | ErrorCode:
-    replica = broker.replicas.find(where)
+    replica = broker.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return replica
     if newest_epoch is not None:
@@ -83,7 +83,7 @@ def _append(
         if marker.coordinator_epoch > max(newest_epoch, seen):
             log.warning(
                 "marker refused partition=%s producer=%d coordinator_epoch=%d newest=%d",
-                *(where, marker.producer_id, marker.coordinator_epoch, newest_epoch),
+                *(topic_partition, marker.producer_id, marker.coordinator_epoch, newest_epoch),
             )
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     committed = marker.transaction_result
@@ -93,25 +93,25 @@ def _append(
         marker.producer_id, marker.producer_epoch, end, marker.transaction_version
     )
     if outcome.error is not ErrorCode.NONE:
-        _tell_refusal(where, marker, outcome)
+        _log_refusal(topic_partition, marker, outcome)
         return outcome.error
     broker.groups.marker_appended(
-        where, marker.producer_id, committed=committed, end_offset=outcome.end_offset
+        topic_partition, marker.producer_id, committed=committed, end_offset=outcome.end_offset
     )
     return replica, outcome
 
 
-def _tell_refusal(
-    where: TopicPartition, marker: WriteTxnMarkersRequestMarker, outcome: AppendOutcome
+def _log_refusal(
+    topic_partition: TopicPartition, marker: WriteTxnMarkersRequestMarker, outcome: AppendOutcome
 ) -> None:
     what = "marker refused partition=%s producer=%d epoch=%d coordinator_epoch=%d error=%s"
     epochs = (marker.producer_epoch, marker.coordinator_epoch)
-    log.info(what, where, marker.producer_id, *epochs, outcome.error.name)
+    log.info(what, topic_partition, marker.producer_id, *epochs, outcome.error.name)
 
 
-async def _acknowledge(broker: Broker, waiting: list[tuple[_Row, Append]]) -> None:
+async def _wait_until_replicated(broker: Broker, waiting: list[tuple[_Row, Append]]) -> None:
     """Put into the rows what became of their markers."""
-    codes = await written([append for _row, append in waiting])
+    codes = await wait_until_written([append for _row, append in waiting])
     there = []
     for (row, append), code in zip(waiting, codes, strict=True):
         if code is ErrorCode.NONE:
@@ -121,6 +121,6 @@ async def _acknowledge(broker: Broker, waiting: list[tuple[_Row, Append]]) -> No
     if there:
         timeout_ms = broker.config.integer("request.timeout.ms")
         appends = [append for _row, append in there]
-        codes = await replicated(broker.produce_purgatory, appends, timeout_ms)
+        codes = await wait_until_replicated(broker.produce_purgatory, appends, timeout_ms)
         for (row, _append), code in zip(there, codes, strict=True):
             row.error_code = code

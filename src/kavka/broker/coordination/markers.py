@@ -26,7 +26,7 @@ from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
 from kavka.registry.interface import RegistryRefused
-from kavka.registry.understanding import understood
+from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_MS: Final = 20
-_LONGEST_PAUSE_MS: Final = 500
-_LANES: Final = 4
+_MAX_PAUSE_MS: Final = 500
+_MAX_CONNECTIONS: Final = 4
 """Requests to one broker for partitions that take their markers, and as many for those that did not."""
 _LATE_MS: Final = 500
-_MOST_LATE: Final = 32
+_MAX_LATE: Final = 32
 """Requests to one broker that are late and do not count as lanes."""
-_MOST_MARKERS: Final = 500
+_MAX_MARKERS: Final = 500
 """Of one request, which has more only when a single partition waits for more."""
 _CONNECT_MS: Final = 10_000
 
@@ -72,19 +72,19 @@ class Sender(Protocol):
         """Return the leader epoch by which it decides."""
         ...
 
-    def tell(self, event: MarkersWritten) -> None:
+    def post(self, event: MarkersWritten) -> None:
         """Learn that markers are written."""
         ...
 
 
 class _Marker(NamedTuple):
-    """What a partition has yet to get."""
+    """A marker that a partition does not have yet."""
 
     sender: Sender
     effect: SendMarkers
 
 
-class _Waiting:
+class _PartitionMarkers:
     """A partition that has yet to get markers; in one of the states ready, in flight, pausing."""
 
     __slots__ = (
@@ -95,11 +95,11 @@ class _Waiting:
         "markers",
         "pause_ms",
         "timer",
-        "where",
+        "topic_partition",
     )
 
-    def __init__(self, where: TopicPartition) -> None:
-        self.where = where
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
         self.markers: dict[int, _Marker] = {}  # by producer id, which has one transaction at a time
         self.leader = NO_LEADER  # to whom it is assigned
         self.in_flight: _Request | None = None
@@ -114,7 +114,7 @@ class _Request:
 
     __slots__ = ("brings", "is_late", "is_suspect")
 
-    def __init__(self, some: list[_Waiting], *, is_suspect: bool) -> None:
+    def __init__(self, some: list[_PartitionMarkers], *, is_suspect: bool) -> None:
         self.is_suspect = is_suspect
         self.is_late = False
         self.brings = [(waiting, dict(waiting.markers)) for waiting in some]
@@ -122,12 +122,12 @@ class _Request:
             waiting.in_flight = self
 
     def _wanted(self) -> Iterator[tuple[TopicPartition, _Marker]]:
-        """Go over the markers that nobody has withdrawn since the request was taken."""
+        """Iterate over the markers that were not withdrawn since the request was built."""
         for waiting, markers in self.brings:
             if waiting.in_flight is self:
                 for producer_id, marker in markers.items():
                     if waiting.markers.get(producer_id) is marker:
-                        yield waiting.where, marker
+                        yield waiting.topic_partition, marker
 
     def message(self) -> WriteTxnMarkersRequest | None:
         """Return the request, one entry for each transaction; None when all its markers are withdrawn.
@@ -137,7 +137,7 @@ class _Request:
         """
         entries: dict[int, WriteTxnMarkersRequestMarker] = {}
         topics: dict[tuple[int, str], WriteTxnMarkersRequestTopic] = {}
-        for where, (sender, effect) in self._wanted():
+        for topic_partition, (sender, effect) in self._wanted():
             producer_id = effect.producer_id
             entry = entries.get(producer_id)
             if entry is None:
@@ -148,18 +148,18 @@ class _Request:
                     coordinator_epoch=sender.coordinator_epoch,
                     transaction_version=effect.transaction_version,
                 )
-            topic = topics.get((producer_id, where.topic))
+            topic = topics.get((producer_id, topic_partition.topic))
             if topic is None:
-                topic = WriteTxnMarkersRequestTopic(name=where.topic)
-                topics[producer_id, where.topic] = topic
+                topic = WriteTxnMarkersRequestTopic(name=topic_partition.topic)
+                topics[producer_id, topic_partition.topic] = topic
                 entry.topics.append(topic)
-            topic.partition_indexes.append(where.partition)
+            topic.partition_indexes.append(topic_partition.partition)
         if not entries:
             return None
         return WriteTxnMarkersRequest(markers=list(entries.values()))
 
 
-class Markers:
+class TransactionMarkerManager:
     """All markers that this broker's coordinators have to send."""
 
     def __init__(
@@ -170,8 +170,8 @@ class Markers:
         """Send nothing yet; `write_here` writes to the partitions that this broker leads."""
         self._broker = broker
         self._write_here = write_here
-        self._waiting: dict[TopicPartition, _Waiting] = {}
-        self._destinations: dict[BrokerId, _Destination] = {}
+        self._waiting: dict[TopicPartition, _PartitionMarkers] = {}
+        self._destinations: dict[BrokerId, _BrokerQueue] = {}
         # A dict, not a set: the order in which they are cancelled can be seen.
         self._tasks: dict[asyncio.Task[None], None] = {}
 
@@ -182,15 +182,15 @@ class Markers:
     # -- from coordinators
 
     def send(self, sender: Sender, effect: SendMarkers) -> None:
-        """Bring markers to partitions; `sender` is told of each when it is written."""
-        for where in effect.partitions:
-            waiting = self._waiting.get(where)
+        """Send markers to partitions; `sender` gets an event for each when it is written."""
+        for topic_partition in effect.partitions:
+            waiting = self._waiting.get(topic_partition)
             if waiting is None:
-                waiting = self._waiting[where] = _Waiting(where)
+                waiting = self._waiting[topic_partition] = _PartitionMarkers(topic_partition)
             waiting.markers[effect.producer_id] = _Marker(sender, effect)
             if waiting.in_flight is None and waiting.timer is None:
                 self._assign(waiting)
-        self._pump()
+        self._send_ready()
 
     def forget(self, sender: Sender) -> None:
         """Send nothing more for a coordinator that leads no longer."""
@@ -201,23 +201,30 @@ class Markers:
             self._drop_if_done(waiting)
 
     def metadata_changed(self) -> None:
-        """Learn that partitions may have other leaders: nobody waits for a former one."""
+        """Reassign markers to new leaders instead of waiting for former ones."""
         if not self._waiting:
             return
         for waiting in list(self._waiting.values()):
-            news = self._broker.metadata.partition(waiting.where)
-            if news is not None and news.leader not in (NO_LEADER, waiting.leader):
-                self._withdraw(waiting)
+            partition_metadata = self._broker.metadata.partition(waiting.topic_partition)
+            if partition_metadata is not None and partition_metadata.leader not in (
+                NO_LEADER,
+                waiting.leader,
+            ):
+                self._unassign(waiting)
                 waiting.is_suspect, waiting.pause_ms = False, 0
                 self._assign(waiting)
-            elif news is None and waiting.in_flight is not None and not waiting.is_watched:
+            elif (
+                partition_metadata is None
+                and waiting.in_flight is not None
+                and not waiting.is_watched
+            ):
                 waiting.is_watched = True
                 self._spawn(self._watch_deletion(waiting))
         live = self._broker.metadata.brokers
         for broker_id, destination in list(self._destinations.items()):
             if broker_id not in live:
                 destination.abort()
-        self._pump()
+        self._send_ready()
 
     async def stop(self) -> None:
         """Send nothing any more."""
@@ -235,52 +242,52 @@ class Markers:
 
     # -- states of a partition
 
-    def _assign(self, waiting: _Waiting) -> None:
+    def _assign(self, waiting: _PartitionMarkers) -> None:
         """Make a partition ready for its leader; without one it pauses."""
-        news = self._broker.metadata.partition(waiting.where)
-        leader = NO_LEADER if news is None else news.leader
+        partition_metadata = self._broker.metadata.partition(waiting.topic_partition)
+        leader = NO_LEADER if partition_metadata is None else partition_metadata.leader
         if leader not in self._broker.metadata.brokers:
             waiting.leader = NO_LEADER
             self._pause(waiting)
-            if news is None:
-                self._spawn(self._bury_if_deleted(waiting))
+            if partition_metadata is None:
+                self._spawn(self._drop_if_deleted(waiting))
             return
         waiting.leader = leader
         destination = self._destinations.get(leader)
         if destination is None:
-            destination = self._destinations[leader] = _Destination(self._broker, leader)
-        destination.ready(is_suspect=waiting.is_suspect)[waiting.where] = waiting
+            destination = self._destinations[leader] = _BrokerQueue(self._broker, leader)
+        destination.ready(is_suspect=waiting.is_suspect)[waiting.topic_partition] = waiting
 
-    def _withdraw(self, waiting: _Waiting) -> None:
+    def _unassign(self, waiting: _PartitionMarkers) -> None:
         """Take a partition back from wherever it is; an answer that is still to come is not for it any more."""
         destination = self._destinations.get(waiting.leader)
         if destination is not None:
             for is_suspect in (False, True):
-                destination.ready(is_suspect=is_suspect).pop(waiting.where, None)
+                destination.ready(is_suspect=is_suspect).pop(waiting.topic_partition, None)
         if waiting.timer is not None:
             waiting.timer.cancel()
             waiting.timer = None
         waiting.in_flight = None
 
-    def _pause(self, waiting: _Waiting) -> None:
-        waiting.pause_ms = min(max(2 * waiting.pause_ms, _FIRST_PAUSE_MS), _LONGEST_PAUSE_MS)
+    def _pause(self, waiting: _PartitionMarkers) -> None:
+        waiting.pause_ms = min(max(2 * waiting.pause_ms, _FIRST_PAUSE_MS), _MAX_PAUSE_MS)
         loop = asyncio.get_running_loop()
         waiting.timer = loop.call_later(waiting.pause_ms / 1000, self._paused, waiting)
 
-    def _paused(self, waiting: _Waiting) -> None:
+    def _paused(self, waiting: _PartitionMarkers) -> None:
         waiting.timer = None
         self._assign(waiting)
-        self._pump()
+        self._send_ready()
 
-    def _drop_if_done(self, waiting: _Waiting) -> bool:
+    def _drop_if_done(self, waiting: _PartitionMarkers) -> bool:
         if waiting.markers:
             return False
-        self._withdraw(waiting)
-        if self._waiting.get(waiting.where) is waiting:
-            del self._waiting[waiting.where]
+        self._unassign(waiting)
+        if self._waiting.get(waiting.topic_partition) is waiting:
+            del self._waiting[waiting.topic_partition]
         return True
 
-    async def _watch_deletion(self, waiting: _Waiting) -> None:
+    async def _watch_deletion(self, waiting: _PartitionMarkers) -> None:
         """Look, while a partition is in flight and not known any more, whether it is deleted.
 
         Its request is answered when all its partitions have their markers, and another of them may hang. The registry
@@ -289,60 +296,64 @@ class Markers:
         request, pause_ms = waiting.in_flight, _FIRST_PAUSE_MS
         try:
             while waiting.in_flight is request:
-                if self._broker.metadata.partition(waiting.where) is not None:
+                if self._broker.metadata.partition(waiting.topic_partition) is not None:
                     return
-                await self._bury_if_deleted(waiting)
+                await self._drop_if_deleted(waiting)
                 await asyncio.sleep(pause_ms / 1000)
-                pause_ms = min(2 * pause_ms, _LONGEST_PAUSE_MS)
+                pause_ms = min(2 * pause_ms, _MAX_PAUSE_MS)
         finally:
             waiting.is_watched = False
 
-    async def _bury_if_deleted(self, waiting: _Waiting) -> None:
+    async def _drop_if_deleted(self, waiting: _PartitionMarkers) -> None:
         """Need no marker in a partition that is deleted; the registry knows, this broker's metadata may be behind."""
         try:
-            exists = await self._is_registered(waiting.where)
+            exists = await self._is_registered(waiting.topic_partition)
         except (ConnectionError, RegistryRefused, ValueError, KeyError) as error:
-            log.info("deletion not known partition=%s reason=%s", waiting.where, error)
+            log.info("deletion not known partition=%s reason=%s", waiting.topic_partition, error)
             return
-        is_known = self._broker.metadata.partition(waiting.where) is not None
-        if not exists and not is_known and self._waiting.get(waiting.where) is waiting:
-            log.info("marker not needed partition=%s reason=deleted", waiting.where)
+        is_known = self._broker.metadata.partition(waiting.topic_partition) is not None
+        if not exists and not is_known and self._waiting.get(waiting.topic_partition) is waiting:
+            log.info("marker not needed partition=%s reason=deleted", waiting.topic_partition)
             markers, waiting.markers = waiting.markers, {}
             self._drop_if_done(waiting)
-            _tell((waiting.where, marker) for marker in markers.values())
+            _report_written((waiting.topic_partition, marker) for marker in markers.values())
 
-    async def _is_registered(self, where: TopicPartition) -> bool:
-        """Tell whether the registry has a partition; a topic that was made again may have fewer than before."""
+    async def _is_registered(self, topic_partition: TopicPartition) -> bool:
+        """Return whether the registry has a partition; a topic that was made again may have fewer than before."""
         try:
-            data, _stat = await self._broker.registry.get(znodes.topic_path(where.topic))
+            data, _stat = await self._broker.registry.get(znodes.topic_path(topic_partition.topic))
         except RegistryRefused as refused:
             if refused.error is not ZnodeError.NO_NODE:
                 raise
             return False
-        node = understood(data, znodes.TopicNode.decode, znodes.topic_path(where.topic))
-        return node is None or where.partition in node.assignment
+        node = decode_or_none(
+            data, znodes.TopicNode.decode, znodes.topic_path(topic_partition.topic)
+        )
+        return node is None or topic_partition.partition in node.assignment
 
     # -- sending
 
-    def _pump(self) -> None:
+    def _send_ready(self) -> None:
         """Send what is ready, as far as there are lanes."""
         for destination in self._destinations.values():
             while (taken := destination.take()) is not None:
-                lane, request = taken
-                self._spawn(self._deliver(destination, lane, request))
+                connection, request = taken
+                self._spawn(self._deliver(destination, connection, request))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
-    async def _deliver(self, destination: _Destination, lane: _Lane, request: _Request) -> None:
+    async def _deliver(
+        self, destination: _BrokerQueue, connection: _Connection, request: _Request
+    ) -> None:
         outcome: _Outcome = {}
         timer = asyncio.get_running_loop().call_later(
             _LATE_MS / 1000, self._late, destination, request
         )
         try:
-            outcome = await self._ask(destination, lane, request)
+            outcome = await self._send_request(destination, connection, request)
         except TimeoutError as error:
             # One of them keeps the others waiting; who it is shows when each is sent alone.
             log.info("markers not written broker=%d reason=%s", destination.broker_id, error)
@@ -355,27 +366,29 @@ class Markers:
             log.exception("markers not written broker=%d", destination.broker_id)
         finally:
             timer.cancel()
-            destination.release(lane, request)
-        self._take_outcome(request, outcome)
-        self._pump()
+            destination.release(connection, request)
+        self._apply_outcome(request, outcome)
+        self._send_ready()
 
-    async def _ask(self, destination: _Destination, lane: _Lane, request: _Request) -> _Outcome:
+    async def _send_request(
+        self, destination: _BrokerQueue, connection: _Connection, request: _Request
+    ) -> _Outcome:
         """Send what is still wanted when there is a connection, and return what became of it."""
         if destination.broker_id == self._broker.broker_id:
             message = request.message()
             return {} if message is None else _codes(await self._write_here(message))
-        peer = await lane.connected()
+        peer = await connection.connected()
         message = request.message()
         if message is None:
             return {}
-        return _codes(await peer.post(message, timeout_ms=lane.timeout_ms))
+        return _codes(await peer.post(message, timeout_ms=connection.timeout_ms))
 
-    def _late(self, destination: _Destination, request: _Request) -> None:
+    def _late(self, destination: _BrokerQueue, request: _Request) -> None:
         """Let others go before a request that is not answered."""
-        destination.note_late(request)
-        self._pump()
+        destination.add_late(request)
+        self._send_ready()
 
-    def _take_outcome(self, request: _Request, outcome: _Outcome) -> None:
+    def _apply_outcome(self, request: _Request, outcome: _Outcome) -> None:
         """Tell what is written; the rest is sent again. Who is in flight elsewhere by now waits for that answer."""
         written: list[tuple[TopicPartition, _Marker]] = []
         for waiting, markers in request.brings:
@@ -386,18 +399,18 @@ class Markers:
             for producer_id, marker in markers.items():
                 if waiting.markers.get(producer_id) is not marker:
                     continue  # its coordinator has resigned
-                code = outcome.get((producer_id, waiting.where), _NOT_ANSWERED)
+                code = outcome.get((producer_id, waiting.topic_partition), _NOT_ANSWERED)
                 if code in _WRITTEN:
-                    written.append((waiting.where, marker))
+                    written.append((waiting.topic_partition, marker))
                     del waiting.markers[producer_id]
                 if code is not ErrorCode.NONE:
                     codes.append(code)
                     what = "marker refused partition=%s producer=%d error=%s"
-                    log.info(what, waiting.where, producer_id, code.name)
+                    log.info(what, waiting.topic_partition, producer_id, code.name)
             self._answered(waiting, codes)
-        _tell(written)
+        _report_written(written)
 
-    def _answered(self, waiting: _Waiting, codes: list[ErrorCode]) -> None:
+    def _answered(self, waiting: _PartitionMarkers, codes: list[ErrorCode]) -> None:
         """Go on with a partition after an answer, or after it was clear that there will be none."""
         if any(code not in (*_WRITTEN, _NOT_ANSWERED) for code in codes):
             waiting.is_suspect = True
@@ -411,11 +424,11 @@ class Markers:
             self._pause(waiting)
 
 
-def _tell(written: Iterable[tuple[TopicPartition, _Marker]]) -> None:
+def _report_written(written: Iterable[tuple[TopicPartition, _Marker]]) -> None:
     """Tell coordinators which partitions have their marker, once for each transaction."""
     done: dict[int, tuple[_Marker, list[TopicPartition]]] = {}
-    for where, marker in written:
-        done.setdefault(marker.effect.producer_id, (marker, []))[1].append(where)
+    for topic_partition, marker in written:
+        done.setdefault(marker.effect.producer_id, (marker, []))[1].append(topic_partition)
     for (sender, effect), partitions in done.values():
         event = MarkersWritten(
             effect.transactional_id,
@@ -424,13 +437,13 @@ def _tell(written: Iterable[tuple[TopicPartition, _Marker]]) -> None:
             tuple(sorted(partitions)),
         )
         try:
-            sender.tell(event)
+            sender.post(event)
         except Exception:
             # A fault of ours in one coordinator must not keep others from what is theirs.
-            log.exception("markers not told id=%s", effect.transactional_id)
+            log.exception("written markers not reported id=%s", effect.transactional_id)
 
 
-class _Lane:
+class _Connection:
     """One connection to a broker, with one request at a time."""
 
     def __init__(self, broker: Broker, broker_id: BrokerId) -> None:
@@ -440,7 +453,7 @@ class _Lane:
 
     @property
     def timeout_ms(self) -> int:
-        """How long an answer is waited for."""
+        """Return the request timeout."""
         return 2 * self._broker.config.integer("request.timeout.ms")
 
     async def connected(self) -> Peer:
@@ -452,7 +465,7 @@ class _Lane:
             if endpoint is None:
                 raise ConnectionError(f"broker {self._broker_id} is not known to be alive")
             self._peer = await Peer.connect(
-                broker.host.network,
+                broker.environment.network,
                 endpoint.host,
                 endpoint.port,
                 client_id=f"{broker.broker_id}-markers",
@@ -467,79 +480,81 @@ class _Lane:
             self._peer = None
 
 
-class _Destination:
+class _BrokerQueue:
     """One broker: what is ready to be sent to it, and the lanes there."""
 
     def __init__(self, broker: Broker, broker_id: BrokerId) -> None:
         self.broker_id = broker_id
         self._broker = broker
         # Each twice: for partitions that take their markers, and for suspects.
-        self._ready: tuple[dict[TopicPartition, _Waiting], dict[TopicPartition, _Waiting]] = (
+        self._ready: tuple[
+            dict[TopicPartition, _PartitionMarkers], dict[TopicPartition, _PartitionMarkers]
+        ] = (
             {},
             {},
         )
         self._in_time = [0, 0]  # requests that are not late
         self._late = 0
-        self._lanes: dict[_Lane, None] = {}
-        self._free: list[_Lane] = []
+        self._connections: dict[_Connection, None] = {}
+        self._free: list[_Connection] = []
 
-    def ready(self, *, is_suspect: bool) -> dict[TopicPartition, _Waiting]:
+    def ready(self, *, is_suspect: bool) -> dict[TopicPartition, _PartitionMarkers]:
         """Return the partitions that wait for a lane."""
         return self._ready[is_suspect]
 
-    def take(self) -> tuple[_Lane, _Request] | None:
+    def take(self) -> tuple[_Connection, _Request] | None:
         """Take the next request and a lane for it: what is ready in one, up to a bound, each suspect in its own."""
         for is_suspect in (False, True):
             ready = self._ready[is_suspect]
-            if ready and self._in_time[is_suspect] < _LANES:
+            if ready and self._in_time[is_suspect] < _MAX_CONNECTIONS:
                 self._in_time[is_suspect] += 1
                 some = _take_one(ready) if is_suspect else _take_some(ready)
-                return self._lane(), _Request(some, is_suspect=is_suspect)
+                return self._connection(), _Request(some, is_suspect=is_suspect)
         return None
 
-    def _lane(self) -> _Lane:
+    def _connection(self) -> _Connection:
         if self._free:
             return self._free.pop()
-        lane = _Lane(self._broker, self.broker_id)
-        self._lanes[lane] = None
-        return lane
+        connection = _Connection(self._broker, self.broker_id)
+        self._connections[connection] = None
+        return connection
 
-    def note_late(self, request: _Request) -> None:
+    def add_late(self, request: _Request) -> None:
         """Count a request no longer among those that others wait for."""
-        if self._late < _MOST_LATE:
+        if self._late < _MAX_LATE:
             self._late += 1
             self._in_time[request.is_suspect] -= 1
             request.is_late = True
 
-    def release(self, lane: _Lane, request: _Request) -> None:
+    def release(self, connection: _Connection, request: _Request) -> None:
         """Let another request use a lane."""
         if request.is_late:
             self._late -= 1
         else:
             self._in_time[request.is_suspect] -= 1
-        if len(self._free) < 2 * _LANES:
-            self._free.append(lane)
+        if len(self._free) < 2 * _MAX_CONNECTIONS:
+            self._free.append(connection)
         else:
-            lane.abort()
-            del self._lanes[lane]
+            connection.abort()
+            del self._connections[connection]
 
     def abort(self) -> None:
         """Close all connections."""
-        for lane in self._lanes:
-            lane.abort()
+        for connection in self._connections:
+            connection.abort()
 
 
-def _take_one(ready: dict[TopicPartition, _Waiting]) -> list[_Waiting]:
+def _take_one(ready: dict[TopicPartition, _PartitionMarkers]) -> list[_PartitionMarkers]:
     return [ready.pop(next(iter(ready)))]
 
 
-def _take_some(ready: dict[TopicPartition, _Waiting]) -> list[_Waiting]:
+def _take_some(ready: dict[TopicPartition, _PartitionMarkers]) -> list[_PartitionMarkers]:
     """Take the partitions that wait longest, as many as one request has room for, but at least one."""
     some = _take_one(ready)
     count = len(some[0].markers)
     while ready:
         count += len(next(iter(ready.values())).markers)
-        if count > _MOST_MARKERS:
+        if count > _MAX_MARKERS:
             break
         some += _take_one(ready)
     return some

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.coordination.coordinators import Coordinators
-from kavka.broker.coordination.markers import Markers
-from kavka.broker.coordination.transaction_shell import TransactionShell
+from kavka.broker.coordination.markers import TransactionMarkerManager
+from kavka.broker.coordination.transaction_shard_runtime import TransactionShardRuntime
 from kavka.broker.metadata import TRANSACTIONS_TOPIC
 from kavka.broker.replica import Replica
 from kavka.core.controller.topics import NewTopic
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kavka.broker.broker import Broker
 
 
-class TransactionCoordinators(Coordinators[TransactionShell]):
+class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
     """Finds the shard of a transactional id, and asks it."""
 
     topic_name = TRANSACTIONS_TOPIC
@@ -33,9 +33,9 @@ class TransactionCoordinators(Coordinators[TransactionShell]):
         write_here: Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
     ) -> None:
         """Coordinate nothing yet; `write_here` writes markers to the partitions that this broker leads."""
-        super().__init__(broker.metadata, broker.topics.create_by_use)
+        super().__init__(broker.metadata, broker.topics.auto_create)
         self._broker = broker
-        self.markers = Markers(broker, write_here)
+        self.markers = TransactionMarkerManager(broker, write_here)
         integer = broker.config.integer
         self._settings = TransactionSettings(
             max_timeout_ms=integer("transaction.max.timeout.ms"),
@@ -53,7 +53,7 @@ class TransactionCoordinators(Coordinators[TransactionShell]):
         """Return the topic as it is created on first use."""
         integer = self._broker.config.integer
         # As for the topic of offsets, it is not made with fewer replicas because fewer brokers live just now.
-        is_alone = self._broker.keeps_registry
+        is_alone = self._broker.has_own_registry
         factor = 1 if is_alone else integer(self.replicas_setting)
         settings: dict[str, str | None] = {
             "cleanup.policy": "compact",
@@ -65,12 +65,12 @@ class TransactionCoordinators(Coordinators[TransactionShell]):
         partitions = integer("transaction.state.log.num.partitions")
         return NewTopic(TRANSACTIONS_TOPIC, partitions, factor, {}, settings)
 
-    def _make_shard(self, replica: Replica) -> TransactionShell:
-        return TransactionShell(self._broker, replica, self._settings, self.markers)
+    def _make_shard(self, replica: Replica) -> TransactionShardRuntime:
+        return TransactionShardRuntime(self._broker, replica, self._settings, self.markers)
 
-    def lead_on(self, replica: Replica) -> None:
+    def continue_leading(self, replica: Replica) -> None:
         """Send markers with the newer epoch: another may have led between the two, unheard, and sent some with its."""
-        shard = self._shards.get(replica.where.partition)
+        shard = self._shards.get(replica.topic_partition.partition)
         if shard is not None:
             shard.coordinator_epoch = replica.partition.leader_epoch
 
@@ -85,12 +85,12 @@ class TransactionCoordinators(Coordinators[TransactionShell]):
 
     # -- asking
 
-    async def ask(self, transactional_id: str, make: Callable[[Token], Event]) -> Any:
+    async def submit(self, transactional_id: str, make_event: Callable[[Token], Event]) -> Any:
         """Tell the shard of a transactional id an event; return its reply, or the error to answer."""
         shard = self.shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
             return shard
-        return await shard.ask(make)
+        return await shard.submit(make_event)
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """Return a transactional id as it is now."""

@@ -21,9 +21,9 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kavka.broker.adding import Adder, Additions
+from kavka.broker.add_partitions_queue import AddPartitionsQueue, TransactionalProducer
 from kavka.broker.replica import UNVERIFIED, AppendOutcome, Replica
-from kavka.broker.traffic import note_refused_produce
+from kavka.broker.traffic import count_refused_produce
 from kavka.core.producer_state import Verification
 from kavka.core.transaction.events import Verify, VerifyReply
 from kavka.errors import ErrorCode, KafkaError
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 _CONNECT_MS: Final = 10_000
 _FIRST_BATCHED: Final = 4
-_MOST_QUESTIONS: Final = 1000
+_MAX_REQUESTS: Final = 1000
 _FIRST_WITH_TRANSACTION_ABORTABLE: Final = 11
 _FIRST_THAT_ADDS: Final = 12
 _UNANSWERED: Final = (
@@ -64,13 +64,13 @@ _FINAL: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPIN
 _LONG_AGO_MS: Final = -sys.maxsize
 
 
-class _Question(NamedTuple):
-    """Whether a partition takes part in a producer's transaction, from now on if it is to be added."""
+class _VerificationRequest(NamedTuple):
+    """A request whether a partition belongs to a producer's transaction, or to add it."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    where: TopicPartition
+    topic_partition: TopicPartition
     adds: bool
 
 
@@ -87,17 +87,17 @@ class Verifier:
     """Verifies what clients produce, and commit, in transactions."""
 
     def __init__(self, broker: Broker) -> None:
-        """Ask nobody yet."""
+        """Start without connections."""
         self._broker = broker
         # By verification and epoch: a late batch shares the verification of a newer epoch, but not its answer.
         self._waiting: dict[tuple[Verification, int], list[_Waiting]] = {}
         self._coordinators: dict[BrokerId, _Coordinator] = {}
-        self._additions = Additions(broker, self._spawn)
+        self._add_partitions_queue = AddPartitionsQueue(broker, self._spawn)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._news: asyncio.Future[None] | None = None
+        self._metadata_changes: asyncio.Future[None] | None = None
 
     async def stop(self) -> None:
-        """Ask nobody any more; who waits is refused."""
+        """Stop; pending appends are refused."""
         for coordinator in self._coordinators.values():
             coordinator.stop()
         tasks = list(self._tasks)
@@ -137,29 +137,31 @@ class Verifier:
         queue = self._waiting.get((verification, epoch))
         if queue is None:
             queue = self._waiting[verification, epoch] = []
-            question = _Question(transactional_id, producer_id, epoch, replica.where, adds)
-            self._spawn(self._verify_batches(replica, verification, question))
+            request = _VerificationRequest(
+                transactional_id, producer_id, epoch, replica.topic_partition, adds
+            )
+            self._spawn(self._verify_batches(replica, verification, request))
         queue.append(_Waiting(*waiting, future))
         return future
 
     async def _verify_batches(
-        self, replica: Replica, verification: Verification, question: _Question
+        self, replica: Replica, verification: Verification, request: _VerificationRequest
     ) -> None:
         """Ask, then append, or refuse, all that has come meanwhile."""
         producers, leader_epoch = replica.log.producers, replica.partition.leader_epoch
         code = ErrorCode.NETWORK_EXCEPTION
         try:
-            code = await self._ask_patiently(question)
-            _forget_if_final(verification, question, code)
+            code = await self._request_with_retries(request)
+            _void_if_final(verification, request, code)
             if code is ErrorCode.NONE:
                 is_same_log = replica.log.producers is producers
                 has_led_on = replica.partition.leader_epoch == leader_epoch
-                is_valid = producers.is_valid(question.producer_id, verification)
+                is_valid = producers.is_valid(request.producer_id, verification)
                 if not is_same_log or not (has_led_on or is_valid):
                     # The log moved, or was cut under another leader: it does not know the verification.
                     code = ErrorCode.NETWORK_EXCEPTION
         finally:
-            for waiting in self._waiting.pop((verification, question.producer_epoch)):
+            for waiting in self._waiting.pop((verification, request.producer_epoch)):
                 outcome = self._decide(replica, verification, waiting, code)
                 if not waiting.future.done():
                     waiting.future.set_result(outcome)
@@ -172,15 +174,15 @@ class Verifier:
         try:
             if code is not ErrorCode.NONE:
                 outcome = _refusal(code, version)
-            elif self._broker.replicas.find(replica.where) is not replica:
+            elif self._broker.replica_manager.find(replica.topic_partition) is not replica:
                 # Deleted, or gone to another broker meanwhile: its files are closed.
                 outcome = AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
                 return _append(replica, (records, acks, version), verification)
         except Exception:
-            log.exception("verified batch not appended partition=%s", replica.where)
+            log.exception("verified batch not appended partition=%s", replica.topic_partition)
             outcome = AppendOutcome(ErrorCode.UNKNOWN_SERVER_ERROR)
-        note_refused_produce(replica.traffic, outcome.error, len(records))
+        count_refused_produce(replica.traffic, outcome.error, len(records))
         return outcome
 
     # -- offsets
@@ -206,9 +208,11 @@ class Verifier:
         verification = producers.begin_verification(
             producer_id, producer_epoch, -1, now_ms, raises_epoch=adds
         )
-        question = _Question(transactional_id, producer_id, producer_epoch, replica.where, adds)
-        code = await self._ask_patiently(question)
-        _forget_if_final(verification, question, code)
+        request = _VerificationRequest(
+            transactional_id, producer_id, producer_epoch, replica.topic_partition, adds
+        )
+        code = await self._request_with_retries(request)
+        _void_if_final(verification, request, code)
         if code is not ErrorCode.NONE:
             return code
         if replica.log.producers is not producers:
@@ -229,57 +233,59 @@ class Verifier:
         values = self._broker.configs.broker_values()
         return values["transaction.partition.verification.enable"] is True
 
-    async def _ask_patiently(self, question: _Question) -> ErrorCode:
+    async def _request_with_retries(self, request: _VerificationRequest) -> ErrorCode:
         """Ask again, where a partition is added, as long as the last transaction is still being completed."""
         integer = self._broker.config.integer
         backoff_ms = integer("add.partitions.to.txn.retry.backoff.ms")
-        left_ms = integer("add.partitions.to.txn.retry.backoff.max.ms") if question.adds else 0
+        left_ms = integer("add.partitions.to.txn.retry.backoff.max.ms") if request.adds else 0
         while True:
-            code = await self._ask(question)
+            code = await self._request(request)
             if code is not ErrorCode.CONCURRENT_TRANSACTIONS or left_ms <= 0:
                 return code
             await asyncio.sleep(backoff_ms / 1000)
             left_ms -= backoff_ms
 
-    async def _ask(self, question: _Question) -> ErrorCode:
-        leader = self._broker.transactions.known_leader_of(question.transactional_id)
+    async def _request(self, request: _VerificationRequest) -> ErrorCode:
+        leader = self._broker.transactions.known_leader_of(request.transactional_id)
         if isinstance(leader, ErrorCode):
             return leader
         if leader == self._broker.broker_id:
-            return await self._ask_here(question)
+            return await self._request_locally(request)
         coordinator = self._coordinators.get(leader)
         if coordinator is None:
             coordinator = _Coordinator(self._broker, leader, self._spawn)
             self._coordinators[leader] = coordinator
         self._watch_metadata()
-        return await coordinator.ask(question)
+        return await coordinator.request(request)
 
     def _watch_metadata(self) -> None:
-        if self._news is None:
-            self._news = self._broker.metadata.next_change()
-            self._news.add_done_callback(self._metadata_changed)
+        if self._metadata_changes is None:
+            self._metadata_changes = self._broker.metadata.next_change()
+            self._metadata_changes.add_done_callback(self._metadata_changed)
 
     def _metadata_changed(self, _news: object) -> None:
         """Wait no longer for brokers that coordinate no more; one that hangs would never say so."""
-        self._news = None
+        self._metadata_changes = None
         for broker_id, coordinator in self._coordinators.items():
-            coordinator.leave(partial(self._has_moved, broker_id))
-        if any(coordinator.is_asked for coordinator in self._coordinators.values()):
+            coordinator.fail_requests(partial(self._has_moved, broker_id))
+        if any(coordinator.has_requests for coordinator in self._coordinators.values()):
             self._watch_metadata()
 
-    async def _ask_here(self, question: _Question) -> ErrorCode:
-        transactional_id, producer_id, producer_epoch, where, adds = question
+    async def _request_locally(self, request: _VerificationRequest) -> ErrorCode:
+        transactional_id, producer_id, producer_epoch, topic_partition, adds = request
         if adds:
-            who = Adder(transactional_id, producer_id, producer_epoch)
-            return await asyncio.shield(self._additions.add(who, where))
-        reply: VerifyReply | ErrorCode = await self._broker.transactions.ask(
+            producer = TransactionalProducer(transactional_id, producer_id, producer_epoch)
+            return await asyncio.shield(self._add_partitions_queue.add(producer, topic_partition))
+        reply: VerifyReply | ErrorCode = await self._broker.transactions.submit(
             transactional_id,
-            lambda token: Verify(token, transactional_id, producer_id, producer_epoch, (where,)),
+            lambda token: Verify(
+                token, transactional_id, producer_id, producer_epoch, (topic_partition,)
+            ),
         )
         return reply if isinstance(reply, ErrorCode) else reply.partitions[0][1]
 
-    def _has_moved(self, broker_id: BrokerId, question: _Question) -> bool:
-        leader = self._broker.transactions.known_leader_of(question.transactional_id)
+    def _has_moved(self, broker_id: BrokerId, request: _VerificationRequest) -> bool:
+        leader = self._broker.transactions.known_leader_of(request.transactional_id)
         return leader != broker_id
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -289,11 +295,11 @@ class Verifier:
         return task
 
 
-_Asked = list[tuple[_Question, asyncio.Future[ErrorCode]]]
+_Asked = list[tuple[_VerificationRequest, asyncio.Future[ErrorCode]]]
 
 
 class _Coordinator:
-    """What is asked of another broker."""
+    """Requests to another broker."""
 
     def __init__(
         self,
@@ -305,34 +311,34 @@ class _Coordinator:
         self._broker_id = broker_id
         self._spawn = spawn
         self._peer: Peer | None = None
-        self._questions: _Asked = []
+        self._requests: _Asked = []
         self._in_flight: _Asked = []
         self._sending: asyncio.Task[None] | None = None
 
     @property
-    def is_asked(self) -> bool:
-        """Whether somebody waits for an answer."""
+    def has_requests(self) -> bool:
+        """Return whether a request waits for an answer."""
         return self._sending is not None
 
-    def ask(self, question: _Question) -> asyncio.Future[ErrorCode]:
+    def request(self, request: _VerificationRequest) -> asyncio.Future[ErrorCode]:
         """Put a question into the next request."""
         future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        self._questions.append((question, future))
+        self._requests.append((request, future))
         self._begin()
         return future
 
     def _begin(self) -> None:
-        if self._sending is None and self._questions:
+        if self._sending is None and self._requests:
             self._sending = self._spawn(self._send_all())
 
-    def leave(self, has_moved: Callable[[_Question], bool]) -> None:
+    def fail_requests(self, has_moved: Callable[[_VerificationRequest], bool]) -> None:
         """Ask this broker no longer what it cannot answer any more; one that was asked is not waited for.
 
         Who was asked about in the same request, and did not move, has no answer either and may try again.
         """
         is_in_flight = _settle_moved(self._in_flight, has_moved)
-        if _settle_moved(self._questions, has_moved):
-            self._questions = [asked for asked in self._questions if not asked[1].done()]
+        if _settle_moved(self._requests, has_moved):
+            self._requests = [asked for asked in self._requests if not asked[1].done()]
         if is_in_flight:
             log.info("not verified coordinator=%d reason=moved", self._broker_id)
             if self._sending is not None:
@@ -342,9 +348,9 @@ class _Coordinator:
             self._begin()
 
     def stop(self) -> None:
-        """Answer nobody any more but with NETWORK_EXCEPTION."""
-        _settle(self._questions, {}, ErrorCode.NETWORK_EXCEPTION)
-        self._questions = []
+        """Fail all requests with NETWORK_EXCEPTION."""
+        _settle(self._requests, {}, ErrorCode.NETWORK_EXCEPTION)
+        self._requests = []
         self._abort()
 
     def _abort(self) -> None:
@@ -355,8 +361,8 @@ class _Coordinator:
     async def _send_all(self) -> None:
         """Send one request after the other, as long as there are questions."""
         try:
-            while self._questions:
-                self._in_flight, self._questions = _one_request(self._questions)
+            while self._requests:
+                self._in_flight, self._requests = _one_request(self._requests)
                 await self._send(self._in_flight)
         finally:
             if self._sending is asyncio.current_task():
@@ -372,7 +378,7 @@ class _Coordinator:
                 otherwise = ErrorCode.NONE  # too old to be asked: as Kafka, go without
             else:
                 response: AddPartitionsToTxnResponse = await peer.send(
-                    _message(question for question, _ in taken), timeout_ms=self._timeout_ms
+                    _message(request for request, _ in taken), timeout_ms=self._timeout_ms
                 )
                 codes = _codes(response)
                 if response.error_code:
@@ -406,7 +412,7 @@ class _Coordinator:
             if endpoint is None:
                 raise ConnectionError(f"broker {self._broker_id} is not known to be alive")
             self._peer = await Peer.connect(
-                self._broker.host.network,
+                self._broker.environment.network,
                 endpoint.host,
                 endpoint.port,
                 client_id=f"{self._broker.broker_id}-verifier",
@@ -420,26 +426,26 @@ def _one_request(asked: _Asked) -> tuple[_Asked, _Asked]:
     producers: dict[str, tuple[int, int, bool]] = {}
     taken: _Asked = []
     left: _Asked = []
-    for question, future in asked:
-        producer = (question.producer_id, question.producer_epoch, question.adds)
-        known = producers.setdefault(question.transactional_id, producer)
-        fits = known == producer and len(taken) < _MOST_QUESTIONS
-        (taken if fits else left).append((question, future))
+    for request, future in asked:
+        producer = (request.producer_id, request.producer_epoch, request.adds)
+        known = producers.setdefault(request.transactional_id, producer)
+        fits = known == producer and len(taken) < _MAX_REQUESTS
+        (taken if fits else left).append((request, future))
     return taken, left
 
 
-def _message(questions: Iterable[_Question]) -> AddPartitionsToTxnRequest:
+def _message(requests: Iterable[_VerificationRequest]) -> AddPartitionsToTxnRequest:
     transactions: dict[str, AddPartitionsToTxnRequestTransaction] = {}
     topics: dict[tuple[str, str], AddPartitionsToTxnRequestTopic] = {}
-    for question in dict.fromkeys(questions):
-        transactional_id, (name, partition) = question.transactional_id, question.where
+    for request in dict.fromkeys(requests):
+        transactional_id, (name, partition) = request.transactional_id, request.topic_partition
         transaction = transactions.get(transactional_id)
         if transaction is None:
             transaction = transactions[transactional_id] = AddPartitionsToTxnRequestTransaction(
                 transactional_id=transactional_id,
-                producer_id=question.producer_id,
-                producer_epoch=question.producer_epoch,
-                verify_only=not question.adds,
+                producer_id=request.producer_id,
+                producer_epoch=request.producer_epoch,
+                verify_only=not request.adds,
             )
         topic = topics.get((transactional_id, name))
         if topic is None:
@@ -464,25 +470,27 @@ def _codes(response: AddPartitionsToTxnResponse) -> dict[tuple[str, TopicPartiti
 def _settle(
     asked: _Asked, codes: dict[tuple[str, TopicPartition], ErrorCode], otherwise: ErrorCode
 ) -> None:
-    for question, future in asked:
+    for request, future in asked:
         if not future.done():
-            key = (question.transactional_id, question.where)
+            key = (request.transactional_id, request.topic_partition)
             # One may go without verification, where the coordinator is too old, but not without taking part.
-            is_untold = question.adds and otherwise is ErrorCode.NONE
-            unsaid = ErrorCode.INVALID_TXN_STATE if is_untold else otherwise
+            is_unanswered = request.adds and otherwise is ErrorCode.NONE
+            unsaid = ErrorCode.INVALID_TXN_STATE if is_unanswered else otherwise
             future.set_result(codes.get(key, unsaid))
 
 
-def _settle_moved(asked: _Asked, has_moved: Callable[[_Question], bool]) -> bool:
+def _settle_moved(asked: _Asked, has_moved: Callable[[_VerificationRequest], bool]) -> bool:
     """Answer NOT_COORDINATOR to questions that wait and belong to another broker by now; tell whether there are any."""
     moved = [one for one in asked if not one[1].done() and has_moved(one[0])]
     _settle(moved, {}, ErrorCode.NOT_COORDINATOR)
     return bool(moved)
 
 
-def _forget_if_final(verification: Verification, question: _Question, code: ErrorCode) -> None:
+def _void_if_final(
+    verification: Verification, request: _VerificationRequest, code: ErrorCode
+) -> None:
     """Let the next sweep of expired producers drop what will never be of use, and not that of a day later."""
-    if code in _FINAL and verification.producer_epoch == question.producer_epoch:
+    if code in _FINAL and verification.producer_epoch == request.producer_epoch:
         verification.started_ms = _LONG_AGO_MS
 
 
@@ -491,12 +499,12 @@ def _append(
 ) -> AppendOutcome:
     outcome = replica.append(*batch, verification)
     if outcome.error is not ErrorCode.NONE:
-        note_refused_produce(replica.traffic, outcome.error, len(batch[0]))
+        count_refused_produce(replica.traffic, outcome.error, len(batch[0]))
     return outcome
 
 
 def _refusal(code: ErrorCode, version: int) -> AppendOutcome:
-    """Return what a producer is told, in the words of its version."""
+    """Return the error for a producer, in the codes of its version."""
     if code in _UNANSWERED:
         message = (
             "Unable to verify the partition has been added to the transaction. "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.metrics.page import page
 from kavka.broker.metrics.scrape import Scrape
-from kavka.doors import Listener
+from kavka.io import Listener
 from kavka.metrics.process import loop_cpu_seconds
 from kavka.metrics.timings import Timings
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MOST_CONNECTIONS = 16
+_MAX_CONNECTIONS = 16
 _WINDOW_MS = 10_000
 _WINDOWS_OF_TIMINGS = 6
 
@@ -39,17 +39,17 @@ class Exposition:
         self._windows = 0
         self._idle = 1.0
         self._cpu_s = loop_cpu_seconds()
-        self._looked_ms = broker.clock.tick_ms()
+        self._checked_ms = broker.clock.tick_ms()
 
     async def start(self, host: str, port: int) -> None:
         """Listen. Raise OSError when the address is taken."""
-        self._listener = await self._broker.host.network.listen(host, port, self._accept)
+        self._listener = await self._broker.environment.network.listen(host, port, self._accept)
         self._set_timer()
         log.info("metrics served url=http://%s:%d/metrics", host, self.port)
 
     @property
     def port(self) -> int:
-        """Where it listens, also when 0 was asked for."""
+        """Return the port, also when 0 was configured."""
         assert self._listener is not None
         return self._listener.port
 
@@ -79,7 +79,7 @@ class Exposition:
         return Scrape(self.page, self._opened, self._closed)
 
     def _opened(self, scrape: Scrape) -> bool:
-        if len(self._scrapes) >= _MOST_CONNECTIONS:
+        if len(self._scrapes) >= _MAX_CONNECTIONS:
             log.warning("metrics connection refused reason=too many")
             return False
         self._scrapes[scrape] = None
@@ -97,21 +97,21 @@ class Exposition:
     def _window_over(self) -> None:
         """See how busy the loop was, close connections that said nothing, and let timings grow old."""
         cpu_s, now_ms = loop_cpu_seconds(), self._broker.clock.tick_ms()
-        took_ms = max(1, now_ms - self._looked_ms)
+        took_ms = max(1, now_ms - self._checked_ms)
         self._idle = min(1.0, max(0.0, 1 - (cpu_s - self._cpu_s) * 1000 / took_ms))
-        self._cpu_s, self._looked_ms = cpu_s, now_ms
+        self._cpu_s, self._checked_ms = cpu_s, now_ms
         for scrape in list(self._scrapes):
             scrape.window_over()
         self._windows += 1
         if self._windows % _WINDOWS_OF_TIMINGS == 0:
             for timings in self._timings():
-                timings.turn_over()
+                timings.rotate()
             self._broker.turns.turn_over()
         self._set_timer()
 
     def _timings(self) -> list[Timings]:
         broker = self._broker
-        found = [directory.flushes for directory in broker.replicas.store.directories]
+        found = [directory.flushes for directory in broker.replica_manager.store.directories]
         found += broker.controller.counts.events.values()
         for traffic in broker.dispatcher.traffic().values():
             found += traffic.timings()

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from kavka.broker.broker import Broker
 from kavka.broker.metrics import (
-    cleaning,
-    controlling,
-    coordinating,
-    following,
+    broker_state,
+    cleaner,
+    controller,
+    coordinators,
     partitions,
+    replica_fetchers,
     requests,
-    standing,
     topics,
 )
 from kavka.metrics import process
@@ -25,13 +25,13 @@ _LINES = 200  # between two looks at the clock
 
 def families(broker: Broker, idle: float) -> Iterator[Family]:
     """Yield all families; `idle` is the share of its time that the loop had nothing to do."""
-    yield from standing.families(broker, idle)
+    yield from broker_state.families(broker, idle)
     yield from topics.families(broker)
     yield from requests.families(broker)
-    yield from controlling.families(broker)
-    yield from coordinating.families(broker)
-    yield from following.families(broker)
-    yield from cleaning.families(broker)
+    yield from controller.families(broker)
+    yield from coordinators.families(broker)
+    yield from replica_fetchers.families(broker)
+    yield from cleaner.families(broker)
     yield from process.families()
     yield from partitions.families(broker)
 

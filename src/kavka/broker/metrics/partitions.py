@@ -24,19 +24,19 @@ _MANAGER = "kafka_server_replicamanager_"
 
 
 def is_under_replicated(partition: Partition) -> bool:
-    """Tell whether replicas are missing from the in-sync set; those that a reassignment adds do not count."""
+    """Return whether replicas are missing from the in-sync set; those that a reassignment adds do not count."""
     wanted = len(partition.replicas) - len(partition.adding_replicas)
     return partition.is_leader and len(partition.in_sync_replicas) < wanted
 
 
 def is_under_min_isr(partition: Partition) -> bool:
-    """Tell whether acks=all is refused."""
+    """Return whether acks=all is refused."""
     missing = len(partition.in_sync_replicas) < partition.effective_min_insync_replicas
     return partition.is_leader and missing
 
 
 def is_at_min_isr(partition: Partition) -> bool:
-    """Tell whether acks=all is refused when one more replica is lost."""
+    """Return whether acks=all is refused when one more replica is lost."""
     exactly = len(partition.in_sync_replicas) == partition.effective_min_insync_replicas
     return partition.is_leader and exactly
 
@@ -90,10 +90,13 @@ _OF_LOG: dict[str, tuple[Callable[[Replica], int], str]] = {
 
 def families(broker: Broker) -> Iterator[Family]:
     """Yield the families, first those of the whole broker."""
-    replicas = list(broker.replicas)
+    replicas = list(broker.replica_manager)
     yield from _of_manager(broker, replicas)
     yield from _of_directories(broker)
-    labels = [labelled(topic=r.where.topic, partition=r.where.partition) for r in replicas]
+    labels = [
+        labelled(topic=r.topic_partition.topic, partition=r.topic_partition.partition)
+        for r in replicas
+    ]
     for name, (of_partition, help) in _OF_PARTITION.items():
         samples = _samples(labels, [replica.partition for replica in replicas], of_partition)
         yield gauge(f"kafka_cluster_partition_{name}", help, samples)
@@ -111,13 +114,13 @@ def _of_manager(broker: Broker, replicas: list[Replica]) -> Iterator[Family]:
     for name, (is_counted, help) in _COUNTED.items():
         yield gauge(f"{_MANAGER}{name}", help, sum(is_counted(r.partition) for r in replicas))
     offline = sum(replica.log.directory.failure is not None for replica in replicas)
-    offline += len(broker.replicas.store.unreadable)
+    offline += len(broker.replica_manager.store.unreadable)
     yield gauge(f"{_MANAGER}offlinereplicacount", "Replicas whose log cannot be used.", offline)
     producers = sum(len(replica.log.producers) for replica in replicas)
     help = "Producer ids that are remembered, over all replicas."
     yield gauge(f"{_MANAGER}produceridcount", help, producers)
-    replication = broker.replicas.present_replication
-    sets = None if replication is None else replication.in_sync_sets
+    replication_manager = broker.replica_manager.replication_if_started
+    sets = None if replication_manager is None else replication_manager.alter_partition_manager
     shrinks, expansions, failures = (
         (0, 0, 0) if sets is None else (sets.shrinks, sets.expansions, sets.failures)
     )
@@ -130,7 +133,7 @@ def _of_manager(broker: Broker, replicas: list[Replica]) -> Iterator[Family]:
 
 
 def _of_directories(broker: Broker) -> Iterator[Family]:
-    directories = broker.replicas.store.directories
+    directories = broker.replica_manager.store.directories
     offline = [(labelled(logDirectory=d.path), int(d.failure is not None)) for d in directories]
     name = "kafka_log_logmanager_offlinelogdirectorycount"
     yield gauge(name, "Log directories that have failed.", sum(count for _, count in offline))

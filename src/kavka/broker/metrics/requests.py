@@ -60,9 +60,9 @@ def _times(traffic: dict[str, RequestTraffic], part: str) -> Iterator[Sample]:
         late = getattr(each, part)
         timings = [] if late is None else [late]
         if part == "remote":
-            yield from summarized(timings, each.at_once, request=name)
+            yield from summarized(timings, each.immediate, request=name)
         else:
-            yield from summarized([each.at_once, *timings], request=name)
+            yield from summarized([each.immediate, *timings], request=name)
 
 
 def _of_connections(broker: Broker) -> Iterator[Family]:
@@ -91,7 +91,7 @@ def _of_connections(broker: Broker) -> Iterator[Family]:
     waiting = sum(connection.waiting_frames for connection in connections)
     name = "kafka_network_requestchannel_requestqueuesize"
     yield gauge(name, "Requests that came and are not looked at yet.", waiting)
-    unanswered = sum(connection.requests_in_work for connection in connections)
+    unanswered = sum(connection.requests_in_flight for connection in connections)
     name = "kavka_network_requests_in_work"
     yield gauge(name, "Requests without an answer, those that wait included.", unanswered)
     budget = broker.request_budget

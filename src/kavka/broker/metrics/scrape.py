@@ -6,13 +6,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from kavka.doors import Transport
+from kavka.io import Transport
 from kavka.metrics.families import CONTENT_TYPE
 
 log = logging.getLogger(__name__)
 
 _END = b"\r\n\r\n"
-_LONGEST_HEAD = 16 * 1024
+_MAX_HEAD = 16 * 1024
 _CHUNK = 4096
 _IDLE_WINDOWS = 12
 _PATHS = ("/metrics", "/")
@@ -27,7 +27,7 @@ _REASONS = {
 
 
 class Scrape:
-    """Implements `doors.Wire`."""
+    """Implements `io.BufferedProtocol`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Scrape:
         self._chunk = bytearray(_CHUNK)
         self._received = bytearray()
         self._answering: asyncio.Task[None] | None = None
-        self._silent_windows = 0
+        self._idle_windows = 0
 
     # -- doors.Wire
 
@@ -60,8 +60,8 @@ class Scrape:
     def buffer_updated(self, nbytes: int) -> None:
         """Take bytes, and answer a request that is complete now."""
         self._received += memoryview(self._chunk)[:nbytes]
-        self._silent_windows = 0
-        self._look()
+        self._idle_windows = 0
+        self._parse()
 
     def eof_received(self) -> bool:
         """Close."""
@@ -89,18 +89,18 @@ class Scrape:
 
     def window_over(self) -> None:
         """Close a connection that has asked nothing for two minutes."""
-        self._silent_windows += 1
-        if self._silent_windows > _IDLE_WINDOWS:
+        self._idle_windows += 1
+        if self._idle_windows > _IDLE_WINDOWS:
             self.abort()
 
     # -- requests
 
-    def _look(self) -> None:
+    def _parse(self) -> None:
         if self._answering is not None or self._transport is None:
             return
         end = self._received.find(_END)
         if end < 0:
-            if len(self._received) > _LONGEST_HEAD:
+            if len(self._received) > _MAX_HEAD:
                 self._send(431, b"", closes=True)
             return
         head = bytes(self._received[:end])
@@ -109,14 +109,14 @@ class Scrape:
 
     async def _answer(self, head: bytes) -> None:
         try:
-            await self._serve(head)
+            await self._respond(head)
         except Exception:
             log.exception("metrics failed")
             self._send(500, b"", closes=True)
         self._answering = None
-        self._look()
+        self._parse()
 
-    async def _serve(self, head: bytes) -> None:
+    async def _respond(self, head: bytes) -> None:
         first, *others = head.decode("latin-1").split("\r\n")
         words = first.split(" ")
         headers = {

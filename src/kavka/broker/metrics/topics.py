@@ -38,7 +38,7 @@ _OF_ALL = {
 
 def families(broker: Broker) -> Iterator[Family]:
     """Yield the families."""
-    traffic = broker.replicas.traffic
+    traffic = broker.replica_manager.traffic
     total = traffic.total()
     for attribute, (name, help) in _BY_TOPIC.items():
         samples = _samples(traffic, attribute, getattr(total, attribute))

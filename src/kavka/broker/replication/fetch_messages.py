@@ -16,14 +16,16 @@ from kavka.wire.messages.fetch import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.replication.fetchers import Fetchers
+    from kavka.broker.replication.replica_fetcher_manager import ReplicaFetcherManager
 
 FIRST_WITH_LAST_EPOCH: Final = 12
 FIRST_BY_TOPIC_ID: Final = 13
 _FIRST_WITH_REPLICA_STATE: Final = 15
 
 
-def fetch_request(owner: Fetchers, built: SessionRequest, version: int) -> FetchRequest:
+def fetch_request(
+    owner: ReplicaFetcherManager, built: SessionRequest, version: int
+) -> FetchRequest:
     """Say what the session has to say, with the broker's settings."""
     request = FetchRequest(
         max_wait_ms=owner.wait_ms,

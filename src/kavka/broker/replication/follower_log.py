@@ -13,7 +13,7 @@ from kavka.storage.failures import OffsetBelowEnd
 from kavka.wire.records.corrupt import CorruptBatch
 
 Work = Callable[[], Awaitable[None]]
-"""What is left to be done and awaited. It begins when it is called: who is stopped before leaves nothing behind."""
+"""Remaining work, to be awaited. It starts when it is called, so cancelling before leaves nothing behind."""
 
 
 class FollowerLog:
@@ -40,7 +40,7 @@ class FollowerLog:
 
     @property
     def high_watermark(self) -> int:
-        """What is known to be committed."""
+        """Return the high watermark."""
         return self.replica.partition.high_watermark
 
     @property
@@ -57,8 +57,10 @@ class FollowerLog:
 
     @property
     def is_current(self) -> bool:
-        """Whether this replica still follows in the leader epoch of this object, and nobody is changing its role."""
-        return self._is_followed and not self.replica.turn.locked()
+        """Return whether this replica still follows in this object's leader epoch, and its role is not being
+        changed.
+        """
+        return self._is_followed and not self.replica.lock.locked()
 
     @property
     def _is_followed(self) -> bool:
@@ -94,14 +96,14 @@ class FollowerLog:
     async def _when_written(self, written: asyncio.Future[None], size: int, step: Append) -> None:
         """Say that we have the records when the disk has them."""
         await written
-        async with self.replica.turn:
+        async with self.replica.lock:
             if self._is_followed:
                 self.replica.followed(size, step.high_watermark, step.log_start_offset)
 
     async def perform(self, step: Step, records: memoryview | None = None) -> None:
         """Do a step that waits for the disk. Raise as `append`."""
         replica = self.replica
-        async with replica.turn:
+        async with replica.lock:
             if not self._is_followed:
                 return
             match step:
@@ -117,7 +119,7 @@ class FollowerLog:
     async def _append_slowly(self, step: Append, records: memoryview) -> None:
         """Append behind a queue of writes, or into an empty log that begins in the middle of a batch."""
         log, restarted = self.replica.log, self.replica.restarted
-        appended = await log.append_or_begin_anew(records, self.leader_epoch, restarted)
+        appended = await log.append_or_restart(records, self.leader_epoch, restarted)
         if appended is None:
             return
         if appended.written is not None:

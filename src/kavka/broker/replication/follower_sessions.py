@@ -1,4 +1,4 @@
-"""What a leader keeps of its followers' fetch sessions (KIP-227).
+"""The leader's state of its followers' fetch sessions (KIP-227).
 
 A session is kept as a list of what is *dirty*: partitions that the follower named, and those that were touched since
 it last heard of them. Only these are looked at, so that a fetch of a thousand quiet partitions costs as much as one of
@@ -11,45 +11,47 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from kavka.broker.parked import Parked
+from kavka.broker.deferred_response import DeferredResponse
 from kavka.broker.replica import Replica
 from kavka.core.fetch_session import NO_SESSION, FetchPartition, PartitionKey
-from kavka.core.partition import Pulse
+from kavka.core.partition import FollowerActivity
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.connection import Connection
 from kavka.wire.messages.fetch import FetchResponse
 
-_MARKS_WAIT_S: Final = 0.005
-"""How long news of high watermarks only may wait for records to go with."""
+_HIGH_WATERMARK_WAIT_S: Final = 0.005
+"""Seconds for which changes of high watermarks alone may wait for records to go with."""
 
 
-class Watched:
-    """One partition of a session: what was asked last, and what the follower was told."""
+class SessionPartition:
+    """One partition of a session: the last fetch parameters, and the offsets last sent."""
 
-    __slots__ = ("_session", "asked", "is_named", "key", "replica", "told", "where")
+    __slots__ = ("_session", "is_named", "key", "replica", "requested", "sent", "topic_partition")
 
-    def __init__(self, session: FollowerSession, key: PartitionKey, asked: FetchPartition) -> None:
+    def __init__(
+        self, session: FollowerSession, key: PartitionKey, requested: FetchPartition
+    ) -> None:
         """Be named by a request, and watch nothing yet."""
         self._session = session
         self.key = key
-        self.asked = asked
+        self.requested = requested
         self.is_named = True
         # High watermark and log start offset.
-        self.told = (-1, -1)
+        self.sent = (-1, -1)
         self.replica: Replica | None = None
-        self.where: TopicPartition | None = None  # what the key was found to mean
+        self.topic_partition: TopicPartition | None = None  # what the key was found to mean
 
     def watch(self, replica: Replica | None) -> None:
-        """Be told of everything that happens to `replica`, and of nothing else any more."""
+        """Observe `replica`, and no other any more."""
         if self.replica is not None and self.replica is not replica:
             self.replica.watchers.pop(self, None)
         self.replica = replica
         if replica is not None:
             replica.watchers[self] = None
 
-    def touch(self, *, can_wait: bool = False) -> None:
+    def notify(self, *, can_wait: bool = False) -> None:
         """See `Watcher`."""
-        self._session.touched(self, can_wait=can_wait)
+        self._session.partition_changed(self, can_wait=can_wait)
 
 
 class FollowerSession:
@@ -64,53 +66,53 @@ class FollowerSession:
         self.session_id = session_id
         self.by_topic_id = by_topic_id
         self.epoch = 1  # what the next request must have
-        self.pulse = Pulse()
-        self.partitions: dict[PartitionKey, Watched] = {}
+        self.activity = FollowerActivity()
+        self.partitions: dict[PartitionKey, SessionPartition] = {}
         self.counted = 0  # how many of them count against the bound of all sessions
-        self.dirty: dict[Watched, None] = {}
-        self.waiting: WaitingFetch | None = None
+        self.dirty: dict[SessionPartition, None] = {}
+        self.waiting: DelayedFollowerFetch | None = None
         # Whether the only news are of high watermarks, which may wait for the next records.
-        self.has_marks_only = False
+        self.has_only_high_watermarks = False
 
-    def soil(self, watched: Watched) -> bool:
+    def mark_dirty(self, partition: SessionPartition) -> bool:
         """Have a partition looked at for the next answer; tell whether it is served still.
 
         One that was forgotten while its records were read, or held back by a throttle, would be answered for ever, by
         what was asked of it last: a follower that is told of an old leader epoch gives up.
         """
-        if self.partitions.get(watched.key) is not watched:
+        if self.partitions.get(partition.key) is not partition:
             return False
-        self.dirty[watched] = None
+        self.dirty[partition] = None
         return True
 
-    def touched(self, watched: Watched, *, can_wait: bool) -> None:
+    def partition_changed(self, partition: SessionPartition, *, can_wait: bool) -> None:
         """Have a partition looked at, and the fetch that waits answered: at once, or soon where that can wait."""
-        if self.soil(watched) and self.waiting is not None:
+        if self.mark_dirty(partition) and self.waiting is not None:
             if can_wait:
                 self.waiting.wake_soon()
             else:
                 self.waiting.wake()
 
-    def name(self, key: PartitionKey, asked: FetchPartition) -> None:
+    def add(self, key: PartitionKey, asked: FetchPartition) -> None:
         """Take what a request says of a partition; those named last are served last.
 
         Who asks again for the same offset may have dropped the last answer, and is told everything again.
         """
-        watched = self.partitions.get(key)
-        if watched is None:
-            watched = self.partitions[key] = Watched(self, key, asked)
-        elif asked.fetch_offset <= watched.asked.fetch_offset:
-            watched.told = (-1, -1)
-        watched.asked, watched.is_named = asked, True
-        self.dirty.pop(watched, None)
-        self.dirty[watched] = None
+        partition = self.partitions.get(key)
+        if partition is None:
+            partition = self.partitions[key] = SessionPartition(self, key, asked)
+        elif asked.fetch_offset <= partition.requested.fetch_offset:
+            partition.sent = (-1, -1)
+        partition.requested, partition.is_named = asked, True
+        self.dirty.pop(partition, None)
+        self.dirty[partition] = None
 
     def forget(self, key: PartitionKey) -> None:
         """Serve a partition no longer."""
-        watched = self.partitions.pop(key, None)
-        if watched is not None:
-            self.dirty.pop(watched, None)
-            watched.watch(None)
+        partition = self.partitions.pop(key, None)
+        if partition is not None:
+            self.dirty.pop(partition, None)
+            partition.watch(None)
 
     def end_without_id(self) -> None:
         """Close what lasts for one request only, when that is over."""
@@ -125,7 +127,7 @@ class FollowerSession:
             self.waiting.wake()
 
 
-class WaitingFetch:
+class DelayedFollowerFetch:
     """A fetch with nothing new to hear; it waits until something is touched, or its time is over."""
 
     def __init__(
@@ -138,18 +140,18 @@ class WaitingFetch:
         self._session = session
         self._answer = answer
         self._is_superseded = False
-        self.parked = Parked(self._make, self._release)
+        self.deferred = DeferredResponse(self._build, self._release)
         loop = asyncio.get_running_loop()
         self._until = loop.time() + max_wait_ms / 1000
         self._timer = loop.call_at(self._until, self.wake)
         session.waiting = self
-        if session.has_marks_only:
+        if session.has_only_high_watermarks:
             self.wake_soon()
 
     def wake_soon(self) -> None:
         """Answer after a moment: records that come meanwhile take the high watermark with them."""
         loop = asyncio.get_running_loop()
-        soon = loop.time() + _MARKS_WAIT_S
+        soon = loop.time() + _HIGH_WATERMARK_WAIT_S
         if soon < self._until:
             self._until = soon
             self._timer.cancel()
@@ -162,20 +164,20 @@ class WaitingFetch:
 
     def wake(self) -> None:
         """Answer in the next turn of the loop."""
-        self._leave()
-        self.parked.wake()
+        self._detach()
+        self.deferred.wake()
 
-    def _leave(self) -> None:
+    def _detach(self) -> None:
         self._timer.cancel()
         if self._session.waiting is self:
             self._session.waiting = None
 
     def _release(self) -> None:
         """The connection is gone."""
-        self._leave()
+        self._detach()
         self._session.end_without_id()
 
-    def _make(self) -> FetchResponse | Awaitable[FetchResponse]:
+    def _build(self) -> FetchResponse | Awaitable[FetchResponse]:
         if self._is_superseded:
             return FetchResponse(session_id=self._session.session_id)
         return self._answer()

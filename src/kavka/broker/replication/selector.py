@@ -1,4 +1,4 @@
-"""Which replica a consumer should read from: the leader, or one in its own rack (KIP-392)."""
+"""The replica selector of consumers: the leader, or a replica in the consumer's rack (KIP-392)."""
 
 from __future__ import annotations
 

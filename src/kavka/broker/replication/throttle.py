@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kavka.broker.replica import Watcher
-from kavka.doors import Clock
 from kavka.ids import BrokerId, TopicPartition
+from kavka.io import Clock
 from kavka.settings.declaration import LONG_MAX, Value
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SAMPLE_MS: Final = 1000
 _SAMPLES: Final = 11
-_LOOK_AGAIN_MS: Final = 100
+_CHECK_MS: Final = 100
 
 
 class Throttle:
@@ -34,7 +34,7 @@ class Throttle:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit at all."""
+        """Return whether there is a limit at all."""
         return self._rate() < LONG_MAX
 
     @property
@@ -42,7 +42,7 @@ class Throttle:
         """Whether somebody waits for the rate not to be exceeded any more."""
         return bool(self._waiting)
 
-    def note(self, size: int) -> None:
+    def record(self, size: int) -> None:
         """Count bytes."""
         now_ms = self._clock.tick_ms()
         if self._samples and now_ms - self._samples[-1][0] < _SAMPLE_MS:
@@ -53,7 +53,7 @@ class Throttle:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether more was sent than the rate allows, over the samples that there are, at least one second."""
+        """Return whether the rate was exceeded over the samples, at least one second."""
         if not self._samples:
             return False
         rate = self._rate()
@@ -65,24 +65,24 @@ class Throttle:
         elapsed_ms = max(now_ms - self._samples[0][0], _SAMPLE_MS) if self._samples else _SAMPLE_MS
         return total * 1000 > rate * elapsed_ms
 
-    def when_free(self, watcher: Watcher) -> None:
+    def call_when_free(self, watcher: Watcher) -> None:
         """Touch a watcher when the rate is not exceeded any more."""
         self._waiting[watcher] = None
         if self._timer is None:
-            self._look_later()
+            self._schedule_check()
 
-    def _look_later(self) -> None:
+    def _schedule_check(self) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(_LOOK_AGAIN_MS / 1000, self._look)
+        self._timer = loop.call_later(_CHECK_MS / 1000, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         if self.is_exceeded:
-            self._look_later()
+            self._schedule_check()
             return
         waiting, self._waiting = self._waiting, {}
         for watcher in waiting:
-            watcher.touch()
+            watcher.notify()
 
     def close(self) -> None:
         """Stop the timer."""
@@ -91,8 +91,8 @@ class Throttle:
             self._timer = None
 
 
-class Throttled:
-    """Which replicas a topic's setting names: pairs of partition and broker, or all by `*`."""
+class ThrottledReplicas:
+    """The throttled replicas of a topic's setting: pairs of partition and broker, or all by `*`."""
 
     def __init__(self, broker: Broker, setting: str) -> None:
         """Read `setting` of each topic as it is now."""
@@ -100,12 +100,12 @@ class Throttled:
         self._setting = setting
         self._known: dict[str, tuple[Mapping[str, Value], frozenset[str]]] = {}
 
-    def holds(self, where: TopicPartition, replica: BrokerId) -> bool:
-        """Tell whether a replica is named."""
-        values = self._broker.configs.topic(where.topic)
-        known = self._known.get(where.topic)
+    def includes(self, topic_partition: TopicPartition, replica: BrokerId) -> bool:
+        """Return whether a replica is named."""
+        values = self._broker.configs.topic(topic_partition.topic)
+        known = self._known.get(topic_partition.topic)
         if known is None or known[0] is not values:
             named = values[self._setting]
             assert isinstance(named, list)
-            known = self._known[where.topic] = (values, frozenset(named))
-        return "*" in known[1] or f"{where.partition}:{replica}" in known[1]
+            known = self._known[topic_partition.topic] = (values, frozenset(named))
+        return "*" in known[1] or f"{topic_partition.partition}:{replica}" in known[1]

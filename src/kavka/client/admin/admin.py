@@ -24,7 +24,7 @@ from kavka.client.config import ADMIN
 from kavka.client.consumer.subscription import OffsetAndMetadata
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import BrokerAddress
-from kavka.client.producer.prepared import PreparedTxnState
+from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.messages.api_versions import ApiVersionsResponse
@@ -349,7 +349,7 @@ class Admin(Client):
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> dict[str, transactions.TransactionDescription | Exception]:
-        """Return the state of transactional ids; TRANSACTIONAL_ID_NOT_FOUND for one that nobody knows."""
+        """Return the state of transactional ids; TRANSACTIONAL_ID_NOT_FOUND for an unknown one."""
         return await transactions.describe_transactions(self._router, transactional_ids, timeout_ms)
 
     async def describe_producers(
@@ -367,7 +367,7 @@ class Admin(Client):
     async def abort_transaction(
         self, hanging: transactions.HangingTransaction, *, timeout_ms: int | None = None
     ) -> None:
-        """Write an abort marker to one partition, past the coordinator: for a transaction that nobody else will end.
+        """Write an abort marker to one partition, bypassing the coordinator: for a hanging transaction.
 
         Raise KafkaError, TimeoutError.
         """

@@ -28,7 +28,7 @@ from kavka.wire.messages.incremental_alter_configs import (
 
 
 class ResourceType(IntEnum):
-    """What can be configured."""
+    """The type of a configuration resource."""
 
     TOPIC = 2
     BROKER = 4
@@ -44,7 +44,7 @@ class ConfigResource(NamedTuple):
     name: str
 
     @property
-    def home(self) -> BrokerId | None:
+    def target_broker(self) -> BrokerId | None:
         """The broker that must be asked, None for any."""
         if self.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and self.name:
             return BrokerId(int(self.name))
@@ -52,7 +52,7 @@ class ConfigResource(NamedTuple):
 
 
 class AlterOp(IntEnum):
-    """What to do with a setting (KIP-339)."""
+    """The operation on a setting (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -69,7 +69,7 @@ class ConfigOp(NamedTuple):
 
 
 class ConfigSynonym(NamedTuple):
-    """Where else a setting's value may come from."""
+    """A synonym that could provide a setting's value."""
 
     name: str
     value: str | None
@@ -90,7 +90,7 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it."""
+        """Return whether the value is the default."""
         return self.source == 5
 
 
@@ -103,7 +103,9 @@ async def describe_configs(
 ) -> dict[ConfigResource, list[ConfigEntry] | KafkaError]:
     """See `Admin.describe_configs`."""
 
-    async def ask(home: BrokerId | None, group: list[ConfigResource]) -> DescribeConfigsResponse:
+    async def ask(
+        broker_id: BrokerId | None, group: list[ConfigResource]
+    ) -> DescribeConfigsResponse:
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsRequestResource(
@@ -116,17 +118,19 @@ async def describe_configs(
             include_synonyms=include_synonyms,
             include_documentation=include_documentation,
         )
-        answer: DescribeConfigsResponse = await _send(router, home, request, timeout_ms)
+        answer: DescribeConfigsResponse = await _send(router, broker_id, request, timeout_ms)
         return answer
 
     found: dict[ConfigResource, list[ConfigEntry] | KafkaError] = {}
-    groups = _by_home(resources)
-    outcomes = await router.each((home, ask(home, group)) for home, group in groups.items())
-    for home, outcome in outcomes.items():
+    groups = _by_target_broker(resources)
+    outcomes = await router.gather(
+        (broker_id, ask(broker_id, group)) for broker_id, group in groups.items()
+    )
+    for broker_id, outcome in outcomes.items():
         if isinstance(outcome, BaseException):
             if not isinstance(outcome, KafkaError):
                 raise outcome
-            found.update((resource, outcome) for resource in groups[home])
+            found.update((resource, outcome) for resource in groups[broker_id])
             continue
         for result in outcome.results:
             resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
@@ -212,15 +216,16 @@ async def _alter(
     router: Router, resources: Iterable[ConfigResource], build: Any, timeout_ms: int | None
 ) -> dict[ConfigResource, KafkaError | None]:
     found: dict[ConfigResource, KafkaError | None] = {}
-    groups = _by_home(resources)
-    outcomes = await router.each(
-        (home, _send(router, home, build(group), timeout_ms)) for home, group in groups.items()
+    groups = _by_target_broker(resources)
+    outcomes = await router.gather(
+        (broker_id, _send(router, broker_id, build(group), timeout_ms))
+        for broker_id, group in groups.items()
     )
-    for home, outcome in outcomes.items():
+    for broker_id, outcome in outcomes.items():
         if isinstance(outcome, BaseException):
             if not isinstance(outcome, KafkaError):
                 raise outcome
-            found.update((resource, outcome) for resource in groups[home])
+            found.update((resource, outcome) for resource in groups[broker_id])
             continue
         for result in outcome.responses:
             resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
@@ -228,16 +233,18 @@ async def _alter(
     return found
 
 
-async def _send(router: Router, home: BrokerId | None, request: Any, timeout_ms: int | None) -> Any:
-    if home is None:
+async def _send(
+    router: Router, broker_id: BrokerId | None, request: Any, timeout_ms: int | None
+) -> Any:
+    if broker_id is None:
         return await router.any(plain(request), lambda _: (), timeout_ms)
-    return await router.broker(home, plain(request), lambda _: (), timeout_ms)
+    return await router.broker(broker_id, plain(request), lambda _: (), timeout_ms)
 
 
-def _by_home(
+def _by_target_broker(
     resources: Iterable[ConfigResource],
 ) -> dict[BrokerId | None, list[ConfigResource]]:
     groups: dict[BrokerId | None, list[ConfigResource]] = {}
     for resource in resources:
-        groups.setdefault(resource.home, []).append(resource)
+        groups.setdefault(resource.target_broker, []).append(resource)
     return groups

@@ -16,7 +16,7 @@ from kavka.wire.messages.elect_leaders import (
 
 
 class ElectionType(IntEnum):
-    """Who may win."""
+    """The type of an election: the preferred replica, or any live one."""
 
     PREFERRED = 0
     """The first of the replicas, if it is in sync."""
@@ -34,8 +34,8 @@ async def elect_leaders(
     topics = None
     if partitions is not None:
         by_topic: dict[str, list[int]] = {}
-        for at in partitions:
-            by_topic.setdefault(at.topic, []).append(at.partition)
+        for topic_partition in partitions:
+            by_topic.setdefault(topic_partition.topic, []).append(topic_partition.partition)
         topics = [
             ElectLeadersRequestTopic(topic=name, partitions=numbers)
             for name, numbers in by_topic.items()

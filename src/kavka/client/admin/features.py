@@ -21,7 +21,7 @@ _FIRST_WITH_VALIDATION = 1
 
 
 class UpgradeType(IntEnum):
-    """Which way a level may go."""
+    """The permitted direction of a level's change."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -36,7 +36,7 @@ class FeatureUpdate(NamedTuple):
 
 
 class FeatureMetadata(NamedTuple):
-    """What a broker says: the lowest and the highest level that it supports, and the level that is finalised."""
+    """A broker's features: the minimum and maximum supported level, and the finalised level."""
 
     supported: dict[str, tuple[int, int]]
     finalized: dict[str, int]

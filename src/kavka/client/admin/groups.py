@@ -89,7 +89,7 @@ async def list_groups(
 
     await router.cluster.refresh()
     brokers = list(router.cluster.metadata.brokers)
-    answers = await router.each(
+    answers = await router.gather(
         (b, router.broker(b, build, lambda a: (a.error_code,), timeout_ms)) for b in brokers
     )
     found: dict[str, GroupListing] = {}
@@ -126,7 +126,7 @@ async def describe_groups(
         coordinator_id = await router.cluster.find_coordinator(group_id)
         return _description(group, router.cluster.metadata.brokers[coordinator_id])
 
-    return await router.each((g, ask(g)) for g in dict.fromkeys(group_ids))
+    return await router.gather((g, ask(g)) for g in dict.fromkeys(group_ids))
 
 
 def _description(
@@ -178,7 +178,7 @@ async def delete_groups(
         if refused is not None:
             raise refused
 
-    return await router.each((g, ask(g)) for g in dict.fromkeys(group_ids))
+    return await router.gather((g, ask(g)) for g in dict.fromkeys(group_ids))
 
 
 async def remove_members(
@@ -212,7 +212,11 @@ async def list_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """See `Admin.list_group_offsets`."""
-    wanted = None if partitions is None else [TopicPartition(*at) for at in partitions]
+    wanted = (
+        None
+        if partitions is None
+        else [TopicPartition(*topic_partition) for topic_partition in partitions]
+    )
     versions: list[int] = []
 
     def build(peer: Peer) -> tuple[Any, int]:
@@ -238,15 +242,15 @@ async def alter_group_offsets(
 ) -> dict[TopicPartition, KafkaError | None]:
     """See `Admin.alter_group_offsets`."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for at, given in offsets.items():
+    for topic_partition, given in offsets.items():
         where = OffsetAndMetadata(given) if isinstance(given, int) else OffsetAndMetadata(*given)
         part = OffsetCommitRequestPartition(
-            partition_index=at[1],
+            partition_index=topic_partition[1],
             committed_offset=where.offset,
             committed_leader_epoch=where.leader_epoch,
             committed_metadata=where.metadata,
         )
-        topics.setdefault(at[0], []).append(part)
+        topics.setdefault(topic_partition[0], []).append(part)
     request = OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=-1,
@@ -285,8 +289,8 @@ def _partition_codes(answer: Any) -> Iterable[int]:
 
 def _partition_outcomes(answer: Any) -> dict[TopicPartition, KafkaError | None]:
     return {
-        (at := TopicPartition(topic.name, part.partition_index)): refusal(
-            part.error_code, None, str(at)
+        (topic_partition := TopicPartition(topic.name, part.partition_index)): refusal(
+            part.error_code, None, str(topic_partition)
         )
         for topic in answer.topics
         for part in topic.partitions

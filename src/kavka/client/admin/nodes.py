@@ -19,7 +19,7 @@ from kavka.wire.messages.describe_log_dirs import (
 
 
 class ClusterDescription(NamedTuple):
-    """Who makes up a cluster."""
+    """The cluster's id, controller and brokers."""
 
     cluster_id: str | None
     controller_id: BrokerId
@@ -73,7 +73,7 @@ async def api_versions(
     async def ask(address: BrokerAddress) -> ApiVersionsResponse:
         return (await router.cluster.peer(address.broker_id)).features
 
-    return await router.each((address, ask(address)) for address in addresses)
+    return await router.gather((address, ask(address)) for address in addresses)
 
 
 async def describe_log_dirs(
@@ -99,7 +99,7 @@ async def describe_log_dirs(
             raise refused
         return _log_dirs(answer)
 
-    return await router.each((a.broker_id, ask(a.broker_id)) for a in addresses)
+    return await router.gather((a.broker_id, ask(a.broker_id)) for a in addresses)
 
 
 def _log_dirs(answer: DescribeLogDirsResponse) -> dict[str, LogDir]:

@@ -96,8 +96,8 @@ async def alter_reassignments(
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for at in partitions:
-        found.setdefault(at.topic, []).append(at.partition)
+    for topic_partition in partitions:
+        found.setdefault(topic_partition.topic, []).append(topic_partition.partition)
     return found
 
 

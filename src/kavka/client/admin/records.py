@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from kavka.client.admin.router import Router, refusal
-from kavka.client.leaders import Answers, ask_until_answered
+from kavka.client.leader_requests import Answers, send_until_answered
 from kavka.client.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -30,7 +30,7 @@ UNKNOWN_AFTER = 4
 
 
 class OffsetSpec(IntEnum):
-    """Which offset to look up; a timestamp in milliseconds, 0 or above, may stand in its place."""
+    """The offset to look up; a timestamp in milliseconds, 0 or above, may be given instead."""
 
     LATEST = LATEST
     EARLIEST = EARLIEST
@@ -48,7 +48,7 @@ async def find_offsets(
     """See `Admin.list_offsets`."""
     return await list_offsets(
         router.cluster,
-        {TopicPartition(*at): int(spec) for at, spec in wanted.items()},
+        {TopicPartition(*topic_partition): int(spec) for topic_partition, spec in wanted.items()},
         read_committed=read_committed,
         timeout_ms=router.timeout_ms(timeout_ms),
         unknown_after=UNKNOWN_AFTER,
@@ -60,13 +60,17 @@ async def delete_records(
 ) -> dict[TopicPartition, int | KafkaError]:
     """See `Admin.delete_records`."""
     limit_ms = router.timeout_ms(timeout_ms)
-    offsets = {TopicPartition(*at): offset for at, offset in before.items()}
+    offsets = {
+        TopicPartition(*topic_partition): offset for topic_partition, offset in before.items()
+    }
 
     async def ask(leader: BrokerId, partitions: list[TopicPartition]) -> Answers[int]:
         topics: dict[str, list[DeleteRecordsRequestPartition]] = {}
-        for at in partitions:
-            part = DeleteRecordsRequestPartition(partition_index=at.partition, offset=offsets[at])
-            topics.setdefault(at.topic, []).append(part)
+        for topic_partition in partitions:
+            part = DeleteRecordsRequestPartition(
+                partition_index=topic_partition.partition, offset=offsets[topic_partition]
+            )
+            topics.setdefault(topic_partition.topic, []).append(part)
         request = DeleteRecordsRequest(
             topics=[DeleteRecordsRequestTopic(name=t, partitions=p) for t, p in topics.items()],
             timeout_ms=limit_ms,
@@ -76,18 +80,20 @@ async def delete_records(
             request, timeout_ms=router.cluster.request_timeout_ms
         )
         return {
-            (at := TopicPartition(topic.name, result.partition_index)): refusal(
-                result.error_code, None, str(at)
+            (topic_partition := TopicPartition(topic.name, result.partition_index)): refusal(
+                result.error_code, None, str(topic_partition)
             )
             or result.low_watermark
             for topic in answer.topics
             for result in topic.partitions
         }
 
-    found = await ask_until_answered(
+    found = await send_until_answered(
         router.cluster, offsets, ask, timeout_ms=limit_ms, unknown_after=UNKNOWN_AFTER
     )
-    for at in offsets:
-        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{at}: no answer in {limit_ms} ms")
-        found.setdefault(at, late)
+    for topic_partition in offsets:
+        late = KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, f"{topic_partition}: no answer in {limit_ms} ms"
+        )
+        found.setdefault(topic_partition, late)
     return found

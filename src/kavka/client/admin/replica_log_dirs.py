@@ -30,7 +30,7 @@ class Replica(NamedTuple):
 
 
 class ReplicaLogDirs(NamedTuple):
-    """Where a replica lies, and where it is being moved; None where there is no such directory."""
+    """The current and the future directory of a replica; None where there is none."""
 
     current: str | None = None
     current_offset_lag: int = -1
@@ -55,8 +55,8 @@ async def describe_replica_log_dirs(
             raise answer
         found: dict[Replica, ReplicaLogDirs] = {}
         for path, log_dir in answer.items():
-            for at, held in log_dir.replicas.items():
-                replica = Replica(at.topic, at.partition, broker_id)
+            for topic_partition, held in log_dir.replicas.items():
+                replica = Replica(topic_partition.topic, topic_partition.partition, broker_id)
                 known = found.get(replica, ReplicaLogDirs())
                 if held.is_future:
                     known = known._replace(future=path, future_offset_lag=held.offset_lag)
@@ -66,7 +66,7 @@ async def describe_replica_log_dirs(
         return found
 
     brokers = dict.fromkeys(BrokerId(replica.broker_id) for replica in wanted)
-    answers = await router.each((broker, ask(broker)) for broker in brokers)
+    answers = await router.gather((broker, ask(broker)) for broker in brokers)
     outcomes: dict[Replica, ReplicaLogDirs | Exception] = {}
     for replica in wanted:
         answer = answers[BrokerId(replica.broker_id)]
@@ -93,7 +93,7 @@ async def alter_replica_log_dirs(
         }
 
     brokers = dict.fromkeys(BrokerId(replica.broker_id) for replica in targets)
-    answers = await router.each((broker, ask(broker)) for broker in brokers)
+    answers = await router.gather((broker, ask(broker)) for broker in brokers)
     outcomes: dict[Replica, Exception | None] = {}
     for replica in targets:
         answer = answers[BrokerId(replica.broker_id)]

@@ -1,4 +1,4 @@
-"""What a replica holds, whether it leads or follows: read as Kafka's debugging consumer, replica -2."""
+"""Records of one replica, leader or follower: read as Kafka's debugging consumer, replica -2."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kavka.client.admin.router import Router, refusal
-from kavka.doors import Buffer
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
+from kavka.io import Buffer
 from kavka.net.peer import Peer
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.fetch import (
@@ -25,7 +25,7 @@ _LAST_WITH_NAMES = 12
 
 
 class ReplicaRecords(NamedTuple):
-    """What came from one replica: whole batches and perhaps the beginning of another."""
+    """Records of one replica: whole batches and perhaps the beginning of another."""
 
     high_watermark: int
     records: Buffer
@@ -41,11 +41,11 @@ async def fetch_replicas(
 ) -> dict[TopicPartition, ReplicaRecords | KafkaError]:
     """See `Admin.fetch_replicas`."""
     topics: dict[str, list[FetchRequestPartition]] = {}
-    for at, offset in offsets.items():
+    for topic_partition, offset in offsets.items():
         part = FetchRequestPartition(
-            partition=at.partition, fetch_offset=offset, partition_max_bytes=max_bytes
+            partition=topic_partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes
         )
-        topics.setdefault(at.topic, []).append(part)
+        topics.setdefault(topic_partition.topic, []).append(part)
     request = FetchRequest(
         replica_id=DEBUGGING_REPLICA,
         max_wait_ms=max_wait_ms,

@@ -1,4 +1,4 @@
-"""Sends a request to whoever can answer it, and again when that was the wrong one."""
+"""Routes a request to the broker that can answer it, and retries on another when that was the wrong one."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Router:
             async with asyncio.timeout(limit_ms / 1000):
                 while True:
                     try:
-                        answer = await self._ask(find, build, codes)
+                        answer = await self._send_once(find, build, codes)
                     except KafkaError as error:
                         last = error
                         if not error.retriable or attempt >= self._retries:
@@ -123,7 +123,9 @@ class Router:
             reason = f": {last}" if last is not None and not isinstance(last, TimeoutError) else ""
             raise TimeoutError(f"no answer in {limit_ms} ms{reason}") from last
 
-    async def _ask(self, find: Callable[[], Awaitable[Peer]], build: Build, codes: Codes) -> Any:
+    async def _send_once(
+        self, find: Callable[[], Awaitable[Peer]], build: Build, codes: Codes
+    ) -> Any:
         peer = await find()
         request, version = build(peer)
         answer = await peer.send(request, version, timeout_ms=self.cluster.request_timeout_ms)
@@ -135,7 +137,7 @@ class Router:
                 raise KafkaError(code)
         return answer
 
-    async def each(self, calls: Iterable[tuple[T, Awaitable[Any]]]) -> dict[T, Any]:
+    async def gather(self, calls: Iterable[tuple[T, Awaitable[Any]]]) -> dict[T, Any]:
         """Run calls side by side; return what each gave, or its error as a value."""
         pairs = list(calls)
         outcomes = await asyncio.gather(*(call for _, call in pairs), return_exceptions=True)
@@ -150,7 +152,7 @@ class Router:
 
 
 _NOT_YET = (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-"""What of several things is worth another request; all else is the outcome, as in the Java client."""
+"""Errors of single items that are retried; all others are outcomes, as in the Java client."""
 _WRONG_BROKER = (
     ErrorCode.NOT_CONTROLLER,
     ErrorCode.NOT_COORDINATOR,

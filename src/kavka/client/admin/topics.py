@@ -35,7 +35,7 @@ from kavka.wire.messages.delete_topics import (
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 TopicDescription = TopicMetadata
-"""What `describe_topics` returns."""
+"""The result of `describe_topics` for one topic."""
 
 _DEFAULTS_VERSION = 4
 _TOPIC_STRUCTS_VERSION = 6
@@ -64,7 +64,7 @@ class NewPartitions:
 
 
 class CreatedTopic(NamedTuple):
-    """What a broker says of a topic that it created; numbers are -1 before Kafka 2.4."""
+    """A broker's description of a topic that it created; numbers are -1 before Kafka 2.4."""
 
     name: str
     topic_id: TopicId
@@ -164,7 +164,7 @@ async def create_partitions(
 
     def build(peer: Peer, left: list[str]) -> tuple[CreatePartitionsRequest, None]:
         request = CreatePartitionsRequest(
-            topics=[_grow_topic(name, topics[name]) for name in left],
+            topics=[_create_partitions_request(name, topics[name]) for name in left],
             timeout_ms=router.timeout_ms(timeout_ms),
             validate_only=validate_only,
         )
@@ -181,7 +181,7 @@ async def create_partitions(
     return found
 
 
-def _grow_topic(name: str, wanted: NewPartitions) -> CreatePartitionsRequestTopic:
+def _create_partitions_request(name: str, wanted: NewPartitions) -> CreatePartitionsRequestTopic:
     assignments = None
     if wanted.assignments is not None:
         assignments = [
@@ -193,7 +193,7 @@ def _grow_topic(name: str, wanted: NewPartitions) -> CreatePartitionsRequestTopi
 
 async def all_topics(router: Router, timeout_ms: int | None) -> dict[str, TopicDescription]:
     """Return every topic that can be described, internal ones too."""
-    cache = await _ask(router, None, timeout_ms)
+    cache = await _request_metadata(router, None, timeout_ms)
     return {name: topic for name, topic in cache.topics.items() if topic.error is ErrorCode.NONE}
 
 
@@ -202,7 +202,7 @@ async def describe_topics(
 ) -> dict[str, TopicDescription | KafkaError]:
     """See `Admin.describe_topics`."""
     wanted = list(dict.fromkeys(names))
-    cache = await _ask(router, wanted, timeout_ms)
+    cache = await _request_metadata(router, wanted, timeout_ms)
     found: dict[str, TopicDescription | KafkaError] = {}
     for name in wanted:
         topic = cache.topics.get(name)
@@ -214,7 +214,9 @@ async def describe_topics(
     return found
 
 
-async def _ask(router: Router, names: list[str] | None, timeout_ms: int | None) -> MetadataCache:
+async def _request_metadata(
+    router: Router, names: list[str] | None, timeout_ms: int | None
+) -> MetadataCache:
     topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     answer: MetadataResponse = await router.any(plain(request), lambda _: (), timeout_ms)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.cluster import CoordinatorKind
-from kavka.client.leaders import ask_until_answered
-from kavka.client.producer.prepared import PreparedTxnState
+from kavka.client.leader_requests import send_until_answered
+from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.client.producer.transaction_requests import version_of
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
@@ -35,7 +35,7 @@ from kavka.wire.messages.write_txn_markers import (
 )
 
 _DURATION_VERSION = 1
-_SHORTEST_TIMEOUT_MS = 1
+_MIN_TIMEOUT_MS = 1
 """Of the producer that fences another one: it begins no transaction."""
 
 
@@ -60,7 +60,7 @@ class TransactionDescription(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """What a partition remembers of a producer; None for a coordinator never heard of, and without open transaction."""
+    """A partition's state of a producer; None for an unknown coordinator epoch, and without an open transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -73,7 +73,7 @@ class ProducerState(NamedTuple):
 class HangingTransaction(NamedTuple):
     """An open transaction of one partition, to be ended there by force."""
 
-    at: TopicPartition
+    topic_partition: TopicPartition
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
@@ -102,7 +102,7 @@ async def list_transactions(
 
     await router.cluster.refresh()
     brokers = list(router.cluster.metadata.brokers)
-    answers = await router.each(
+    answers = await router.gather(
         (b, router.broker(b, build, lambda a: (a.error_code,), timeout_ms)) for b in brokers
     )
     found: dict[BrokerId, list[TransactionListing]] = {}
@@ -147,7 +147,7 @@ async def describe_transactions(
             [TopicPartition(topic.topic, p) for topic in found.topics for p in topic.partitions],
         )
 
-    return await router.each((t, ask(t)) for t in dict.fromkeys(transactional_ids))
+    return await router.gather((t, ask(t)) for t in dict.fromkeys(transactional_ids))
 
 
 async def describe_producers(
@@ -157,7 +157,7 @@ async def describe_producers(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
     """See `Admin.describe_producers`."""
-    wanted = [TopicPartition(*at) for at in partitions]
+    wanted = [TopicPartition(*topic_partition) for topic_partition in partitions]
 
     async def ask(
         broker: BrokerId, group: list[TopicPartition]
@@ -166,8 +166,8 @@ async def describe_producers(
             broker, plain(_producers_request(group)), lambda a: (), timeout_ms
         )
         return {
-            (at := TopicPartition(topic.name, part.partition_index)): refusal(
-                part.error_code, part.error_message, str(at)
+            (topic_partition := TopicPartition(topic.name, part.partition_index)): refusal(
+                part.error_code, part.error_message, str(topic_partition)
             )
             or _states(part)
             for topic in answer.topics
@@ -176,19 +176,19 @@ async def describe_producers(
 
     if broker_id is not None:
         return await ask(broker_id, wanted)
-    found = await ask_until_answered(
+    found = await send_until_answered(
         router.cluster, wanted, ask, timeout_ms=router.timeout_ms(timeout_ms)
     )
-    for at in wanted:
-        if at not in found:
-            raise TimeoutError(f"no leader of {at} answered in time")
+    for topic_partition in wanted:
+        if topic_partition not in found:
+            raise TimeoutError(f"no leader of {topic_partition} answered in time")
     return found
 
 
 def _producers_request(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:
     topics: dict[str, list[int]] = {}
-    for at in partitions:
-        topics.setdefault(at.topic, []).append(at.partition)
+    for topic_partition in partitions:
+        topics.setdefault(topic_partition.topic, []).append(topic_partition.partition)
     return DescribeProducersRequest(
         topics=[
             DescribeProducersRequestTopic(name=name, partition_indexes=numbers)
@@ -216,7 +216,7 @@ async def abort_transaction(
 ) -> None:
     """See `Admin.abort_transaction`."""
     topic = WriteTxnMarkersRequestTopic(
-        name=hanging.at.topic, partition_indexes=[hanging.at.partition]
+        name=hanging.topic_partition.topic, partition_indexes=[hanging.topic_partition.partition]
     )
     marker = WriteTxnMarkersRequestMarker(
         producer_id=hanging.producer_id,
@@ -234,7 +234,7 @@ async def abort_transaction(
         )
         return {
             TopicPartition(topic.name, part.partition_index): refusal(
-                part.error_code, None, str(hanging.at)
+                part.error_code, None, str(hanging.topic_partition)
             )
             or True
             for written in answer.markers
@@ -242,12 +242,12 @@ async def abort_transaction(
             for part in topic.partitions
         }
 
-    found = await ask_until_answered(
-        router.cluster, [hanging.at], ask, timeout_ms=router.timeout_ms(timeout_ms)
+    found = await send_until_answered(
+        router.cluster, [hanging.topic_partition], ask, timeout_ms=router.timeout_ms(timeout_ms)
     )
-    if hanging.at not in found:
-        raise TimeoutError(f"no leader of {hanging.at} answered in time")
-    outcome = found[hanging.at]
+    if hanging.topic_partition not in found:
+        raise TimeoutError(f"no leader of {hanging.topic_partition} answered in time")
+    outcome = found[hanging.topic_partition]
     if isinstance(outcome, KafkaError):
         raise outcome
 
@@ -285,7 +285,7 @@ async def fence_producers(
 
     async def ask(transactional_id: str) -> None:
         request = InitProducerIdRequest(
-            transactional_id=transactional_id, transaction_timeout_ms=_SHORTEST_TIMEOUT_MS
+            transactional_id=transactional_id, transaction_timeout_ms=_MIN_TIMEOUT_MS
         )
         answer: InitProducerIdResponse = await router.coordinator(
             transactional_id,
@@ -298,4 +298,4 @@ async def fence_producers(
         if refused is not None:
             raise refused
 
-    return await router.each((t, ask(t)) for t in dict.fromkeys(transactional_ids))
+    return await router.gather((t, ask(t)) for t in dict.fromkeys(transactional_ids))

@@ -1,4 +1,4 @@
-"""Who reads which partition: the four assignors of the Java client. Pure.
+"""Partition assignors: the four of the Java client. Pure.
 
 The leader of a group runs one of them over all members' subscriptions. Names, order and user data are the Java
 client's, so that a group may mix clients. Members are ranked by `group.instance.id` before member id, which keeps
@@ -22,7 +22,7 @@ from kavka.wire.consumer_protocol import ConsumerProtocolTopic, Subscription
 from kavka.wire.schema import field, i32, message
 
 Assignments = dict[str, list[TopicPartition]]
-"""What each member gets, by member id; every member is there."""
+"""The partitions of each member, by member id; every member is included."""
 
 
 @frozen
@@ -51,7 +51,7 @@ class Assignor(Protocol):
 
     name: str
     is_cooperative: bool
-    """Whether members keep their partitions while they rejoin (KIP-429)."""
+    """True if members keep their partitions while they rejoin (KIP-429)."""
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
         """Return what this member tells the leader beside its topics."""
@@ -96,8 +96,8 @@ class RangeAssignor(RackAware):
     ) -> Assignments:
         """Share; members meet the same numbers of all topics with equal counts."""
         assigned: Assignments = {member.member_id: [] for member in members}
-        for group in _read_together(partitions, members):
-            for taker, numbers in zip(group.takers, _ranges(group, racks), strict=True):
+        for group in _group_co_partitioned(partitions, members):
+            for taker, numbers in zip(group.members, _ranges(group, racks), strict=True):
                 assigned[taker.member_id] += (
                     TopicPartition(topic, number) for topic in group.topics for number in numbers
                 )
@@ -105,15 +105,17 @@ class RangeAssignor(RackAware):
 
 
 @frozen
-class _Together:
+class _CoPartitionedTopics:
     """Topics with the same number of partitions and the same takers, who stand in order of rank."""
 
     topics: list[str]
     count: int
-    takers: tuple[Member, ...]
+    members: tuple[Member, ...]
 
 
-def _read_together(partitions: Mapping[str, int], members: Sequence[Member]) -> list[_Together]:
+def _group_co_partitioned(
+    partitions: Mapping[str, int], members: Sequence[Member]
+) -> list[_CoPartitionedTopics]:
     ranked = sorted(members, key=lambda member: member.rank)
     subscribed = [frozenset(member.subscription.topics) for member in ranked]
     groups: dict[tuple[int, tuple[int, ...]], list[str]] = {}
@@ -122,22 +124,22 @@ def _read_together(partitions: Mapping[str, int], members: Sequence[Member]) -> 
         if takers:
             groups.setdefault((partitions[topic], takers), []).append(topic)
     return [
-        _Together(topics, count, tuple(ranked[i] for i in takers))
+        _CoPartitionedTopics(topics, count, tuple(ranked[i] for i in takers))
         for (count, takers), topics in groups.items()
     ]
 
 
-def _ranges(group: _Together, racks: PartitionRacks) -> list[list[int]]:
+def _ranges(group: _CoPartitionedTopics, racks: PartitionRacks) -> list[list[int]]:
     """Return the numbers of each taker: those in its rack first, then what is left."""
-    each, more = divmod(group.count, len(group.takers))
-    shares: list[list[int]] = [[] for _ in group.takers]
+    each, more = divmod(group.count, len(group.members))
+    shares: list[list[int]] = [[] for _ in group.members]
     free = dict.fromkeys(range(group.count))
     everything = [None] * group.count
     common = _common_racks(group, racks)
     for places in (everything,) if common is None else (common, everything):
-        for taker, share in zip(group.takers, shares, strict=True):
+        for taker, share in zip(group.members, shares, strict=True):
             room = max(each + (more > 0) - len(share), 0)
-            taken = list(islice((n for n in free if _suits(taker, places[n])), room))
+            taken = list(islice((n for n in free if _is_rack_match(taker, places[n])), room))
             share += taken
             more -= bool(taken) and len(share) > each
             for number in taken:
@@ -145,14 +147,16 @@ def _ranges(group: _Together, racks: PartitionRacks) -> list[list[int]]:
     return shares
 
 
-def _suits(member: Member, racks: frozenset[str] | None) -> bool:
-    """Tell whether racks (None: any) hold the member's; a member without a rack is content with every one."""
+def _is_rack_match(member: Member, racks: frozenset[str] | None) -> bool:
+    """Return whether racks (None: any) hold the member's; a member without a rack is content with every one."""
     return racks is None or member.rack is None or member.rack in racks
 
 
-def _common_racks(group: _Together, racks: PartitionRacks) -> list[frozenset[str]] | None:
+def _common_racks(
+    group: _CoPartitionedTopics, racks: PartitionRacks
+) -> list[frozenset[str]] | None:
     """Return the racks that each number has in all topics, or None where racks count in none of the topics."""
-    wanted = [member.rack for member in group.takers if member.rack]
+    wanted = [member.rack for member in group.members if member.rack]
     if not wanted or not racks:
         return None
     places = [
@@ -176,20 +180,20 @@ class RoundRobinAssignor:
     def assign(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Assignments:
         """Share; a member that is not subscribed to a topic is passed over."""
         assigned: Assignments = {member.member_id: [] for member in members}
-        turn = deque(sorted(members, key=lambda member: member.rank))
+        members_in_order = deque(sorted(members, key=lambda member: member.rank))
         wanted = {topic for member in members for topic in member.subscription.topics}
         for topic in sorted(wanted & partitions.keys()):
             for partition in range(partitions[topic]):
-                while topic not in turn[0].subscription.topics:
-                    turn.rotate(-1)
-                assigned[turn[0].member_id].append(TopicPartition(topic, partition))
-                turn.rotate(-1)
+                while topic not in members_in_order[0].subscription.topics:
+                    members_in_order.rotate(-1)
+                assigned[members_in_order[0].member_id].append(TopicPartition(topic, partition))
+                members_in_order.rotate(-1)
         return assigned
 
 
 @message(versions="0-1")
 class StickyUserData:
-    """What the sticky assignor puts into subscriptions (KIP-54, KIP-341); version 1 has the generation."""
+    """The sticky assignor's user data in subscriptions (KIP-54, KIP-341); version 1 has the generation."""
 
     previous_assignment: list[ConsumerProtocolTopic] = field()
     generation: i32 = field("1+", default=-1, ignorable=True)
@@ -229,12 +233,18 @@ class CooperativeStickyAssignor(RackAware):
     def assign_with_racks(
         self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
     ) -> Assignments:
-        """Share, but give nobody what another member still holds."""
+        """Assign, but leave out partitions that another member still owns."""
         claims = [_cooperative_claim(member) for member in members]
         assigned = assign_sticky(partitions, claims, racks)
-        holders = {at: claim.member_id for claim in claims for at in claim.owned}
+        holders = {
+            topic_partition: claim.member_id for claim in claims for topic_partition in claim.owned
+        }
         return {
-            member_id: [at for at in got if holders.get(at, member_id) == member_id]
+            member_id: [
+                topic_partition
+                for topic_partition in got
+                if holders.get(topic_partition, member_id) == member_id
+            ]
             for member_id, got in assigned.items()
         }
 
@@ -246,10 +256,10 @@ def _sticky_claim(member: Member) -> Claim:
     if data:
         for version in (1, 0):
             try:
-                told = decode(StickyUserData, version, data)
+                user_data = decode(StickyUserData, version, data)
             except CorruptFrame:
                 continue
-            owned, generation = flatten(told.previous_assignment), told.generation
+            owned, generation = flatten(user_data.previous_assignment), user_data.generation
             break
     return Claim(member.member_id, member.subscription.topics, owned, generation, member.rack)
 

@@ -1,4 +1,4 @@
-"""What a poll returns: record batches as they came, decoded only when and how the user asks. Pure."""
+"""The result of a poll: record batches as received, decoded only on request. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kavka.client.consumer.record_errors import (
     RecordDeserializationError,
     RecordError,
 )
-from kavka.doors import Buffer
 from kavka.ids import TopicPartition
+from kavka.io import Buffer
 from kavka.values import frozen, replace
 from kavka.wire.records.batch import Record, decode_as
 from kavka.wire.records.columns import BytesColumn, Columns, concat, decode_columns
@@ -34,7 +34,7 @@ class ConsumerRecord(NamedTuple):
 
 @frozen
 class Deserializers:
-    """How `records` turns bytes into objects; None leaves them."""
+    """The deserializers of keys and values; None leaves bytes."""
 
     key: Callable[[Any], Any] | None = None
     value: Callable[[Any], Any] | None = None
@@ -50,7 +50,7 @@ class Chunk(NamedTuple):
     buffer: Buffer
     headers: list[BatchHeader]
     next_offset: int
-    """Where to fetch on."""
+    """The next offset to fetch."""
     size: int
     """Bytes."""
 
@@ -72,15 +72,15 @@ class FetchedBatches:
         "_deserializers",
         "_failure",
         "_spans",
-        "at",
         "first_offset",
         "go_back",
         "next_offset",
+        "topic_partition",
     )
 
     def __init__(
         self,
-        at: TopicPartition,
+        topic_partition: TopicPartition,
         spans: list[tuple[Buffer, list[BatchHeader]]],
         first_offset: int,
         next_offset: int,
@@ -89,7 +89,7 @@ class FetchedBatches:
         deserializers: Deserializers,
     ) -> None:
         """Hand out the records from `first_offset` up to and without `next_offset`."""
-        self.at = at
+        self.topic_partition = topic_partition
         self._spans = spans
         self.first_offset = first_offset
         self.next_offset = next_offset
@@ -102,12 +102,12 @@ class FetchedBatches:
     @property
     def topic(self) -> str:
         """The topic."""
-        return self.at.topic
+        return self.topic_partition.topic
 
     @property
     def partition(self) -> int:
         """The partition."""
-        return self.at.partition
+        return self.topic_partition.partition
 
     @property
     def size(self) -> int:
@@ -130,7 +130,7 @@ class FetchedBatches:
         self._raise_failure()
         made: list[ConsumerRecord] = []
         has_deserializers = self._deserializers.key or self._deserializers.value
-        place = tuple(self.at)
+        place = tuple(self.topic_partition)
         try:
             for buffer, headers in self._spans:
                 for header in headers:
@@ -143,7 +143,7 @@ class FetchedBatches:
         return made
 
     def _deserialize(self, records: list[Record], made: list[ConsumerRecord]) -> None:
-        topic, partition = self.at
+        topic, partition = self.topic_partition
         key_of, value_of = self._deserializers.key, self._deserializers.value
         part, offset = "key", -1
         try:
@@ -157,7 +157,7 @@ class FetchedBatches:
                 fields = (topic, partition, offset, timestamp, kind, key, value, headers)
                 made.append(tuple.__new__(ConsumerRecord, fields))
         except Exception as error:
-            raise RecordDeserializationError(self.at, offset, part) from error
+            raise RecordDeserializationError(self.topic_partition, offset, part) from error
 
     def columns(self) -> Columns:
         """Return the records as columns; deserializers are not used."""
@@ -190,7 +190,7 @@ class FetchedBatches:
     def _end_before(self, error: RecordError, *, is_first: bool) -> None:
         """Leave the record of `error` to the next poll; raise `error` when there is nothing before it."""
         came_back = self.go_back is not None and self.go_back(
-            self.at, self.next_offset, error.offset
+            self.topic_partition, self.next_offset, error.offset
         )
         if came_back:
             self.next_offset = error.offset
@@ -240,7 +240,9 @@ class FetchedBatches:
             raise self._corrupt(header, "the checksum does not match")
 
     def _corrupt(self, header: BatchHeader, cause: object) -> CorruptRecordError:
-        return CorruptRecordError(self.at, max(header.base_offset, self.first_offset), cause)
+        return CorruptRecordError(
+            self.topic_partition, max(header.base_offset, self.first_offset), cause
+        )
 
 
 def _runs(headers: list[BatchHeader]) -> list[tuple[int, int]]:

@@ -29,14 +29,14 @@ from kavka.client.consumer.subscription import (
 )
 from kavka.client.group_metadata import GroupMetadata
 from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
-from kavka.doors import Chance, Clock, Network
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
+from kavka.io import Clock, Network, Random
 from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger(__name__)
 
-_LONGEST_WAIT_S = 1.0
+_MAX_WAIT_S = 1.0
 """A waiting poll looks around at least this often."""
 _CLOSE_COMMIT_MS = 5_000
 
@@ -62,10 +62,10 @@ class Consumer(Client):
         *,
         network: Network | None = None,
         clock: Clock | None = None,
-        chance: Chance | None = None,
+        random: Random | None = None,
     ) -> None:
         """Check the settings (ValueError names the wrong one); nothing is opened before `start`."""
-        super().__init__(config, network=network, clock=clock, chance=chance)
+        super().__init__(config, network=network, clock=clock, random=random)
         checked = self._config
         self._creates_topics = checked.flag("allow.auto.create.topics")
         self._group_id = checked.optional_text("group.id") or None
@@ -73,7 +73,7 @@ class Consumer(Client):
         self._group_settings = group_settings(checked, self._group_id or "")
         self._max_poll_records = checked.integer("max.poll.records")
         self._api_timeout_ms = checked.integer("default.api.timeout.ms")
-        self._interceptors = list(checked.thing("interceptor.classes") or ())
+        self._interceptors = list(checked.value("interceptor.classes") or ())
         self._commits = checked.flag("enable.auto.commit") and self._group_id is not None
         if (
             self._group_id is None
@@ -136,7 +136,7 @@ class Consumer(Client):
                 if self._group_id is not None and self._subscription.uses_group:
                     await self._member.close()
         except TimeoutError:
-            log.warning("consumer closed before its group knew of it group=%s", self._group_id)
+            log.warning("consumer closed without leaving its group group=%s", self._group_id)
         finally:
             self._is_open = False
             if self._committing is not None:
@@ -181,7 +181,9 @@ class Consumer(Client):
         """Read these partitions, without a group deciding; those that were assigned before keep their positions."""
         self._require_reading()
         self._subscription.assign(partitions)
-        self._cluster.set_topics(at.topic for at in self._subscription.partitions)
+        self._cluster.set_topics(
+            topic_partition.topic for topic_partition in self._subscription.partitions
+        )
         self._fetcher.wake()
 
     async def unsubscribe(self) -> None:
@@ -190,7 +192,7 @@ class Consumer(Client):
         if self._subscription.uses_group:
             await self._commit_before_revoke()
             await self._member.leave("the consumer unsubscribed")
-        self._forget_rows(None)
+        self._discard_rows(None)
         self._subscription.clear()
 
     def assignment(self) -> list[TopicPartition]:
@@ -217,26 +219,26 @@ class Consumer(Client):
 
     @property
     def commits_by_itself(self) -> bool:
-        """Whether positions are committed in the background."""
+        """Return whether positions are committed in the background."""
         return self._commits
 
     @property
     def reads_committed(self) -> bool:
-        """Whether records of open and aborted transactions stay unseen."""
+        """Return whether records of open and aborted transactions are hidden."""
         return self._fetch_settings.read_committed
 
     async def _poll(self, timeout_s: float, max_records: int) -> list[FetchedBatches]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while True:
-            refusal = self._cluster.metadata.take_refusal()
+            refusal = self._cluster.metadata.take_error()
             if refusal is not None:
                 raise refusal
             if self._subscription.uses_group:
                 await self._member.ensure_active(deadline)
             await self._positions.update(loop.time())  # other partitions need not wait for a lookup
             self._auto_commit(loop.time())
-            taken = self._fetcher.take(max_records)
+            taken = self._fetcher.drain(max_records)
             if taken:
                 for batches in taken:
                     batches.go_back = self._go_back_one
@@ -244,7 +246,7 @@ class Consumer(Client):
             wait_s = deadline - loop.time()
             if wait_s <= 0:
                 return []
-            await self._fetcher.wait(min(wait_s, _LONGEST_WAIT_S))
+            await self._fetcher.wait(min(wait_s, _MAX_WAIT_S))
 
     def _intercepted(self, taken: list[FetchedBatches]) -> list[FetchedBatches]:
         for interceptor in self._interceptors:
@@ -255,7 +257,7 @@ class Consumer(Client):
         return taken
 
     def __aiter__(self) -> Self:
-        """Iterate over records for ever."""
+        """Iterate over records without end."""
         return self
 
     async def __anext__(self) -> ConsumerRecord:
@@ -266,7 +268,7 @@ class Consumer(Client):
             self._set_rows(())  # all of them are done
             if not self._ahead:
                 self._require_reading()
-                self._ahead.extend(await self._poll(_LONGEST_WAIT_S, self._max_poll_records))
+                self._ahead.extend(await self._poll(_MAX_WAIT_S, self._max_poll_records))
             else:
                 try:
                     rows = self._ahead[0].records()
@@ -276,7 +278,7 @@ class Consumer(Client):
                 self._ahead.popleft()
                 self._set_rows(rows)
 
-    def rows_at_hand(self) -> Iterator[ConsumerRecord]:
+    def buffered_rows(self) -> Iterator[ConsumerRecord]:
         """Return the iterator over the records that an iteration can hand out without waiting."""
         return self._reading
 
@@ -292,7 +294,7 @@ class Consumer(Client):
 
     def _unread(self) -> dict[TopicPartition, int]:
         """Return the first unread offset of partitions with records that an iteration has not reached."""
-        unread = {batches.at: batches.first_offset for batches in self._ahead}
+        unread = {batches.topic_partition: batches.first_offset for batches in self._ahead}
         left = length_hint(self._reading)
         if left:
             record = self._rows[len(self._rows) - left]
@@ -301,39 +303,43 @@ class Consumer(Client):
 
     def _rewind_rows(self) -> None:
         """Leave an iteration: what it has not reached is fetched again."""
-        for at, offset in self._unread().items():
-            state = self._subscription.partitions.get(at)
+        for topic_partition, offset in self._unread().items():
+            state = self._subscription.partitions.get(topic_partition)
             if state is not None:
                 state.seek(offset)
-        self._forget_rows(None)
+        self._discard_rows(None)
 
-    def _forget_rows(self, at: TopicPartition | None) -> None:
+    def _discard_rows(self, topic_partition: TopicPartition | None) -> None:
         """Drop what an iteration holds of one partition, or of all."""
-        if at is None or (self._rows and self._rows[0][:2] == at):
+        if topic_partition is None or (self._rows and self._rows[0][:2] == topic_partition):
             self._set_rows(())
-        self._ahead = deque(b for b in self._ahead if at is not None and b.at != at)
+        self._ahead = deque(
+            b
+            for b in self._ahead
+            if topic_partition is not None and b.topic_partition != topic_partition
+        )
 
     # Positions
 
-    def seek(self, at: TopicPartition, offset: int) -> None:
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
         """Read on at an offset. Raise ValueError when the partition is not assigned or the offset negative."""
         if offset < 0:
             raise ValueError(f"seek offset must not be a negative number: {offset}")
-        self._state(at).seek(offset)
-        self._forget_rows(at)
+        self._state(topic_partition).seek(offset)
+        self._discard_rows(topic_partition)
         self._fetcher.wake()
 
     def go_back(
         self, offsets: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
     ) -> None:
-        """Seek where a partition still stands at its position: nobody has sought it, taken it away or read on."""
-        for at, offset in offsets.items():
-            state = self._subscription.partitions.get(at)
-            if state is not None and state.position == positions[at]:
-                self.seek(at, offset)
+        """Seek partitions that are still at their position: no seek, revocation or read came between."""
+        for topic_partition, offset in offsets.items():
+            state = self._subscription.partitions.get(topic_partition)
+            if state is not None and state.position == positions[topic_partition]:
+                self.seek(topic_partition, offset)
 
-    def _go_back_one(self, at: TopicPartition, position: int, offset: int) -> bool:
-        state = self._subscription.partitions.get(at)
+    def _go_back_one(self, topic_partition: TopicPartition, position: int, offset: int) -> bool:
+        state = self._subscription.partitions.get(topic_partition)
         if state is None or state.position != position:
             return False
         state.seek(offset)
@@ -345,8 +351,8 @@ class Consumer(Client):
         first: dict[TopicPartition, int] = {}
         last: dict[TopicPartition, int] = {}
         for batch in batches:
-            first.setdefault(batch.at, batch.first_offset)
-            last[batch.at] = batch.next_offset
+            first.setdefault(batch.topic_partition, batch.first_offset)
+            last[batch.topic_partition] = batch.next_offset
         self.go_back(first, last)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
@@ -360,64 +366,70 @@ class Consumer(Client):
     async def seek_to_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> None:
         """Read on at the first record that is not older than the time; without one, at the end."""
         found = await self.offsets_for_times(timestamps_ms)
-        for at, answer in found.items():
+        for topic_partition, answer in found.items():
             if answer is None:
-                self._reset([at], ResetPolicy.LATEST)
+                self._reset([topic_partition], ResetPolicy.LATEST)
             else:
-                self.seek(at, answer.offset)
+                self.seek(topic_partition, answer.offset)
 
     def _reset(self, partitions: Iterable[TopicPartition] | None, policy: ResetPolicy) -> None:
-        for at in list(partitions if partitions is not None else self._subscription.partitions):
-            self._state(at).ask_reset(policy)
-            self._forget_rows(at)
+        for topic_partition in list(
+            partitions if partitions is not None else self._subscription.partitions
+        ):
+            self._state(topic_partition).request_reset(policy)
+            self._discard_rows(topic_partition)
         self._fetcher.notify()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions until `resume`; they stay assigned."""
-        for at in partitions:
-            self._state(at).is_paused = True
+        for topic_partition in partitions:
+            self._state(topic_partition).is_paused = True
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Undo `pause`."""
-        for at in partitions:
-            self._state(at).is_paused = False
+        for topic_partition in partitions:
+            self._state(topic_partition).is_paused = False
         self._fetcher.wake()
         self._fetcher.notify()
 
     def paused(self) -> list[TopicPartition]:
         """Return the paused partitions."""
-        return [at for at, state in self._subscription.partitions.items() if state.is_paused]
+        return [
+            topic_partition
+            for topic_partition, state in self._subscription.partitions.items()
+            if state.is_paused
+        ]
 
-    async def position(self, at: TopicPartition, timeout_ms: int | None = None) -> int:
+    async def position(self, topic_partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Return the offset of the next record, looking it up if need be. Raise TimeoutError."""
         self._require_open()
-        at = TopicPartition(*at)
-        unread = self._unread().get(at)
+        topic_partition = TopicPartition(*topic_partition)
+        unread = self._unread().get(topic_partition)
         if unread is not None:
             return unread
-        state = self._state(at)
+        state = self._state(topic_partition)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self._api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         while state.position is None:
             await self._positions.update(deadline)
             if state.position is None:
                 if loop.time() >= deadline:
-                    raise TimeoutError(f"the position of {at} is not known in time")
+                    raise TimeoutError(f"the position of {topic_partition} is not known in time")
                 await asyncio.sleep(0.01)
         return state.position
 
-    def lag(self, at: TopicPartition) -> int | None:
+    def lag(self, topic_partition: TopicPartition) -> int | None:
         """Return how many offsets the position is behind the end, as of the last fetch; None before one."""
-        state = self._state(at)
+        state = self._state(topic_partition)
         committed = self._fetch_settings.read_committed
         end = state.last_stable_offset if committed else state.high_watermark
         if state.position is None or end < 0:
             return None
-        return max(end - self._unread().get(at, state.position), 0)
+        return max(end - self._unread().get(topic_partition, state.position), 0)
 
-    def _state(self, at: TopicPartition) -> PartitionState:
+    def _state(self, topic_partition: TopicPartition) -> PartitionState:
         self._require_open()
-        return self._subscription.state(TopicPartition(*at))
+        return self._subscription.state(TopicPartition(*topic_partition))
 
     # Offsets of the log
 
@@ -426,24 +438,29 @@ class Consumer(Client):
     ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition. Raise KafkaError, TimeoutError."""
         found = await self._lookup(dict.fromkeys(partitions, EARLIEST), timeout_ms)
-        return {at: answer.offset for at, answer in found.items()}
+        return {topic_partition: answer.offset for topic_partition, answer in found.items()}
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last visible record of each partition. Raise KafkaError, TimeoutError."""
         found = await self._lookup(dict.fromkeys(partitions, LATEST), timeout_ms)
-        return {at: answer.offset for at, answer in found.items()}
+        return {topic_partition: answer.offset for topic_partition, answer in found.items()}
 
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record that is not older than the time, None where there is none."""
-        negative = [at for at, timestamp in timestamps_ms.items() if timestamp < 0]
+        negative = [
+            topic_partition for topic_partition, timestamp in timestamps_ms.items() if timestamp < 0
+        ]
         if negative:
             raise ValueError(f"the target time for partition {negative[0]} is negative")
         found = await self._lookup(timestamps_ms, timeout_ms)
-        return {at: answer if answer.offset >= 0 else None for at, answer in found.items()}
+        return {
+            topic_partition: answer if answer.offset >= 0 else None
+            for topic_partition, answer in found.items()
+        }
 
     async def _lookup(
         self, wanted: Mapping[TopicPartition, int], timeout_ms: int | None
@@ -451,15 +468,18 @@ class Consumer(Client):
         self._require_open()
         answers = await list_offsets(
             self._cluster,
-            {TopicPartition(*at): timestamp for at, timestamp in wanted.items()},
+            {
+                TopicPartition(*topic_partition): timestamp
+                for topic_partition, timestamp in wanted.items()
+            },
             read_committed=self._fetch_settings.read_committed,
             timeout_ms=self._api_timeout_ms if timeout_ms is None else timeout_ms,
         )
         found = {}
-        for at, answer in answers.items():
+        for topic_partition, answer in answers.items():
             if isinstance(answer, KafkaError):
                 raise answer
-            found[at] = answer
+            found[topic_partition] = answer
         return found
 
     async def partitions_for(
@@ -489,9 +509,9 @@ class Consumer(Client):
         await self._offsets.commit(
             chosen, self._api_timeout_ms if timeout_ms is None else timeout_ms
         )
-        for at, where in chosen.items():
-            if at in states:
-                states[at].last_committed = where
+        for topic_partition, where in chosen.items():
+            if topic_partition in states:
+                states[topic_partition].last_committed = where
         for interceptor in self._interceptors:
             try:
                 interceptor.on_commit(chosen)
@@ -511,10 +531,10 @@ class Consumer(Client):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets, None where there is none. Raise KafkaError, TimeoutError."""
         self._require_group()
-        wanted = [TopicPartition(*at) for at in partitions]
+        wanted = [TopicPartition(*topic_partition) for topic_partition in partitions]
         limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
         found = await self._offsets.fetch(wanted, limit_ms)
-        return {at: found.get(at) for at in wanted}
+        return {topic_partition: found.get(topic_partition) for topic_partition in wanted}
 
     def group_metadata(self) -> GroupMetadata:
         """Return who this consumer is in its group, for `Producer.send_offsets_to_transaction`.
@@ -528,13 +548,15 @@ class Consumer(Client):
     def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         unread = self._unread()
         return {
-            at: OffsetAndMetadata(unread.get(at, state.position), "", state.position_epoch)
-            for at, state in self._subscription.partitions.items()
+            topic_partition: OffsetAndMetadata(
+                unread.get(topic_partition, state.position), "", state.position_epoch
+            )
+            for topic_partition, state in self._subscription.partitions.items()
             if state.position is not None
         }
 
     def _auto_commit(self, now: float) -> None:
-        if not self._commits or now < self._next_commit or self._member.is_outside:
+        if not self._commits or now < self._next_commit or self._member.is_groupless:
             return
         if self._next_commit == 0.0:
             self._next_commit = now + self._commit_interval_s
@@ -550,7 +572,11 @@ class Consumer(Client):
     def _changed_positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         partitions = self._subscription.partitions
         consumed = self._consumed()
-        return {at: o for at, o in consumed.items() if partitions[at].last_committed != o}
+        return {
+            topic_partition: o
+            for topic_partition, o in consumed.items()
+            if partitions[topic_partition].last_committed != o
+        }
 
     async def _commit_quietly(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int
@@ -565,7 +591,7 @@ class Consumer(Client):
             return
         if self._committing is not None:
             await asyncio.gather(self._committing, return_exceptions=True)
-        if self._member.is_outside:
+        if self._member.is_groupless:
             return
         changed = self._changed_positions()
         if changed:

@@ -72,7 +72,7 @@ class RebalanceListener:
 
 
 class GroupSettings(NamedTuple):
-    """What membership needs of the configuration."""
+    """Settings of the group membership."""
 
     group_id: str
     instance_id: str | None
@@ -92,13 +92,13 @@ class Joined:
     assigned: list[TopicPartition]
 
 
-class Layout(NamedTuple):
-    """What a leader knows of the topics of its group when it shares them: when that changes, it shares again."""
+class TopicLayout(NamedTuple):
+    """The leader's view of the group's topics at an assignment: when it changes, the leader rejoins."""
 
     counts: dict[str, int]
     """The number of partitions, 0 for a topic that is not there."""
     racks: PartitionRacks
-    """Nothing unless a member told its rack."""
+    """Racks of the partitions; empty unless a member has a rack."""
 
 
 class GroupMember:
@@ -123,7 +123,7 @@ class GroupMember:
         self.listener = RebalanceListener()
         self.member_id = ""
         self.generation = _NO_GENERATION
-        self._last_life: GroupMetadata | None = None
+        self._last_heartbeat_s: GroupMetadata | None = None
         self._coordinator: BrokerId | None = None
         self._needs_join = True
         self._reason = "the consumer is new"
@@ -135,7 +135,7 @@ class GroupMember:
         self._owned: list[TopicPartition] = []  # what an eager member had before it joined
         self._owned_generation = _NO_GENERATION
         self._joined_topics: list[str] = []
-        self._leader_saw: Layout | None = None  # on the leader
+        self._leader_topics: TopicLayout | None = None  # on the leader
         self._metadata_seen = -1
 
     @property
@@ -144,8 +144,10 @@ class GroupMember:
         return self._settings
 
     @property
-    def is_outside(self) -> bool:
-        """Whether the group assigns the partitions, and this member is in no generation of it: new, joining or lost."""
+    def is_groupless(self) -> bool:
+        """Return whether the group assigns the partitions, and this member is in no generation: new, joining or
+        lost.
+        """
         return self._subscription.uses_group and self.generation == _NO_GENERATION
 
     def metadata(self) -> GroupMetadata:
@@ -156,14 +158,14 @@ class GroupMember:
         """
         if not self._subscription.uses_group:
             return GroupMetadata(self._settings.group_id)
-        if self._last_life is None:
+        if self._last_heartbeat_s is None:
             detail = "the consumer is joining its group: poll until it has partitions"
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, detail)
-        return self._last_life
+        return self._last_heartbeat_s
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether partitions are kept while rejoining: all assignors must be able to."""
+        """Return whether partitions are kept while rejoining: all assignors must support it."""
         return all(assignor.is_cooperative for assignor in self._settings.assignors)
 
     def request_rejoin(self, reason: str) -> None:
@@ -187,8 +189,8 @@ class GroupMember:
                 fatal, self._fatal = self._fatal, None
                 raise fatal
             if self._is_lost:
-                await self._lose()
-            self._look_at_metadata()
+                await self._lose_partitions()
+            self._check_metadata()
             if (
                 self.generation != _NO_GENERATION
                 and self._subscription.topics != self._joined_topics
@@ -206,7 +208,7 @@ class GroupMember:
             task, self._joining = self._joining, None
             if task.exception() is not None:
                 self._needs_join = True  # whoever goes on polling tries again
-            await self._adopt(task.result())
+            await self._apply_assignment(task.result())
 
     async def leave(self, reason: str) -> None:
         """Give up the partitions and, unless the member is static, tell the coordinator."""
@@ -240,40 +242,50 @@ class GroupMember:
         if self._subscription.mode is Mode.PATTERN and not self._subscription.topics:
             with suppress(OSError):  # joining without topics would only mean to join again
                 await self._cluster.refresh()
-            self._look_at_metadata()
+            self._check_metadata()
         await self._before_revoke()
         held = list(self._subscription.partitions)
         self._owned = held or self._owned
         if held and self.generation != _NO_GENERATION:
             self._owned_generation = self.generation
         topics = self._subscription.topics
-        gone = [at for at in held if not self.is_cooperative or at.topic not in topics]
+        gone = [
+            topic_partition
+            for topic_partition in held
+            if not self.is_cooperative or topic_partition.topic not in topics
+        ]
         if gone:
             await _call(self.listener.on_revoked, gone)
-            self._subscription.take(at for at in held if at not in gone)
+            self._subscription.replace_assignment(
+                topic_partition for topic_partition in held if topic_partition not in gone
+            )
 
-    async def _lose(self) -> None:
+    async def _lose_partitions(self) -> None:
         self._is_lost = False
         held = list(self._subscription.partitions)
         self._owned = []
         if held:
             log.warning("partitions lost group=%s count=%d", self._settings.group_id, len(held))
             await _call(self.listener.on_lost, held)
-            self._subscription.take(())
+            self._subscription.replace_assignment(())
 
-    async def _adopt(self, joined: Joined) -> None:
+    async def _apply_assignment(self, joined: Joined) -> None:
         """Take the assignment, unless it is outdated already."""
         if joined.generation != self.generation or self._is_lost:
             self.request_rejoin("the generation ended before it was adopted")
             return
         held = list(self._subscription.partitions)
-        revoked = [at for at in held if at not in joined.assigned]
-        added = [at for at in joined.assigned if at not in held]
+        revoked = [
+            topic_partition for topic_partition in held if topic_partition not in joined.assigned
+        ]
+        added = [
+            topic_partition for topic_partition in joined.assigned if topic_partition not in held
+        ]
         if revoked:
             await self._before_revoke()
             await _call(self.listener.on_revoked, revoked)
             self.request_rejoin("revoked partitions can be given to others")
-        self._subscription.take(joined.assigned)
+        self._subscription.replace_assignment(joined.assigned)
         self._owned = []
         await _call(self.listener.on_assigned, added)
         log.info(
@@ -283,7 +295,7 @@ class GroupMember:
             len(joined.assigned),
         )
 
-    def _look_at_metadata(self) -> None:
+    def _check_metadata(self) -> None:
         """Rejoin when the topics of a pattern, or the partitions or racks that the leader saw, have changed.
 
         A topic that was deleted has none: its partitions must not stay assigned.
@@ -300,8 +312,8 @@ class GroupMember:
                 and not (self._settings.exclude_internal and t.is_internal)
             )
             self._subscription.match(names)
-        if self._leader_saw is not None and not self._needs_join:
-            saw = self._leader_saw
+        if self._leader_topics is not None and not self._needs_join:
+            saw = self._leader_topics
             now = self._layout(saw.counts, with_racks=bool(saw.racks))
             if now.counts != saw.counts:
                 self.request_rejoin("the number of partitions has changed")
@@ -317,7 +329,7 @@ class GroupMember:
             try:
                 return await self._join_once()
             except KafkaError as error:
-                if not self._may_join_again(error.code):
+                if not self._may_rejoin(error.code):
                     self._forget_generation()
                     raise
                 if error.code is ErrorCode.MEMBER_ID_REQUIRED:
@@ -333,7 +345,7 @@ class GroupMember:
             await self._cluster.back_off(attempt)
             attempt += 1
 
-    def _may_join_again(self, code: ErrorCode) -> bool:
+    def _may_rejoin(self, code: ErrorCode) -> bool:
         if code in _COORDINATOR_GONE:
             self._coordinator = None
         elif code in _GENERATION_GONE:
@@ -372,12 +384,12 @@ class GroupMember:
         self.member_id = answer.member_id
         self._joined_topics = topics
         assignments: dict[str, list[TopicPartition]] = {}
-        self._leader_saw = None
+        self._leader_topics = None
         if answer.leader == answer.member_id and not answer.skip_assignment:
-            assignments = await self._decide(answer)
+            assignments = await self._perform_assignment(answer)
         assigned = await self._sync(answer, assignments)
         self.generation = answer.generation_id
-        self._last_life = GroupMetadata(
+        self._last_heartbeat_s = GroupMetadata(
             settings.group_id, self.generation, self.member_id, settings.instance_id
         )
         return Joined(answer.generation_id, assigned)
@@ -397,7 +409,9 @@ class GroupMember:
             protocols.append(JoinGroupRequestProtocol(name=assignor.name, metadata=metadata))
         return protocols
 
-    async def _decide(self, answer: JoinGroupResponse) -> dict[str, list[TopicPartition]]:
+    async def _perform_assignment(
+        self, answer: JoinGroupResponse
+    ) -> dict[str, list[TopicPartition]]:
         """Run the assignor that the group chose."""
         assignor = next(
             (a for a in self._settings.assignors if a.name == answer.protocol_name), None
@@ -415,17 +429,17 @@ class GroupMember:
         if any(topic not in metadata.topics for topic in topics):
             await self._cluster.refresh()
         saw = self._layout(topics, with_racks=any(member.rack for member in members))
-        self._leader_saw = saw
+        self._leader_topics = saw
         counts = {topic: count for topic, count in saw.counts.items() if count}
         if isinstance(assignor, RackAware):
             return assignor.assign_with_racks(counts, members, saw.racks)
         return assignor.assign(counts, members)
 
-    def _layout(self, topics: Iterable[str], *, with_racks: bool) -> Layout:
+    def _layout(self, topics: Iterable[str], *, with_racks: bool) -> TopicLayout:
         metadata = self._cluster.metadata
         known = metadata.topics
         counts = {topic: len(known[topic].partitions) if topic in known else 0 for topic in topics}
-        return Layout(counts, metadata.racks(counts) if with_racks else NO_RACKS)
+        return TopicLayout(counts, metadata.racks(counts) if with_racks else NO_RACKS)
 
     async def _sync(
         self, joined: JoinGroupResponse, assignments: Mapping[str, Sequence[TopicPartition]]
@@ -479,7 +493,10 @@ class GroupMember:
                     self._coordinator = None
                 attempt += 1
                 if (self._loop.time() - last_answer) * 1000 > self._settings.session_timeout_ms:
-                    log.warning("no heartbeat answered in time group=%s", self._settings.group_id)
+                    log.warning(
+                        "session timed out without a heartbeat response group=%s",
+                        self._settings.group_id,
+                    )
             else:
                 last_answer = self._loop.time()
                 attempt = 0

@@ -1,4 +1,4 @@
-"""What a consumer's Fetch requests say, and what their answers say of each partition. Pure."""
+"""Fetch requests of a consumer, and the partitions of their responses. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from kavka.client.consumer.batches import Deserializers
-from kavka.client.consumer.session import CLOSING_EPOCH, SessionRequest
+from kavka.client.consumer.fetch_session import CLOSING_EPOCH, SessionRequest
 from kavka.client.consumer.subscription import ResetPolicy
 from kavka.client.metadata import MetadataCache
 from kavka.ids import TopicId, TopicPartition
@@ -21,7 +21,7 @@ from kavka.wire.messages.fetch import (
 
 
 class FetchSettings(NamedTuple):
-    """What the fetcher needs of the configuration."""
+    """Settings of the fetcher."""
 
     min_bytes: int
     max_bytes: int
@@ -39,26 +39,30 @@ class FetchSettings(NamedTuple):
 def fetch_request(what: SessionRequest, settings: FetchSettings, wait_ms: int) -> FetchRequest:
     """Return the request that says `what` in a session."""
     topics: dict[str, FetchRequestTopic] = {}
-    for at, want in what.added.items():
-        topic = topics.get(at.topic)
+    for topic_partition, want in what.added.items():
+        topic = topics.get(topic_partition.topic)
         if topic is None:
-            topic = FetchRequestTopic(topic=at.topic, topic_id=want.topic_id, partitions=[])
-            topics[at.topic] = topic
+            topic = FetchRequestTopic(
+                topic=topic_partition.topic, topic_id=want.topic_id, partitions=[]
+            )
+            topics[topic_partition.topic] = topic
         topic.partitions.append(
             FetchRequestPartition(
-                partition=at.partition,
+                partition=topic_partition.partition,
                 current_leader_epoch=want.leader_epoch,
                 fetch_offset=want.offset,
                 partition_max_bytes=want.max_bytes,
             )
         )
     forgotten: dict[str, FetchRequestForgottenTopic] = {}
-    for at, topic_id in what.forgotten.items():
+    for topic_partition, topic_id in what.forgotten.items():
         dropped = forgotten.setdefault(
-            at.topic,
-            FetchRequestForgottenTopic(topic=at.topic, topic_id=topic_id, partitions=[]),
+            topic_partition.topic,
+            FetchRequestForgottenTopic(
+                topic=topic_partition.topic, topic_id=topic_id, partitions=[]
+            ),
         )
-        dropped.partitions.append(at.partition)
+        dropped.partitions.append(topic_partition.partition)
     return FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=settings.min_bytes,
@@ -89,10 +93,10 @@ def parts_of(
 ) -> dict[TopicPartition, FetchResponsePartition]:
     """Return what is said of each partition. Topics named by an id that is no longer known keep an empty name."""
     names = {}
-    for at in asked:
-        topic = metadata.topics.get(at.topic)
+    for topic_partition in asked:
+        topic = metadata.topics.get(topic_partition.topic)
         if topic is not None:
-            names[topic.topic_id] = at.topic
+            names[topic.topic_id] = topic_partition.topic
     return {
         TopicPartition(
             topic.topic or names.get(TopicId(topic.topic_id), ""), part.partition_index

@@ -16,22 +16,22 @@ from typing import Any
 
 from kavka.client.cluster import Channel, Cluster
 from kavka.client.consumer.batches import Chunk, FetchedBatches
+from kavka.client.consumer.fetch_buffer import drain_buffer
 from kavka.client.consumer.fetch_messages import (
     FetchSettings,
     closing_request,
     fetch_request,
     parts_of,
 )
+from kavka.client.consumer.fetch_session import FetchSession, FetchTarget
+from kavka.client.consumer.isolation_filter import filter_by_isolation
 from kavka.client.consumer.record_errors import CorruptRecordError
-from kavka.client.consumer.session import FetchSession, Wanted
 from kavka.client.consumer.subscription import PartitionState, Subscription
-from kavka.client.consumer.taking import take_from
-from kavka.client.consumer.visible import visible_chunk
 from kavka.client.metadata import LeaderHint
 from kavka.core.fetch_session import NO_SESSION
-from kavka.doors import Buffer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kavka.io import Buffer
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.fetch import (
@@ -51,7 +51,7 @@ _SESSION_OVER = (
 )
 _LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _EMPTY_PAUSE_S = 0.05
-"""How long a partition without new data is left alone while another one of its broker has a full buffer."""
+"""Pause of a partition without new data while another one of its broker has a full buffer."""
 _STALE = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -84,9 +84,9 @@ class Fetcher:
         self._is_scheduled = False
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
-        self._turn = 0
+        self._next_start = 0
         self._failures: dict[str, Exception] = {}  # by message: what repeats is raised once
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._sessions: dict[BrokerId, FetchSession] = {}
         cluster.when_updated(self.wake)
 
@@ -98,7 +98,7 @@ class Fetcher:
 
     def notify(self) -> None:
         """Let a waiting poll look around."""
-        self._news.set()
+        self._wakeup.set()
 
     async def close(self) -> None:
         """Stop, and let brokers forget the sessions."""
@@ -111,7 +111,7 @@ class Fetcher:
         await asyncio.gather(*self._connecting.values(), return_exceptions=True)
 
     def _end_sessions(self) -> None:
-        """Write the last requests of the sessions; nobody waits for the answers."""
+        """Send the last requests of the sessions, without waiting for the answers."""
         for broker_id, session in self._sessions.items():
             peer = self._cluster.connected(broker_id, Channel.FETCH)
             if peer is None or session.session_id == NO_SESSION:
@@ -125,16 +125,16 @@ class Fetcher:
         """Return when something was buffered or went wrong since the last `take`, or after the time."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self._news.wait()
+                await self._wakeup.wait()
         except TimeoutError:
             return
 
-    def take(self, max_records: int) -> list[FetchedBatches]:
+    def drain(self, max_records: int) -> list[FetchedBatches]:
         """Take buffered records, at most about `max_records`, and move positions past them; partitions take turns.
 
         Raise what a broker or the data made impossible.
         """
-        self._news.clear()
+        self._wakeup.clear()
         while self._failures:
             failure = self._failures.pop(next(iter(self._failures)))
             if not self._is_over(failure):
@@ -144,11 +144,11 @@ class Fetcher:
         ]
         taken: list[FetchedBatches] = []
         if states:
-            self._turn = (self._turn + 1) % len(states)
-        for state in states[self._turn :] + states[: self._turn]:
+            self._next_start = (self._next_start + 1) % len(states)
+        for state in states[self._next_start :] + states[: self._next_start]:
             if max_records <= 0:
                 break
-            batches, count = take_from(
+            batches, count = drain_buffer(
                 state,
                 max_records,
                 check_crcs=self._settings.check_crcs,
@@ -161,7 +161,7 @@ class Fetcher:
         return taken
 
     def _is_over(self, failure: Exception) -> bool:
-        """Tell whether a failure is about a record that is not the next any more: the user has sought past it."""
+        """Return whether a failure is about a record that is not the next any more: the user has sought past it."""
         if not isinstance(failure, CorruptRecordError):
             return False
         state = self._subscription.partitions.get(failure.topic_partition)
@@ -176,17 +176,17 @@ class Fetcher:
         now = self._loop.time()
         wanted: dict[BrokerId, list[PartitionState]] = {}
         full: dict[BrokerId, None] = {}
-        for at, state in self._subscription.partitions.items():
+        for topic_partition, state in self._subscription.partitions.items():
             if state.validated_epoch < 0:  # assigned since the last update of the metadata
-                state.on_leader(self._cluster.metadata.leader_epoch(at))
+                state.on_leader(self._cluster.metadata.leader_epoch(topic_partition))
             if not state.is_fetchable:
                 continue
-            broker_id = self._source_of(at, state)
+            broker_id = self._source_of(topic_partition, state)
             if broker_id is None:
                 self._cluster.mark_stale()
-                self._look_again(0.1)
+                self._schedule(0.1)
             elif state.retry_at > now:
-                self._look_again(state.retry_at - now)
+                self._schedule(state.retry_at - now)
             elif state.buffered_bytes >= self._settings.max_partition_bytes:
                 full[broker_id] = None
             else:
@@ -195,11 +195,11 @@ class Fetcher:
             if broker_id not in self._in_flight:
                 self._send(broker_id, states, broker_id in full)
 
-    def _source_of(self, at: TopicPartition, state: PartitionState) -> BrokerId | None:
+    def _source_of(self, topic_partition: TopicPartition, state: PartitionState) -> BrokerId | None:
         """Return the preferred replica while that is fresh and online, else the leader."""
         preferred = state.preferred_replica
         if preferred is not None:
-            known = self._cluster.metadata.partition(at)
+            known = self._cluster.metadata.partition(topic_partition)
             if (
                 self._loop.time() < state.preferred_until
                 and preferred in self._cluster.metadata.brokers
@@ -209,7 +209,7 @@ class Fetcher:
             ):
                 return preferred
             state.preferred_replica = None
-        return self._cluster.metadata.leader(at)
+        return self._cluster.metadata.leader(topic_partition)
 
     def _send(self, broker_id: BrokerId, states: list[PartitionState], some_full: bool) -> None:
         peer = self._cluster.connected(broker_id, Channel.FETCH)
@@ -218,19 +218,19 @@ class Fetcher:
                 self._connecting[broker_id] = self._loop.create_task(self._connect(broker_id))
             return
         if peer.throttled_s > 0:
-            self._look_again(peer.throttled_s)
+            self._schedule(peer.throttled_s)
             return
         # A broker that waits for new data would hold up the partitions whose buffers get free meanwhile.
         wait_ms = 0 if some_full else self._settings.max_wait_ms
-        self._turn += 1
-        start = self._turn % len(states)
+        self._next_start += 1
+        start = self._next_start % len(states)
         ordered = states[start:] + states[:start]  # max.bytes may leave nothing for the last ones
         session = self._sessions.setdefault(broker_id, FetchSession())
         try:
-            uses_ids = all(self._topic_id(s.at) != NO_TOPIC_ID for s in states)
+            uses_ids = all(self._topic_id(s.topic_partition) != NO_TOPIC_ID for s in states)
             newest = None if uses_ids else _FIRST_BY_ID - 1
             version = peer.version_of(ApiKey.FETCH, newest=newest)
-            wanted = {state.at: self._wanted(state) for state in ordered}
+            wanted = {state.topic_partition: self._wanted(state) for state in ordered}
             what = session.request(wanted, version >= _FIRST_BY_ID)
             request = fetch_request(what, self._settings, wait_ms)
             timeout_ms = self._settings.request_timeout_ms + wait_ms
@@ -240,20 +240,20 @@ class Fetcher:
             self._fail_or_retry(states, error)
             return
         self._in_flight[broker_id] = answer
-        asked = {state.at: (state, state.moves) for state in states}
+        asked = {state.topic_partition: (state, state.position_changes) for state in states}
         pause_s = _EMPTY_PAUSE_S if some_full else 0.0
         answer.add_done_callback(partial(self._on_answer, broker_id, asked, pause_s))
 
-    def _topic_id(self, at: TopicPartition) -> TopicId:
-        topic = self._cluster.metadata.topics.get(at.topic)
+    def _topic_id(self, topic_partition: TopicPartition) -> TopicId:
+        topic = self._cluster.metadata.topics.get(topic_partition.topic)
         return NO_TOPIC_ID if topic is None else topic.topic_id
 
-    def _wanted(self, state: PartitionState) -> Wanted:
-        return Wanted(
+    def _wanted(self, state: PartitionState) -> FetchTarget:
+        return FetchTarget(
             state.fetch_position,
             self._settings.max_partition_bytes,
-            self._cluster.metadata.leader_epoch(state.at),
-            self._topic_id(state.at),
+            self._cluster.metadata.leader_epoch(state.topic_partition),
+            self._topic_id(state.topic_partition),
         )
 
     async def _connect(self, broker_id: BrokerId) -> None:
@@ -269,7 +269,7 @@ class Fetcher:
             self._connecting.pop(broker_id, None)
         self.wake()
 
-    def _look_again(self, wait_s: float) -> None:
+    def _schedule(self, wait_s: float) -> None:
         if (
             self._timer is None
             or self._timer.cancelled()
@@ -295,9 +295,9 @@ class Fetcher:
         # far behind the new one's position.
         assigned = self._subscription.partitions
         current = {
-            at: state
-            for at, (state, moves) in asked.items()
-            if state.moves == moves and assigned.get(at) is state
+            topic_partition: state
+            for topic_partition, (state, moves) in asked.items()
+            if state.position_changes == moves and assigned.get(topic_partition) is state
         }
         session = self._sessions[broker_id]
         error = answer.exception()
@@ -324,24 +324,26 @@ class Fetcher:
         if not session.on_answer(code, response.session_id, parts):
             log.info("fetch session ended reason=%s", code.name)
             if code is ErrorCode.NONE:  # the answer was not about what was asked
-                self._fail_or_retry(list(current.values()), ConnectionError("a strange answer"))
+                self._fail_or_retry(
+                    list(current.values()), ConnectionError("an unexpected response")
+                )
             elif code not in _SESSION_OVER:
                 self._fail_or_retry(list(current.values()), KafkaError(code))
             return
-        for at, state in current.items():
+        for topic_partition, state in current.items():
             if not state.is_fetchable:
                 continue
-            part = parts.get(at)
+            part = parts.get(topic_partition)
             if part is not None:
                 self._on_part(state, part, pause_s)
             else:  # nothing new in the session
                 state.retry_at = self._loop.time() + pause_s
         hints = {
-            at: LeaderHint(
+            topic_partition: LeaderHint(
                 BrokerId(part.current_leader.leader_id),
                 LeaderEpoch(part.current_leader.leader_epoch),
             )
-            for at, part in parts.items()
+            for topic_partition, part in parts.items()
             if part.error_code in _LEADER_MOVED and part.current_leader.leader_id >= 0
         }
         if hints:
@@ -364,19 +366,19 @@ class Fetcher:
         assert not hasattr(part.records, "file"), "decoding gives bytes"
         records: Buffer = part.records
         try:
-            chunk = self._visible(state, records, part)
+            chunk = self._committed_only(state, records, part)
         except CorruptBatch as error:
             chunk = self._before_damage(state, records, part, error)
         if chunk is not None:
             state.fetch_position = chunk.next_offset
             state.buffered.append(chunk)
             state.buffered_bytes += chunk.size
-            self._news.set()
+            self._wakeup.set()
 
-    def _visible(
+    def _committed_only(
         self, state: PartitionState, records: Buffer, part: FetchResponsePartition
     ) -> Chunk | None:
-        return visible_chunk(
+        return filter_by_isolation(
             state, records, part.aborted_transactions, self._settings.read_committed
         )
 
@@ -390,11 +392,11 @@ class Fetcher:
         """Return the batches before a damaged one; note the failure once it is the next to be handed out."""
         chunk = None
         if error.position > 0:
-            chunk = self._visible(state, memoryview(records)[: error.position], part)
+            chunk = self._committed_only(state, memoryview(records)[: error.position], part)
         if chunk is None:
             state.retry_at = self._loop.time() + self._cluster.retry_backoff_ms(5) / 1000
             if not state.buffered:  # else the same answer comes again when the user has had these
-                self._fail(CorruptRecordError(state.at, state.fetch_position, error))
+                self._fail(CorruptRecordError(state.topic_partition, state.fetch_position, error))
         return chunk
 
     def _on_error(self, state: PartitionState, code: ErrorCode) -> None:
@@ -409,27 +411,25 @@ class Fetcher:
         if code in _STALE:
             self._cluster.mark_stale()
         elif code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            log.warning("fetch refused at=%s error=%s", state.at, code.name)
+            log.warning("fetch refused at=%s error=%s", state.topic_partition, code.name)
         else:
-            self._fail(KafkaError(code, f"{state.at}: {code.message}"))
+            self._fail(KafkaError(code, f"{state.topic_partition}: {code.message}"))
 
     def _on_out_of_range(self, state: PartitionState) -> None:
         if state.buffered:
             return  # let the user have what is there; the same answer comes again
         if self._settings.reset is None:
-            detail = (
-                f"Fetch position {state.fetch_position} is out of range for partition {state.at}"
-            )
+            detail = f"Fetch position {state.fetch_position} is out of range for partition {state.topic_partition}"
             self._fail(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail))
             return
         log.info(
             "position out of range at=%s offset=%d reset=%s",
-            state.at,
+            state.topic_partition,
             state.fetch_position,
             self._settings.reset.name,
         )
-        state.ask_reset(self._settings.reset)
-        self._news.set()
+        state.request_reset(self._settings.reset)
+        self._wakeup.set()
 
     def _fail_or_retry(self, states: list[PartitionState], error: BaseException) -> None:
         self._cluster.mark_stale()
@@ -440,11 +440,11 @@ class Fetcher:
         if isinstance(error, KafkaError) and not error.retriable:
             self._fail(error)
         elif isinstance(error, CorruptFrame):
-            log.error("fetch answer not understood reason=%s", error)
+            log.error("fetch response not decoded reason=%s", error)
 
     def _fail(self, error: Exception) -> None:
         self._failures.setdefault(str(error), error)
-        self._news.set()
+        self._wakeup.set()
 
 
 def _ignore(answer: asyncio.Future[Any]) -> None:

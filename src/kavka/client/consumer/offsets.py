@@ -43,7 +43,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class CommittedOffsets:
-    """The offsets of one group, as one member of it (or nobody, when partitions are assigned by hand).
+    """The committed offsets of one group, as one member of it (or as none, when partitions are assigned manually).
 
     Offsets of an open transaction are waited for, whatever the consumer's isolation level: one that begins before them
     does again what the transaction has done (KIP-447).
@@ -80,16 +80,16 @@ class CommittedOffsets:
 
     async def _commit_once(self, offsets: Offsets) -> None:
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for at, (offset, metadata, leader_epoch) in offsets.items():
+        for topic_partition, (offset, metadata, leader_epoch) in offsets.items():
             part = OffsetCommitRequestPartition(
-                partition_index=at.partition,
+                partition_index=topic_partition.partition,
                 committed_offset=offset,
                 committed_leader_epoch=leader_epoch,
                 committed_metadata=metadata,
             )
-            topics.setdefault(at.topic, []).append(part)
+            topics.setdefault(topic_partition.topic, []).append(part)
         member = self._member
-        if member.is_outside:
+        if member.is_groupless:
             # Without a generation it would count as the commit of a tool, which a group without members takes.
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, _OUTSIDE)
         is_member = member.generation >= 0
@@ -207,8 +207,8 @@ def fetched_offsets(
             if code is not ErrorCode.NONE:
                 raise KafkaError(code, f"{topic.name}-{part.partition_index}: {code.message}")
             if part.committed_offset >= 0:
-                at = TopicPartition(topic.name, part.partition_index)
-                found[at] = OffsetAndMetadata(
+                topic_partition = TopicPartition(topic.name, part.partition_index)
+                found[topic_partition] = OffsetAndMetadata(
                     part.committed_offset, part.metadata or "", part.committed_leader_epoch
                 )
     return found

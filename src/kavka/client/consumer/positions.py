@@ -60,8 +60,8 @@ class Positions:
     def _on_metadata(self) -> None:
         """Mark what a new leader must be asked about, before anything is fetched from it."""
         metadata = self._cluster.metadata
-        for at, state in self._subscription.partitions.items():
-            state.on_leader(metadata.leader_epoch(at))
+        for topic_partition, state in self._subscription.partitions.items():
+            state.on_leader(metadata.leader_epoch(topic_partition))
             if state.needs_validation:
                 self._on_change()
 
@@ -108,21 +108,23 @@ class Positions:
     async def _from_commits(self, states: list[PartitionState]) -> None:
         if not states:
             return
-        moves = [(state, state.moves) for state in states]
+        moves = [(state, state.position_changes) for state in states]
         committed = {}
         if self._offsets is not None:
-            committed = await self._offsets.fetch([s.at for s in states], self._timeout_ms)
+            committed = await self._offsets.fetch(
+                [s.topic_partition for s in states], self._timeout_ms
+            )
         homeless = []
         for state, count in moves:
-            if state.moves != count or not self._is_assigned(state):
+            if state.position_changes != count or not self._is_assigned(state):
                 continue
-            where = committed.get(state.at)
+            where = committed.get(state.topic_partition)
             if where is not None:
                 state.seek(where.offset, where.leader_epoch)
             elif self._reset is not None:
-                state.ask_reset(self._reset)
+                state.request_reset(self._reset)
             else:
-                homeless.append(str(state.at))
+                homeless.append(str(state.topic_partition))
         if homeless:
             detail = (
                 f"Undefined offset with no reset policy for partitions: [{', '.join(homeless)}]"
@@ -130,19 +132,23 @@ class Positions:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
 
     async def _look_up(self, states: list[PartitionState]) -> None:
-        wanted = {s.at: s.reset.value for s in states if s.reset is not None}
+        wanted = {s.topic_partition: s.reset.value for s in states if s.reset is not None}
         if not wanted:
             return
-        moves = {state.at: state.moves for state in states}
-        await self._cluster.ask_about(wanted)
+        moves = {state.topic_partition: state.position_changes for state in states}
+        await self._cluster.add_partitions_of_interest(wanted)
         found = await list_offsets_once(self._cluster, wanted, read_committed=self._read_committed)
         for state in states:
-            answer = found.get(state.at)
-            if answer is None or state.moves != moves[state.at] or not self._is_assigned(state):
+            answer = found.get(state.topic_partition)
+            if (
+                answer is None
+                or state.position_changes != moves[state.topic_partition]
+                or not self._is_assigned(state)
+            ):
                 continue
             if not isinstance(answer, KafkaError):
                 state.seek(answer.offset)
-                log.debug("position reset at=%s offset=%d", state.at, answer.offset)
+                log.debug("position reset at=%s offset=%d", state.topic_partition, answer.offset)
             elif not answer.retriable:
                 raise answer
 
@@ -154,23 +160,28 @@ class Positions:
         for state in self._subscription.partitions.values():
             if not state.needs_validation:
                 continue
-            leader = metadata.leader(state.at)
+            leader = metadata.leader(state.topic_partition)
             if leader is None:
                 self._cluster.mark_stale()
-            elif metadata.leader_epoch(state.at) < 0:  # a broker from before leader epochs
+            elif (
+                metadata.leader_epoch(state.topic_partition) < 0
+            ):  # a broker from before leader epochs
                 state.on_validated(-1)
             else:
                 leaders.setdefault(leader, []).append(state)
         await asyncio.gather(*(self._validate_at(b, states) for b, states in leaders.items()))
 
     async def _validate_at(self, leader: BrokerId, states: list[PartitionState]) -> None:
-        epochs = {state.at: self._cluster.metadata.leader_epoch(state.at) for state in states}
-        asked = {state.at: (state, state.moves) for state in states}
+        epochs = {
+            state.topic_partition: self._cluster.metadata.leader_epoch(state.topic_partition)
+            for state in states
+        }
+        asked = {state.topic_partition: (state, state.position_changes) for state in states}
         try:
             peer = await self._cluster.peer(leader)
             if not _can_validate(peer):
                 for state in states:
-                    state.on_validated(epochs[state.at])
+                    state.on_validated(epochs[state.topic_partition])
                 return
             response: OffsetForLeaderEpochResponse = await peer.send(
                 _epoch_request(states, epochs), timeout_ms=self._cluster.request_timeout_ms
@@ -180,42 +191,42 @@ class Positions:
             raise
         for topic in response.topics:
             for answer in topic.partitions:
-                at = TopicPartition(topic.topic, answer.partition)
-                if at not in asked:
+                topic_partition = TopicPartition(topic.topic, answer.partition)
+                if topic_partition not in asked:
                     continue
-                state, moves = asked[at]
-                if state.moves == moves and self._is_assigned(state):
-                    self._on_validated(state, answer, epochs[at])
+                state, moves = asked[topic_partition]
+                if state.position_changes == moves and self._is_assigned(state):
+                    self._on_validated(state, answer, epochs[topic_partition])
 
     def _on_validated(
         self, state: PartitionState, answer: OffsetForLeaderEpochResponsePartition, epoch: int
     ) -> None:
         code = ErrorCode.of(answer.error_code)
         if code is not ErrorCode.NONE:
-            log.info("position not validated at=%s error=%s", state.at, code.name)
+            log.info("position not validated at=%s error=%s", state.topic_partition, code.name)
             self._cluster.mark_stale()
             if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                raise KafkaError(code, f"{state.at}: {code.message}")
+                raise KafkaError(code, f"{state.topic_partition}: {code.message}")
             return
         position, end = state.position, answer.end_offset
         is_known = end >= 0 and answer.leader_epoch >= 0
         if position is None or (is_known and end >= position):
             state.on_validated(epoch)
             return
-        log.warning("log was truncated at=%s position=%d end=%d", state.at, position, end)
+        log.warning(
+            "log was truncated at=%s position=%d end=%d", state.topic_partition, position, end
+        )
         if self._reset is None:
-            detail = (
-                f"the log of {state.at} was truncated to {end if is_known else 'an unknown offset'}"
-            )
+            detail = f"the log of {state.topic_partition} was truncated to {end if is_known else 'an unknown offset'}"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{detail}, position {position}")
         if is_known:
             state.seek(end, answer.leader_epoch)
             state.on_validated(epoch)
         else:
-            state.ask_reset(self._reset)
+            state.request_reset(self._reset)
 
     def _is_assigned(self, state: PartitionState) -> bool:
-        return self._subscription.partitions.get(state.at) is state
+        return self._subscription.partitions.get(state.topic_partition) is state
 
 
 def _needs_work(state: PartitionState) -> bool:
@@ -223,7 +234,7 @@ def _needs_work(state: PartitionState) -> bool:
 
 
 def _can_validate(peer: Peer) -> bool:
-    """Tell whether the broker lets consumers ask (KIP-320); what cannot be asked is taken for valid."""
+    """Return whether the broker lets consumers ask (KIP-320); what cannot be asked is taken for valid."""
     if not peer.supports(ApiKey.OFFSET_FOR_LEADER_EPOCH):
         return False
     return peer.version_of(ApiKey.OFFSET_FOR_LEADER_EPOCH) >= _CONSUMERS_VERSION
@@ -235,11 +246,11 @@ def _epoch_request(
     topics: dict[str, list[OffsetForLeaderEpochRequestPartition]] = {}
     for state in states:
         part = OffsetForLeaderEpochRequestPartition(
-            partition=state.at.partition,
-            current_leader_epoch=epochs[state.at],
+            partition=state.topic_partition.partition,
+            current_leader_epoch=epochs[state.topic_partition],
             leader_epoch=state.position_epoch,
         )
-        topics.setdefault(state.at.topic, []).append(part)
+        topics.setdefault(state.topic_partition.topic, []).append(part)
     return OffsetForLeaderEpochRequest(
         replica_id=-1,
         topics=[OffsetForLeaderEpochRequestTopic(topic=t, partitions=p) for t, p in topics.items()],

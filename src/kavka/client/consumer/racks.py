@@ -23,22 +23,24 @@ from kavka.ids import TopicPartition
 from kavka.values import frozen
 
 PartitionRacks = Mapping[TopicPartition, frozenset[str]]
-"""The racks of a partition's replicas, as far as they are known; empty where nobody asks for racks."""
+"""The racks of a partition's replicas, as far as they are known; empty when racks are not used."""
 
 NO_RACKS: PartitionRacks = {}
 
 
-def racks_matter(wanted: Collection[str], places: Collection[frozenset[str]]) -> bool:
-    """Tell whether racks count between members in racks `wanted` and partitions in `places`.
+def racks_matter(wanted: Collection[str], partition_racks: Collection[frozenset[str]]) -> bool:
+    """Return whether racks count between members in racks `wanted` and partitions in `places`.
 
     They do not where no partition is near to anybody, or all are in the same racks; then Kafka assigns without them.
     """
-    everywhere: frozenset[str] = frozenset().union(*places)
-    return not everywhere.isdisjoint(wanted) and any(racks != everywhere for racks in places)
+    everywhere: frozenset[str] = frozenset().union(*partition_racks)
+    return not everywhere.isdisjoint(wanted) and any(
+        racks != everywhere for racks in partition_racks
+    )
 
 
 @frozen
-class Reader:
+class RackedMember:
     """A member: its rack, and the topics of which it may hold a partition without a loss of balance."""
 
     member_id: str
@@ -46,9 +48,9 @@ class Reader:
     topics: frozenset[str]
 
 
-def gather(
+def align_with_racks(
     assigned: Mapping[str, Sequence[TopicPartition]],
-    readers: Sequence[Reader],
+    readers: Sequence[RackedMember],
     racks: PartitionRacks,
     *,
     kept: Collection[TopicPartition],
@@ -62,19 +64,19 @@ def gather(
     Where all members want the same topics (`are_alike`), who has one partition more may change; else all keep
     their numbers. Where all have equally many, the result is the best that there is.
     """
-    gathering = _Gathering(assigned, readers, racks, kept, are_alike)
-    while gathering.bring_home():
+    gathering = _RackAlignment(assigned, readers, racks, kept, are_alike)
+    while gathering.run():
         pass
     return gathering.held
 
 
-class _Gathering:
+class _RackAlignment:
     """One run of `gather`. Invariant: the sorted numbers of partitions that members hold never change."""
 
     def __init__(
         self,
         assigned: Mapping[str, Sequence[TopicPartition]],
-        readers: Sequence[Reader],
+        readers: Sequence[RackedMember],
         racks: PartitionRacks,
         kept: Collection[TopicPartition],
         are_alike: bool,
@@ -82,87 +84,115 @@ class _Gathering:
         self._kept = kept
         # Invariant: what is kept comes first, then the rest in the order in which it came.
         self.held = {
-            member_id: sorted(got, key=lambda at: at not in kept)
+            member_id: sorted(got, key=lambda topic_partition: topic_partition not in kept)
             for member_id, got in assigned.items()
         }
         self._readers = {reader.member_id: reader for reader in readers}
         self._are_alike = are_alike
-        self._holder = {at: member_id for member_id, got in self.held.items() for at in got}
-        self._near: dict[str, list[str]] = {}
+        self._holder = {
+            topic_partition: member_id
+            for member_id, got in self.held.items()
+            for topic_partition in got
+        }
+        self._readers_near: dict[str, list[str]] = {}
         for reader in sorted(readers, key=lambda reader: reader.member_id):
             if reader.rack:
-                self._near.setdefault(reader.rack, []).append(reader.member_id)
-        self._racks = {at: sorted(self._near.keys() & racks.get(at, ())) for at in self._holder}
+                self._readers_near.setdefault(reader.rack, []).append(reader.member_id)
+        self._racks = {
+            topic_partition: sorted(self._readers_near.keys() & racks.get(topic_partition, ()))
+            for topic_partition in self._holder
+        }
         # Invariant: what is astray at each holder, in the order in which it came.
-        self._astray: dict[str, dict[TopicPartition, None]] = {m: {} for m in self.held}
-        for at, holder in self._holder.items():
-            if not self._is_near(holder, at):
-                self._astray[holder][at] = None
+        self._misplaced: dict[str, dict[TopicPartition, None]] = {m: {} for m in self.held}
+        for topic_partition, holder in self._holder.items():
+            if not self._is_near(holder, topic_partition):
+                self._misplaced[holder][topic_partition] = None
 
-    def bring_home(self) -> bool:
+    def run(self) -> bool:
         """Look once for a better place of every partition that is astray; return whether there was one."""
-        hopeless = set()
+        unmovable = set()
         has_moved = False
-        astray = [at for of_member in self._astray.values() for at in of_member]
-        for at in sorted(astray, key=lambda at: at in self._kept):
-            holder = self._holder[at]
-            if at not in self._astray[holder]:
+        misplaced = [
+            topic_partition
+            for of_member in self._misplaced.values()
+            for topic_partition in of_member
+        ]
+        for topic_partition in sorted(
+            misplaced, key=lambda topic_partition: topic_partition in self._kept
+        ):
+            holder = self._holder[topic_partition]
+            if topic_partition not in self._misplaced[holder]:
                 continue
-            kind = (holder, *self._racks[at], None if self._are_alike else at.topic)
-            moves = None if kind in hopeless else self._search(at)
+            kind = (
+                holder,
+                *self._racks[topic_partition],
+                None if self._are_alike else topic_partition.topic,
+            )
+            moves = None if kind in unmovable else self._search(topic_partition)
             if moves is None:
-                hopeless.add(kind)
+                unmovable.add(kind)
             else:
                 has_moved = True
-                self._carry_out(moves)
+                self._apply(moves)
         return has_moved
 
-    def _search(self, astray: TopicPartition) -> dict[TopicPartition, str] | None:
+    def _search(self, misplaced: TopicPartition) -> dict[TopicPartition, str] | None:
         """Return who takes which partition so that `astray` comes home, or None."""
-        giver = self._holder[astray]
-        spare = self._spare(giver) if self._are_alike else None
+        source = self._holder[misplaced]
+        spare = self._replacement(source) if self._are_alike else None
         entering: dict[str, TopicPartition] = {}
         seen: set[tuple[str, str | None]] = set()
-        queue = deque(self._ways([astray], seen))
+        queue = deque(self._paths([misplaced], seen))
         while queue:
-            rack, at = queue.popleft()
-            for taker in self._near[rack]:
-                if taker in entering or at.topic not in self._readers[taker].topics:
+            rack, topic_partition = queue.popleft()
+            for taker in self._readers_near[rack]:
+                if taker in entering or topic_partition.topic not in self._readers[taker].topics:
                     continue
-                entering[taker] = at
-                more = len(self.held[giver]) - len(self.held[taker])
-                if taker == giver or (self._are_alike and more == 1):
-                    return self._path(entering, taker, astray)
-                back = self._for_giver(taker, giver) or (spare if more == 0 else None)
+                entering[taker] = topic_partition
+                more = len(self.held[source]) - len(self.held[taker])
+                if taker == source or (self._are_alike and more == 1):
+                    return self._path(entering, taker, misplaced)
+                back = self._paths_from(taker, source) or (spare if more == 0 else None)
                 if back is not None:
-                    return {**self._path(entering, taker, astray), back: giver}
-                queue += self._ways(reversed(self.held[taker]), seen)
+                    return {**self._path(entering, taker, misplaced), back: source}
+                queue += self._paths(reversed(self.held[taker]), seen)
         return None
 
-    def _ways(
+    def _paths(
         self, passed: Iterable[TopicPartition], seen: set[tuple[str, str | None]]
     ) -> Iterator[tuple[str, TopicPartition]]:
         """Yield the racks where partitions would be near, each once in a search (and topic, where that matters)."""
-        for at in passed:
-            for rack in self._racks[at]:
-                way = (rack, None if self._are_alike else at.topic)
+        for topic_partition in passed:
+            for rack in self._racks[topic_partition]:
+                way = (rack, None if self._are_alike else topic_partition.topic)
                 if way not in seen:
                     seen.add(way)
-                    yield rack, at
+                    yield rack, topic_partition
 
-    def _for_giver(self, holder: str, giver: str) -> TopicPartition | None:
+    def _paths_from(self, holder: str, source: str) -> TopicPartition | None:
         """Return what is astray at `holder` and may be `giver`'s: near to it, else the latest that came."""
-        topics = self._readers[giver].topics
-        astray = [at for at in reversed(self._astray[holder]) if at.topic in topics]
+        topics = self._readers[source].topics
+        misplaced = [
+            topic_partition
+            for topic_partition in reversed(self._misplaced[holder])
+            if topic_partition.topic in topics
+        ]
         return next(
-            (at for at in astray if self._is_near(giver, at)), astray[0] if astray else None
+            (
+                topic_partition
+                for topic_partition in misplaced
+                if self._is_near(source, topic_partition)
+            ),
+            misplaced[0] if misplaced else None,
         )
 
-    def _spare(self, giver: str) -> TopicPartition | None:
+    def _replacement(self, source: str) -> TopicPartition | None:
         """Return what is astray at a member that has one more than `giver`, so that an equal of it may get one more."""
-        more = len(self.held[giver]) + 1
-        holders = (m for m, astray in self._astray.items() if astray and len(self.held[m]) == more)
-        return next((self._for_giver(holder, giver) for holder in holders), None)
+        more = len(self.held[source]) + 1
+        holders = (
+            m for m, misplaced in self._misplaced.items() if misplaced and len(self.held[m]) == more
+        )
+        return next((self._paths_from(holder, source) for holder in holders), None)
 
     def _path(
         self, entering: Mapping[str, TopicPartition], last: str, first: TopicPartition
@@ -170,21 +200,21 @@ class _Gathering:
         moves = {}
         taker = last
         while True:
-            at = entering[taker]
-            moves[at] = taker
-            if at == first:
+            topic_partition = entering[taker]
+            moves[topic_partition] = taker
+            if topic_partition == first:
                 return moves
-            taker = self._holder[at]
+            taker = self._holder[topic_partition]
 
-    def _carry_out(self, moves: Mapping[TopicPartition, str]) -> None:
-        for at, taker in moves.items():
-            holder = self._holder[at]
-            self.held[holder].remove(at)
-            self._astray[holder].pop(at, None)
-            self.held[taker].append(at)
-            self._holder[at] = taker
-            if not self._is_near(taker, at):
-                self._astray[taker][at] = None
+    def _apply(self, moves: Mapping[TopicPartition, str]) -> None:
+        for topic_partition, taker in moves.items():
+            holder = self._holder[topic_partition]
+            self.held[holder].remove(topic_partition)
+            self._misplaced[holder].pop(topic_partition, None)
+            self.held[taker].append(topic_partition)
+            self._holder[topic_partition] = taker
+            if not self._is_near(taker, topic_partition):
+                self._misplaced[taker][topic_partition] = None
 
-    def _is_near(self, member_id: str, at: TopicPartition) -> bool:
-        return self._readers[member_id].rack in self._racks[at]
+    def _is_near(self, member_id: str, topic_partition: TopicPartition) -> bool:
+        return self._readers[member_id].rack in self._racks[topic_partition]

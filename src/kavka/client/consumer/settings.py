@@ -46,7 +46,7 @@ def group_settings(config: Config, group_id: str) -> GroupSettings:
         session_timeout_ms=session_timeout_ms,
         heartbeat_interval_ms=heartbeat_interval_ms,
         max_poll_interval_ms=config.integer("max.poll.interval.ms"),
-        assignors=_assignors(config.thing("partition.assignment.strategy")),
+        assignors=_assignors(config.value("partition.assignment.strategy")),
         rack=config.text("client.rack") or None,
         exclude_internal=config.flag("exclude.internal.topics"),
     )

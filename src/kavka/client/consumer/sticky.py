@@ -16,14 +16,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from kavka.client.consumer.racks import NO_RACKS, PartitionRacks, Reader, gather, racks_matter
+from kavka.client.consumer.racks import (
+    NO_RACKS,
+    PartitionRacks,
+    RackedMember,
+    align_with_racks,
+    racks_matter,
+)
 from kavka.ids import TopicPartition
 from kavka.values import frozen
 
 
 @frozen
 class Claim:
-    """What a member wants and what it says that it owns, since `generation` (-1: unknown)."""
+    """A member's subscription and the partitions it owns, since `generation` (-1: unknown)."""
 
     member_id: str
     topics: Sequence[str]
@@ -46,29 +52,33 @@ def assign_sticky(
         assigned = _assign_alike(topics, partitions, kept)
     else:
         assigned = _assign_different(partitions, claims, kept)
-    places = [racks.get(at, frozenset()) for got in assigned.values() for at in got]
+    places = [
+        racks.get(topic_partition, frozenset())
+        for got in assigned.values()
+        for topic_partition in got
+    ]
     if not racks_matter([claim.rack for claim in claims if claim.rack], places):
         return assigned
     readers = _readers_alike(claims) if are_alike else _readers_different(claims, assigned)
-    owned = {at for of_member in kept.values() for at in of_member}
-    return gather(assigned, readers, racks, kept=owned, are_alike=are_alike)
+    owned = {topic_partition for of_member in kept.values() for topic_partition in of_member}
+    return align_with_racks(assigned, readers, racks, kept=owned, are_alike=are_alike)
 
 
-def _readers_alike(claims: Sequence[Claim]) -> list[Reader]:
-    return [Reader(claim.member_id, claim.rack, frozenset(claim.topics)) for claim in claims]
+def _readers_alike(claims: Sequence[Claim]) -> list[RackedMember]:
+    return [RackedMember(claim.member_id, claim.rack, frozenset(claim.topics)) for claim in claims]
 
 
 def _readers_different(
     claims: Sequence[Claim], assigned: Mapping[str, Sequence[TopicPartition]]
-) -> list[Reader]:
-    """Return who may hold what so that `_balance` would leave it there: nobody who could take it has two less."""
+) -> list[RackedMember]:
+    """Return the partitions that members may keep without `_balance` moving them: no eligible member has two less."""
     load = {claim.member_id: len(assigned[claim.member_id]) for claim in claims}
     least: dict[str, int] = {}
     for claim in claims:
         for topic in claim.topics:
             least[topic] = min(load[claim.member_id], least.get(topic, load[claim.member_id]))
     return [
-        Reader(
+        RackedMember(
             claim.member_id,
             claim.rack,
             frozenset(t for t in claim.topics if load[claim.member_id] <= least[t] + 1),
@@ -86,13 +96,16 @@ def _valid_ownership(
     for claim in claims:
         if claim.generation < newest:
             continue
-        for at in claim.owned:
-            if at.topic in claim.topics and 0 <= at.partition < partitions.get(at.topic, 0):
-                claimants.setdefault(at, []).append(claim.member_id)
+        for topic_partition in claim.owned:
+            if (
+                topic_partition.topic in claim.topics
+                and 0 <= topic_partition.partition < partitions.get(topic_partition.topic, 0)
+            ):
+                claimants.setdefault(topic_partition, []).append(claim.member_id)
     kept: dict[str, list[TopicPartition]] = {claim.member_id: [] for claim in claims}
-    for at, members in claimants.items():
+    for topic_partition, members in claimants.items():
         if len(members) == 1:
-            kept[members[0]].append(at)
+            kept[members[0]].append(topic_partition)
     return kept
 
 
@@ -118,8 +131,8 @@ def _assign_alike(
         else:
             assigned[member] = owned[:quota]
             at_quota.append(member)
-    taken = {at for owned in assigned.values() for at in owned}
-    rest = deque(at for at in everything if at not in taken)
+    taken = {topic_partition for owned in assigned.values() for topic_partition in owned}
+    rest = deque(topic_partition for topic_partition in everything if topic_partition not in taken)
     below.sort()
     at_quota.sort()
     while below:
@@ -146,21 +159,21 @@ def _assign_different(
         for topic in dict.fromkeys(claim.topics):
             if topic in partitions:
                 takers.setdefault(topic, []).append(claim.member_id)
-    owner = {at: member for member, owned in kept.items() for at in owned}
+    owner = {topic_partition: member for member, owned in kept.items() for topic_partition in owned}
     load = {member: len(owned) for member, owned in kept.items()}
     everything = sorted(
         (TopicPartition(t, p) for t in takers for p in range(partitions[t])),
-        key=lambda at: (len(takers[at.topic]), at),
+        key=lambda topic_partition: (len(takers[topic_partition.topic]), topic_partition),
     )
-    for at in everything:
-        if at not in owner:
-            taker = min(takers[at.topic], key=lambda member: (load[member], member))
-            owner[at] = taker
+    for topic_partition in everything:
+        if topic_partition not in owner:
+            taker = min(takers[topic_partition.topic], key=lambda member: (load[member], member))
+            owner[topic_partition] = taker
             load[taker] += 1
     _balance(everything, takers, owner, load)
     assigned: dict[str, list[TopicPartition]] = {member: [] for member in kept}
-    for at in sorted(owner):
-        assigned[owner[at]].append(at)
+    for topic_partition in sorted(owner):
+        assigned[owner[topic_partition]].append(topic_partition)
     return assigned
 
 
@@ -174,11 +187,11 @@ def _balance(
     moved = True
     while moved:
         moved = False
-        for at in everything:
-            holder = owner[at]
-            taker = min(takers[at.topic], key=lambda member: (load[member], member))
+        for topic_partition in everything:
+            holder = owner[topic_partition]
+            taker = min(takers[topic_partition.topic], key=lambda member: (load[member], member))
             if load[taker] + 1 < load[holder]:
-                owner[at] = taker
+                owner[topic_partition] = taker
                 load[holder] -= 1
                 load[taker] += 1
                 moved = True

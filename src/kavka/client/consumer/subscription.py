@@ -1,4 +1,4 @@
-"""What a consumer reads and how far it is. Pure.
+"""A consumer's subscription and positions. Pure.
 
 A partition has two positions. `position` is the offset of the next record for the user; `fetch_position` runs
 ahead of it by what is fetched and not taken yet:
@@ -32,23 +32,25 @@ def as_offsets(
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return offsets to be committed. Raise ValueError for a negative one."""
     offsets = {}
-    for at, where in given.items():
+    for topic_partition, where in given.items():
         chosen = OffsetAndMetadata(where) if isinstance(where, int) else OffsetAndMetadata(*where)
         if chosen.offset < 0:
-            raise ValueError(f"cannot commit the negative offset {chosen.offset} for {at}")
-        offsets[TopicPartition(*at)] = chosen
+            raise ValueError(
+                f"cannot commit the negative offset {chosen.offset} for {topic_partition}"
+            )
+        offsets[TopicPartition(*topic_partition)] = chosen
     return offsets
 
 
 class ResetPolicy(Enum):
-    """Where to go without a valid offset; the values are timestamps of ListOffsets."""
+    """The position without a valid offset; the values are timestamps of ListOffsets."""
 
     EARLIEST = -2
     LATEST = -1
 
 
 class Mode(Enum):
-    """How the partitions are chosen; the modes exclude each other."""
+    """The way partitions are chosen; the modes exclude each other."""
 
     NONE = "none"
     TOPICS = "topics"
@@ -60,7 +62,7 @@ class Mode(Enum):
 class PartitionState:
     """One assigned partition."""
 
-    at: TopicPartition
+    topic_partition: TopicPartition
     position: int | None = None
     """None until a committed offset, a reset or a seek gives one."""
     position_epoch: int = -1
@@ -72,9 +74,9 @@ class PartitionState:
     validated_epoch: int = -1
     """The leader's epoch in which the position was found to be valid."""
     last_committed: OffsetAndMetadata | None = None
-    """What this consumer committed since it got the partition; others may have committed before."""
+    """The last offset that this consumer committed since the assignment; others may have committed before."""
     is_paused: bool = False
-    moves: int = 0
+    position_changes: int = 0
     """Counts seeks: what was fetched for an older count is dropped."""
     buffered: deque[Any] = field(factory=deque)
     """Fetched data, first the oldest."""
@@ -92,7 +94,7 @@ class PartitionState:
 
     @property
     def is_fetchable(self) -> bool:
-        """Whether data can be asked for."""
+        """Return whether the partition can be fetched."""
         return (
             self.position is not None
             and self.reset is None
@@ -109,7 +111,7 @@ class PartitionState:
         self.position_epoch = leader_epoch
         self.fetch_position = offset
         self.reset = None
-        self._drop()
+        self._discard_buffer()
         self.needs_validation = leader_epoch >= 0
 
     def on_leader(self, leader_epoch: int) -> None:
@@ -131,14 +133,14 @@ class PartitionState:
         self.needs_validation = False
         self.validated_epoch = leader_epoch
 
-    def ask_reset(self, policy: ResetPolicy) -> None:
+    def request_reset(self, policy: ResetPolicy) -> None:
         """Have the position looked up."""
         self.reset = policy
         self.position = None
-        self._drop()
+        self._discard_buffer()
 
-    def _drop(self) -> None:
-        self.moves += 1
+    def _discard_buffer(self) -> None:
+        self.position_changes += 1
         self.buffered.clear()
         self.buffered_bytes = 0
         self.aborted.clear()
@@ -186,13 +188,16 @@ class Subscription:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions without a group; those that stay keep positions. Raise RuntimeError after `subscribe`."""
         self._set_mode(Mode.ASSIGNED)
-        self.take(partitions)
+        self.replace_assignment(partitions)
 
-    def take(self, partitions: Iterable[TopicPartition]) -> None:
+    def replace_assignment(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the assignment; partitions that stay keep their positions."""
         old = self.partitions
-        wanted = dict.fromkeys(TopicPartition(*at) for at in partitions)
-        self.partitions = {at: old.get(at) or PartitionState(at) for at in wanted}
+        wanted = dict.fromkeys(TopicPartition(*topic_partition) for topic_partition in partitions)
+        self.partitions = {
+            topic_partition: old.get(topic_partition) or PartitionState(topic_partition)
+            for topic_partition in wanted
+        }
 
     def clear(self) -> None:
         """Want nothing."""
@@ -201,16 +206,18 @@ class Subscription:
         self.pattern = None
         self.partitions = {}
 
-    def state(self, at: TopicPartition) -> PartitionState:
+    def state(self, topic_partition: TopicPartition) -> PartitionState:
         """Return an assigned partition. Raise ValueError when it is not assigned."""
-        state = self.partitions.get(at)
+        state = self.partitions.get(topic_partition)
         if state is None:
-            raise ValueError(f"partition {TopicPartition(*at)} is not assigned to this consumer")
+            raise ValueError(
+                f"partition {TopicPartition(*topic_partition)} is not assigned to this consumer"
+            )
         return state
 
     @property
     def uses_group(self) -> bool:
-        """Whether the group assigns the partitions."""
+        """Return whether the group assigns the partitions."""
         return self.mode in (Mode.TOPICS, Mode.PATTERN)
 
     def _set_mode(self, mode: Mode) -> None:

@@ -3,7 +3,7 @@
 from kavka.client.producer.accumulator import BufferFull
 from kavka.client.producer.batch import RecordMetadata, RecordRange
 from kavka.client.producer.partitioner import murmur2
-from kavka.client.producer.prepared import PreparedTxnState
+from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.client.producer.producer import Producer
 from kavka.client.producer.records import ProducerRecord
 from kavka.client.producer.transaction_errors import AbortableError, FatalError

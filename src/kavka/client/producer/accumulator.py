@@ -24,13 +24,13 @@ class BufferFull(Exception):
 
 @mutable
 class Ready:
-    """What can be sent now."""
+    """The batches that can be sent now."""
 
     brokers: dict[BrokerId, list[TopicPartition]] = field(factory=dict)
     leaderless: list[str] = field(factory=list)
     """Topics of partitions that have something to send and no known leader."""
     due_ms: int | None = None
-    """When to look again if nothing happens."""
+    """Time of the next check if nothing happens."""
 
 
 class Accumulator:
@@ -46,16 +46,16 @@ class Accumulator:
         self._linger_ms = linger_ms
         self._memory_bytes = memory_bytes
         self._ratios: dict[str, float] = {}  # compressed size by plain size, per topic
-        self._turn = 0
+        self._next_queue = 0
         self._last_number = 0
         self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self.incomplete: dict[ProducerBatch, None] = {}
         self.used_bytes = 0
         self.refused_bytes = 0
-        """How much there was no room for when BufferFull was raised last."""
+        """Bytes that did not fit when BufferFull was raised last."""
 
-    def fits(self, size: int) -> bool:
-        """Tell whether `size` bytes are free."""
+    def fits_in_memory(self, size: int) -> bool:
+        """Return whether `size` bytes are free."""
         return self.used_bytes + size <= self._memory_bytes
 
     def refuse(self, size: int) -> BufferFull:
@@ -63,31 +63,33 @@ class Accumulator:
         self.refused_bytes = size
         return BufferFull("buffer.memory is used up by records that wait to be sent")
 
-    def has_room(self, size: int) -> bool:
-        """Tell whether a batch for a record of `size` bytes can be opened."""
+    def has_free_memory(self, size: int) -> bool:
+        """Return whether a batch for a record of `size` bytes can be opened."""
         return (
             self.used_bytes + max(self._batch_bytes, size) <= self._memory_bytes
             or not self.incomplete
         )
 
     @property
-    def is_roomy(self) -> bool:
-        """Whether so much is free that those who wait for room should go on: waking them for each batch is dear."""
+    def has_spare_memory(self) -> bool:
+        """Return whether enough memory is free that waiting callers should go on: waking them for each batch is
+        expensive.
+        """
         return (
             self.used_bytes <= self._memory_bytes - self._memory_bytes // 8 or not self.incomplete
         )
 
-    def open_batch(self, at: TopicPartition, size: int, now_ms: int) -> ProducerBatch:
+    def open_batch(self, topic_partition: TopicPartition, size: int, now_ms: int) -> ProducerBatch:
         """Close the partition's open batch and start another one with room for a record of `size` bytes.
 
         Raise BufferFull. A single record larger than the whole buffer is let through when nothing else waits.
         """
-        limit = max(int(self._batch_bytes / self._ratios.get(at.topic, 1.0)), size)
+        limit = max(int(self._batch_bytes / self._ratios.get(topic_partition.topic, 1.0)), size)
         if self.used_bytes + limit > self._memory_bytes:
             limit = max(self._batch_bytes, size)
-            if not self.has_room(size):
+            if not self.has_free_memory(size):
                 raise self.refuse(size)
-        batch = ProducerBatch(at, now_ms, limit, limit, limit=limit)
+        batch = ProducerBatch(topic_partition, now_ms, limit, limit, limit=limit)
         self.used_bytes += limit
         self._enqueue(batch)
         return batch
@@ -106,7 +108,7 @@ class Accumulator:
     def add_closed(self, batch: ProducerBatch) -> None:
         """Queue a batch that came with all its records. Raise BufferFull."""
         assert batch.is_closed
-        if self.incomplete and not self.fits(batch.reserved):
+        if self.incomplete and not self.fits_in_memory(batch.reserved):
             raise self.refuse(batch.reserved)
         self.used_bytes += batch.reserved
         self._enqueue(batch)
@@ -115,9 +117,9 @@ class Accumulator:
         self._last_number += 1
         batch.number = self._last_number
         batch.is_queued = True
-        queue = self.queues.get(batch.at)
+        queue = self.queues.get(batch.topic_partition)
         if queue is None:
-            self.queues[batch.at] = deque((batch,))
+            self.queues[batch.topic_partition] = deque((batch,))
         else:
             self._close(queue[-1])
             queue.append(batch)
@@ -139,32 +141,32 @@ class Accumulator:
         now_ms: int,
         leader: Callable[[TopicPartition], BrokerId | None],
         is_urgent: bool,
-        leader_epoch: Callable[[TopicPartition], int] = lambda at: -1,
+        leader_epoch: Callable[[TopicPartition], int] = lambda topic_partition: -1,
     ) -> Ready:
         """Return who can be sent to: partitions whose first batch is full, old enough or (`is_urgent`) wanted now.
 
         A repeat waits for its back-off, unless the partition has a newer leader than the one that was tried.
         """
         found = Ready()
-        for at, queue in self.queues.items():
+        for topic_partition, queue in self.queues.items():
             first = queue[0]
-            if first.attempts and leader_epoch(at) > first.leader_epoch >= 0:
+            if first.attempts and leader_epoch(topic_partition) > first.leader_epoch >= 0:
                 first.retry_at_ms = min(first.retry_at_ms, now_ms)
             due_ms = self._due_ms(first, len(queue) > 1 or is_urgent)
             if due_ms > now_ms:
                 found.due_ms = due_ms if found.due_ms is None else min(found.due_ms, due_ms)
                 continue
-            broker = leader(at)
+            broker = leader(topic_partition)
             if broker is None:
-                found.leaderless.append(at.topic)
+                found.leaderless.append(topic_partition.topic)
             else:
-                found.brokers.setdefault(broker, []).append(at)
+                found.brokers.setdefault(broker, []).append(topic_partition)
         return found
 
     def _due_ms(self, first: ProducerBatch, is_wanted: bool) -> int:
         if first.attempts:
             return first.retry_at_ms
-        if is_wanted or first.is_closed or first.room <= 0:
+        if is_wanted or first.is_closed or first.free_bytes <= 0:
             return first.created_ms
         return first.created_ms + self._linger_ms
 
@@ -180,12 +182,12 @@ class Accumulator:
         Partitions take turns in being first, so that none starves behind a full request.
         """
         ordered = list(partitions)
-        self._turn += 1
-        start = self._turn % len(ordered) if ordered else 0
+        self._next_queue += 1
+        start = self._next_queue % len(ordered) if ordered else 0
         drained: list[ProducerBatch] = []
         total = 0
-        for at in ordered[start:] + ordered[:start]:
-            queue = self.queues.get(at)
+        for topic_partition in ordered[start:] + ordered[:start]:
+            queue = self.queues.get(topic_partition)
             if queue is None:
                 continue
             first = queue[0]
@@ -196,22 +198,22 @@ class Accumulator:
             self._close(first)
             queue.popleft()
             if not queue:
-                del self.queues[at]
+                del self.queues[topic_partition]
             first.is_queued = False
-            first.is_on_wire = True
+            first.is_in_flight = True
             drained.append(first)
             total += first.size
         return drained
 
     def requeue(self, batch: ProducerBatch, retry_at_ms: int) -> None:
         """Put a batch back before those that were appended after it; with sequences, in their order."""
-        batch.is_on_wire = False
+        batch.is_in_flight = False
         batch.attempts += 1
         batch.retry_at_ms = retry_at_ms
         self._insert(batch)
 
     def _insert(self, batch: ProducerBatch) -> None:
-        queue = self.queues.setdefault(batch.at, deque())
+        queue = self.queues.setdefault(batch.topic_partition, deque())
         index = 0
         if batch.base_sequence != NO_SEQUENCE:
             index = sum(
@@ -231,7 +233,7 @@ class Accumulator:
         self.used_bytes += sum(half.reserved for half in halves) - batch.reserved
         for half in reversed(halves):
             self._insert(half)
-        self._ratios[batch.at.topic] = 1.0
+        self._ratios[batch.topic_partition.topic] = 1.0
         return halves
 
     def remove(self, batch: ProducerBatch) -> None:
@@ -242,10 +244,10 @@ class Accumulator:
         if batch.is_queued:
             batch.is_queued = False
             batch.close()
-            queue = self.queues[batch.at]
+            queue = self.queues[batch.topic_partition]
             queue.remove(batch)
             if not queue:
-                del self.queues[batch.at]
+                del self.queues[batch.topic_partition]
 
     def expired(self, before_ms: int) -> list[ProducerBatch]:
         """Return the batches that were created before `before_ms`, oldest first, wherever they are."""

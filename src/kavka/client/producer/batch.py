@@ -29,7 +29,9 @@ RECORD_OVERHEAD = 14
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went. `offset` is -1 with acks=0; `timestamp_ms` is the log's if the topic says LogAppendTime."""
+    """The partition and offset of a record. `offset` is -1 with acks=0; `timestamp_ms` is the log's if the topic has
+    LogAppendTime.
+    """
 
     topic: str
     partition: int
@@ -38,7 +40,7 @@ class RecordMetadata(NamedTuple):
 
 
 class RecordRange(NamedTuple):
-    """Where consecutive records of one partition went. `base_offset` is -1 with acks=0."""
+    """The partition and offsets of consecutive records. `base_offset` is -1 with acks=0."""
 
     topic: str
     partition: int
@@ -69,8 +71,8 @@ class Acknowledged:
         self._callback = callback
 
     @property
-    def tells_user(self) -> bool:
-        """Whether somebody beside the interceptors learns of a failure."""
+    def has_callback(self) -> bool:
+        """Return whether a user's callback learns of a failure, beside the interceptors."""
         return self._callback is not None
 
     def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
@@ -102,9 +104,9 @@ class Delivery:
     def part_written(self, written: RecordRange) -> None:
         """Count a part that arrived."""
         self._ranges.append(written)
-        self.seal()
+        self.close()
 
-    def seal(self) -> None:
+    def close(self) -> None:
         """Count down; the last part resolves the future with the ranges in order of partition and offset."""
         self._pending -= 1
         if self._pending == 0 and not self.future.done():
@@ -120,8 +122,8 @@ class Delivery:
 Target = asyncio.Future[RecordMetadata] | Callback | Delivery
 
 
-class Watcher(NamedTuple):
-    """Who wants to know about the records `start` to `start + count` of a batch."""
+class DeliveryWatcher(NamedTuple):
+    """The target of the outcome of records `start` to `start + count` of a batch."""
 
     start: int
     records: int
@@ -132,9 +134,9 @@ class Watcher(NamedTuple):
 class ProducerBatch:
     """Records of one partition, and how far they are. Two batches are never equal."""
 
-    at: TopicPartition
+    topic_partition: TopicPartition
     created_ms: int
-    room: int
+    free_bytes: int
     """Bytes that may still be added; below 0 once the batch is closed, so that one comparison tells both."""
     reserved: int
     """Bytes of `buffer.memory` that the batch holds."""
@@ -146,7 +148,7 @@ class ProducerBatch:
     """By index of the record; most have none."""
     columns: Any = None
     """Records as columns instead of the three lists (`send_table`)."""
-    watchers: list[Watcher] = field(default_factory=list)
+    watchers: list[DeliveryWatcher] = field(default_factory=list)
     attempts: int = 0
     retry_at_ms: int = 0
     leader_epoch: int = -1
@@ -155,11 +157,11 @@ class ProducerBatch:
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     base_sequence: int = NO_SEQUENCE
     ordinal: int = 0
-    """Which of its partition's batches it was numbered as; repetitions keep it."""
+    """Number of the batch within its partition; retries keep it."""
     sequence_was_reset: bool = False
     is_closed: bool = False
     is_queued: bool = False
-    is_on_wire: bool = False
+    is_in_flight: bool = False
     is_done: bool = False
     limit: int = 0
     """Bytes that were allowed when the batch was opened."""
@@ -168,13 +170,13 @@ class ProducerBatch:
 
     @property
     def count(self) -> int:
-        """How many records there are."""
+        """Return the number of records."""
         return len(self.columns) if self.columns is not None else len(self.values)
 
     @property
     def size(self) -> int:
         """About how many bytes the records take, without compression."""
-        return self.limit - self.room if not self.is_closed else self.reserved
+        return self.limit - self.free_bytes if not self.is_closed else self.reserved
 
     @property
     def last_sequence(self) -> int:
@@ -184,9 +186,9 @@ class ProducerBatch:
     def close(self) -> None:
         """Take no more records and give back the room that was not used."""
         if not self.is_closed:
-            self.reserved = self.limit - self.room
+            self.reserved = self.limit - self.free_bytes
             self.is_closed = True
-            self.room = -1
+            self.free_bytes = -1
 
     def encode(
         self, compression: Compression, level: int | None, transactional: bool = False
@@ -219,7 +221,7 @@ class ProducerBatch:
         """Tell everyone that the records were written from `base_offset` on (-1 when that is not known)."""
         assert not self.is_done
         self.is_done = True
-        topic, partition = self.at
+        topic, partition = self.topic_partition
         for start, count, target in self.watchers:
             offset = base_offset + start if base_offset >= 0 else -1
             if isinstance(target, Delivery):
@@ -249,11 +251,11 @@ class ProducerBatch:
                 call(target, None, error)
 
     @property
-    def is_watched(self) -> bool:
-        """Whether somebody beside interceptors learns of a failure of every record."""
+    def has_watchers(self) -> bool:
+        """Return whether the failure of every record is reported to a user, beside interceptors."""
         watched = 0
         for _, count, target in self.watchers:
-            if not isinstance(target, Acknowledged) or target.tells_user:
+            if not isinstance(target, Acknowledged) or target.has_callback:
                 watched += count
         return watched >= self.count
 
@@ -273,7 +275,7 @@ class ProducerBatch:
 
     def _part(self, start: int, end: int) -> ProducerBatch:
         part = ProducerBatch(
-            self.at, self.created_ms, -1, self.reserved * (end - start) // self.count
+            self.topic_partition, self.created_ms, -1, self.reserved * (end - start) // self.count
         )
         if self.columns is not None:
             part.columns = self.columns.slice(start, end)
@@ -294,7 +296,7 @@ class ProducerBatch:
         for first, count, target in self.watchers:
             low, high = max(first, start), min(first + count, end)
             if low < high:
-                part.watchers.append(Watcher(low - start, high - low, target))
+                part.watchers.append(DeliveryWatcher(low - start, high - low, target))
                 if isinstance(target, Delivery) and first < start:
                     target.add_part()  # this call's records now lie in both halves
         return part

@@ -1,4 +1,4 @@
-"""Which partition a record goes to. Pure.
+"""Partitioners: the partition of a record. Pure.
 
 With a key: murmur2 of its bytes, exactly as the Java client, so that the same key meets the same partition whoever
 produces. Without: a partition is kept for `batch.size` bytes, then another one is drawn (KIP-480, KIP-794), which

@@ -22,12 +22,13 @@ from kavka.client.producer.batch import (
     RecordMetadata,
     RecordRange,
 )
-from kavka.client.producer.early import EarlyRecords
-from kavka.client.producer.flushes import Flushes
-from kavka.client.producer.many import ManyRecords
-from kavka.client.producer.placing import Placing
-from kavka.client.producer.prepared import PreparedTxnState
-from kavka.client.producer.preparing import Preparing, check_topic
+from kavka.client.producer.batch_send import BatchSend
+from kavka.client.producer.buffer_pool import BufferPool
+from kavka.client.producer.pending_flushes import PendingFlushes
+from kavka.client.producer.pending_records import RecordsAwaitingMetadata
+from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.client.producer.record_appender import RecordAppender
+from kavka.client.producer.record_serializer import RecordSerializer, check_topic
 from kavka.client.producer.records import (
     LARGE_VALUE,
     ProducerRecord,
@@ -35,27 +36,26 @@ from kavka.client.producer.records import (
     call_back,
     checked_timestamp,
 )
-from kavka.client.producer.room import Room
-from kavka.client.producer.send_table import Tables
+from kavka.client.producer.send_table import TableSender
 from kavka.client.producer.sender import Sender
-from kavka.client.producer.sequences import Sequences
+from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.settings import (
+    appender_settings,
     is_idempotent,
-    placing_settings,
     sender_settings,
     transaction_settings,
 )
-from kavka.client.producer.transacting import Records, Transacting
-from kavka.client.producer.transaction import Transaction
-from kavka.doors import Chance, Clock, Network
+from kavka.client.producer.transaction_manager import ProducerCalls, TransactionManager
+from kavka.client.producer.transaction_state import TransactionState
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
+from kavka.io import Clock, Network, Random
 
 log = logging.getLogger(__name__)
 
 
 class AppendOptions(TypedDict, total=False):
-    """What `append` takes beside topic, value and key."""
+    """Options of `append` beside topic, value and key."""
 
     partition: int | None
     timestamp_ms: int | None
@@ -88,18 +88,18 @@ class Producer(Client):
         *,
         network: Network | None = None,
         clock: Clock | None = None,
-        chance: Chance | None = None,
+        random: Random | None = None,
     ) -> None:
         """Check the settings (ValueError names the wrong one); nothing is opened before `start`."""
-        super().__init__(config, network=network, clock=clock, chance=chance)
+        super().__init__(config, network=network, clock=clock, random=random)
         self._max_block_ms = self._config.integer("max.block.ms")
-        self._preparing = Preparing(self._config)
-        self._placing_settings = placing_settings(self._config)
+        self._serializer = RecordSerializer(self._config)
+        self._appender_settings = appender_settings(self._config)
         self._sending = sender_settings(self._config)
         self._is_idempotent = is_idempotent(self._config, self._sending)
         self._transaction_settings = transaction_settings(self._config)
-        self._transacting: Transacting | None = None
-        self._uses_sticky = self._placing_settings.partitioner is None
+        self._transaction_manager: TransactionManager | None = None
+        self._uses_sticky = self._appender_settings.partitioner is None
         self._topics: dict[str, TopicBatches] = {}
         self._simple_topics: dict[str, TopicBatches] = {}
 
@@ -108,61 +108,68 @@ class Producer(Client):
             self._config.integer("linger.ms"),
             self._config.integer("buffer.memory"),
         )
-        cluster, settings = self._cluster, self._placing_settings
+        cluster, settings = self._cluster, self._appender_settings
         accumulator = Accumulator(settings.batch_bytes, linger_ms, memory)
-        transaction = None if self._transaction_settings is None else Transaction()
-        sequences = Sequences(transaction is not None) if self._is_idempotent else None
+        transaction = None if self._transaction_settings is None else TransactionState()
+        sequences = SequenceNumbers(transaction is not None) if self._is_idempotent else None
         self._accumulator = accumulator
         self._transaction = transaction
         self._sender = Sender(
             cluster, accumulator, self._sending, sequences, self._on_done, transaction
         )
-        self._flushes = Flushes(accumulator, self._sender.hurry)
-        self._room = Room(accumulator, self._sender.hurry, self._max_block_ms)
-        self._placing = Placing(cluster, accumulator, self._sender, settings, transaction)
-        self._topics = self._placing.topics
+        self._flushes = PendingFlushes(accumulator, self._sender.send_immediately)
+        self._buffer_pool = BufferPool(
+            accumulator, self._sender.send_immediately, self._max_block_ms
+        )
+        self._appender = RecordAppender(cluster, accumulator, self._sender, settings, transaction)
+        self._topics = self._appender.topics
         # Else it stays empty, and no record takes the short way.
-        if self._preparing.is_plain and self._uses_sticky:
+        if self._serializer.is_plain and self._uses_sticky:
             self._simple_topics = self._topics
-        self._early = EarlyRecords(
+        self._awaiting_metadata = RecordsAwaitingMetadata(
             cluster,
             accumulator,
-            self._placing,
-            self._room,
+            self._appender,
+            self._buffer_pool,
             self.fail,
             self._max_block_ms,
-            None if transaction is None else self._spoil,
+            None if transaction is None else self._fail_transaction,
         )
-        self._many = ManyRecords(
-            self._placing,
-            self._preparing,
+        self._batch_send = BatchSend(
+            self._appender,
+            self._serializer,
             accumulator,
-            self._room,
+            self._buffer_pool,
             self._learn_topic,
             self._uses_sticky,
         )
-        self._tables = Tables(
+        self._tables = TableSender(
             cluster,
             accumulator,
             self._sender,
-            self._placing,
-            self._room,
+            self._appender,
+            self._buffer_pool,
             self._learn_topic,
-            self._preparing.interceptors,
+            self._serializer.interceptors,
             (settings, self._sending),
         )
         if transaction is not None:
             assert sequences is not None
             assert self._transaction_settings is not None
-            self._transacting = Transacting(
+            self._transaction_manager = TransactionManager(
                 cluster,
                 transaction,
                 sequences,
                 self._transaction_settings,
-                Records(accumulator.close_all, self._written, self._drop, self._sender.quiet),
+                ProducerCalls(
+                    accumulator.close_all,
+                    self._written,
+                    self._drop_unsent,
+                    self._sender.wait_until_idle,
+                ),
                 self._sender.wake,
             )
-            self._sender.take_part = self._transacting.take_part
+            self._sender.add_partitions = self._transaction_manager.add_partitions
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Send what waits within `timeout_ms` (None is no bound), fail the rest, close the connections.
@@ -176,22 +183,22 @@ class Producer(Client):
         self._topics.clear()  # so that every later append is checked, and refused
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                if self._transacting is not None:
-                    await self._transacting.close()
-                await self._early.placed()
-                self._placing.is_closed = True
+                if self._transaction_manager is not None:
+                    await self._transaction_manager.close()
+                await self._awaiting_metadata.wait_until_appended()
+                self._appender.is_closed = True
                 await self._flushes.wait()
         except TimeoutError:
             log.warning(
                 "producer closed before all was sent batches=%d", len(self._accumulator.incomplete)
             )
         finally:
-            self._placing.is_closed = True
-            if self._transacting is not None:
-                await self._transacting.stop()
-            await self._early.close(ConnectionError("the producer was closed"))
+            self._appender.is_closed = True
+            if self._transaction_manager is not None:
+                await self._transaction_manager.stop()
+            await self._awaiting_metadata.close(ConnectionError("the producer was closed"))
             await self._sender.close()
-            self._sender.abandon(
+            self._sender.fail_all(
                 ConnectionError("the producer was closed before the record was sent")
             )
             await self._cluster.close()
@@ -283,7 +290,7 @@ class Producer(Client):
 
     @property
     def can_abort(self) -> bool:
-        """Whether there is a transaction that `abort_transaction` would end."""
+        """Return whether there is a transaction that `abort_transaction` would abort."""
         return self._transaction is not None and self._transaction.can_abort
 
     def require_begun(self) -> None:
@@ -291,38 +298,38 @@ class Producer(Client):
         if self._transaction is not None:
             self._transaction.require_begun()
 
-    def _require_transactional(self) -> Transacting:
+    def _require_transactional(self) -> TransactionManager:
         self._require_open()
-        if self._transacting is None:
+        if self._transaction_manager is None:
             raise RuntimeError("transactions need the setting transactional.id")
-        return self._transacting
+        return self._transaction_manager
 
     def _require_sending(self) -> None:
         self._require_open()
         if self._transaction is not None:
             self._transaction.require_open()
 
-    def _spoil(self, error: Exception) -> None:
+    def _fail_transaction(self, error: Exception) -> None:
         """Learn of a record that never came into a batch: its transaction cannot be committed."""
-        if self._transacting is not None:
-            self._transacting.spoil(error)
+        if self._transaction_manager is not None:
+            self._transaction_manager.mark_abortable(error)
 
     @contextmanager
-    def _spoiling(self) -> Iterator[None]:
+    def _failing_transaction(self) -> Iterator[None]:
         """Have what a call raises abort the transaction: its caller may look away, and its records would be missing."""
         try:
             yield
         except (KafkaError, OSError) as error:
-            self._spoil(error)
+            self._fail_transaction(error)
             raise
 
     async def _written(self) -> None:
-        while self._early or self._accumulator.incomplete:
-            await self._early.placed()
+        while self._awaiting_metadata or self._accumulator.incomplete:
+            await self._awaiting_metadata.wait_until_appended()
             await self._flushes.wait()
 
-    async def _drop(self, error: Exception) -> None:
-        await self._early.close(error)
+    async def _drop_unsent(self, error: Exception) -> None:
+        await self._awaiting_metadata.close(error)
         self._sender.drop_unsent(error)
 
     async def partitions_for(self, topic: str) -> TopicMetadata:
@@ -345,12 +352,12 @@ class Producer(Client):
             return self._append_with(topic, value, key, **options)
         size = len(value) + RECORD_OVERHEAD
         batch = state.sticky_batch
-        room = batch.room - size
+        room = batch.free_bytes - size
         if room < 0 or size > LARGE_VALUE or batch.keys:
             return self._append_with(topic, value, key)
-        batch.room = room
+        batch.free_bytes = room
         batch.values.append(value)
-        batch.timestamps.append(self._placing.now or self._placing.read_clock())
+        batch.timestamps.append(self._appender.cached_now_ms or self._appender.read_clock())
         return None
 
     def _append_with(
@@ -369,7 +376,7 @@ class Producer(Client):
         if timestamp_ms is not None:
             checked_timestamp(timestamp_ms)
         given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
-        return self._append_prepared(self._preparing.prepared(given), want_future, callback)
+        return self._append_prepared(self._serializer.serialize(given), want_future, callback)
 
     async def send(
         self,
@@ -386,8 +393,8 @@ class Producer(Client):
         if timestamp_ms is not None:
             checked_timestamp(timestamp_ms)
         given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
-        record = self._preparing.prepared(given)  # once, however often there is no room
-        with self._spoiling():
+        record = self._serializer.serialize(given)  # once, however often there is no room
+        with self._failing_transaction():
             if record.topic not in self._topics:
                 await self._cluster.topic(record.topic, self._max_block_ms)
             while True:
@@ -395,13 +402,13 @@ class Producer(Client):
                     future = self._append_prepared(record, True, None)
                     break
                 except BufferFull:
-                    await self.room()
+                    await self.wait_for_memory()
         assert future is not None
         return await future
 
-    async def room(self) -> None:
+    async def wait_for_memory(self) -> None:
         """Return when there is room for what was refused last. Raise TimeoutError after `max.block.ms`."""
-        await self._room.wait_for(self._accumulator.refused_bytes)
+        await self._buffer_pool.wait_for_memory(self._accumulator.refused_bytes)
 
     async def send_many(
         self,
@@ -418,8 +425,8 @@ class Producer(Client):
         self._require_sending()
         if timestamp_ms is not None:
             checked_timestamp(timestamp_ms)
-        with self._spoiling():
-            return await self._many.send(topic, records, partition, timestamp_ms)
+        with self._failing_transaction():
+            return await self._batch_send.send(topic, records, partition, timestamp_ms)
 
     async def send_table(
         self, topic: str, table: Any, *, partition: int | None = None
@@ -432,7 +439,7 @@ class Producer(Client):
         by row. Tables of a topic are queued one after another, in the order of the calls.
         """
         self._require_sending()
-        with self._spoiling():
+        with self._failing_transaction():
             return await self._tables.send(topic, table, partition)
 
     async def flush(self, timeout_ms: int | None = None) -> None:
@@ -443,14 +450,14 @@ class Producer(Client):
         """
         self._require_open()
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-            await self._early.placed()
+            await self._awaiting_metadata.wait_until_appended()
             await self._flushes.wait()
         self.raise_failure()
 
     def waiting_records(self) -> int:
         """Return how many records were taken and neither acknowledged nor given up."""
         batches = self._accumulator.incomplete
-        return sum(batch.count for batch in batches) + self._early.count()
+        return sum(batch.count for batch in batches) + self._awaiting_metadata.count()
 
     def _unsent_records(self) -> int:
         return self.waiting_records()
@@ -460,49 +467,64 @@ class Producer(Client):
         self._topics.clear()  # so that every later append is checked, and refused
 
     def raise_failure(self) -> None:
-        """Raise, once, the first failure of a record that nobody watched; in a transaction, why it must be aborted."""
+        """Raise, once, the first failure of a record without a target; in a transaction, the reason why it must be
+        aborted.
+        """
         if self._transaction is not None and self._is_open:
             self._transaction.raise_error()
         self._flushes.raise_failure()
 
     def fail(self, error: Exception) -> None:
         """Have the next `flush` raise the failure of a record that never came this far."""
-        if self._transacting is None or (self._transaction and self._transaction.takes_none):
+        if self._transaction_manager is None or (
+            self._transaction and self._transaction.refuses_records
+        ):
             self._flushes.fail(error)
         else:
-            self._transacting.spoil(error)
+            self._transaction_manager.mark_abortable(error)
 
     def _on_done(self, batch: ProducerBatch, error: Exception | None) -> None:
-        if error is not None and self._transacting is not None:
-            self._transacting.on_batch_failed(batch, error)
-        elif error is not None and not batch.is_watched:
-            log.error("records not sent at=%s records=%d reason=%s", batch.at, batch.count, error)
+        if error is not None and self._transaction_manager is not None:
+            self._transaction_manager.on_batch_failed(batch, error)
+        elif error is not None and not batch.has_watchers:
+            log.error(
+                "records not sent at=%s records=%d reason=%s",
+                batch.topic_partition,
+                batch.count,
+                error,
+            )
             self.fail(error)
-        self._flushes.settle()
-        self._room.wake_if_roomy()
+        self._flushes.complete_finished()
+        self._buffer_pool.wake_if_spare()
 
     def _append_prepared(
         self, record: ProducerRecord, want_future: bool, callback: Callback | None
     ) -> asyncio.Future[RecordMetadata] | None:
         self._require_sending()
-        target = self._preparing.target(callback)
+        target = self._serializer.delivery_target(callback)
         future: asyncio.Future[RecordMetadata] | None = None
         if want_future:
             future = asyncio.get_running_loop().create_future()
             if target is not None:
                 future.add_done_callback(call_back(target))
             target = future
-        state = None if record.topic in self._early else self._placing.topic(record.topic)
+        state = (
+            None
+            if record.topic in self._awaiting_metadata
+            else self._appender.topic_batches(record.topic)
+        )
         if state is None:
-            self._early.park(record, target)
+            self._awaiting_metadata.add(record, target)
         else:
-            self._placing.add(state, record, target)
+            self._appender.append(state, record, target)
         return future
 
     async def _learn_topic(self, topic: str) -> TopicBatches:
         check_topic(topic)
-        await self._early.placed(topic)  # what was appended before goes first
+        await self._awaiting_metadata.wait_until_appended(
+            topic
+        )  # what was appended before goes first
         await self._cluster.topic(topic, self._max_block_ms)
-        state = self._placing.topic(topic)
+        state = self._appender.topic_batches(topic)
         assert state is not None
         return state

@@ -1,4 +1,6 @@
-"""Records on their way into batches: their size, their topic's open batches, and who is told of their fate. Pure."""
+"""Records before they are batched: their size, their topic's open batches, and the targets of their outcomes.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _HEADER_OVERHEAD = 10
 
 
 class ProducerRecord(NamedTuple):
-    """What interceptors see and may change in `on_send`."""
+    """A record as interceptors see and may change it in `on_send`."""
 
     topic: str
     value: Any = None

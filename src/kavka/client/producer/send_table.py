@@ -12,52 +12,52 @@ from kavka.client.producer.accumulator import Accumulator, BufferFull
 from kavka.client.producer.batch import (
     Acknowledged,
     Delivery,
+    DeliveryWatcher,
     ProducerBatch,
     RecordRange,
-    Watcher,
 )
-from kavka.client.producer.placing import Placing
+from kavka.client.producer.buffer_pool import BufferPool
+from kavka.client.producer.record_appender import RecordAppender
 from kavka.client.producer.records import TopicBatches
-from kavka.client.producer.room import Room
 from kavka.client.producer.sender import Sender, SenderSettings
-from kavka.client.producer.settings import PlacingSettings
+from kavka.client.producer.settings import AppenderSettings
 
 
-class Tables:
-    """`send_table`: rows go past `Placing`, because they are encoded column by column."""
+class TableSender:
+    """`send_table`: rows go past `RecordAppender`, because they are encoded column by column."""
 
     def __init__(
         self,
         cluster: Cluster,
         accumulator: Accumulator,
         sender: Sender,
-        placing: Placing,
-        room: Room,
+        appender: RecordAppender,
+        buffer_pool: BufferPool,
         learn_topic: Callable[[str], Awaitable[TopicBatches]],
         interceptors: list[Any],
-        settings: tuple[PlacingSettings, SenderSettings],
+        settings: tuple[AppenderSettings, SenderSettings],
     ) -> None:
         """`learn_topic` waits for a topic."""
         self._cluster = cluster
         self._accumulator = accumulator
         self._sender = sender
-        self._placing = placing
-        self._room = room
+        self._appender = appender
+        self._buffer_pool = buffer_pool
         self._learn_topic = learn_topic
         self._interceptors = interceptors
         self._settings, self._sending = settings
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._topic_locks: dict[str, asyncio.Lock] = {}
 
     async def send(self, topic: str, table: Any, partition: int | None) -> list[RecordRange]:
         """Queue all rows, and wait until all are written."""
         delivery = Delivery(asyncio.get_running_loop().create_future())
         try:
-            async with self._turns.setdefault(topic, asyncio.Lock()):
+            async with self._topic_locks.setdefault(topic, asyncio.Lock()):
                 await self._queue(topic, table, partition, delivery)
         except BaseException:
             delivery.future.cancel()
             raise
-        delivery.seal()
+        delivery.close()
         return await delivery.future
 
     async def _queue(
@@ -65,9 +65,9 @@ class Tables:
     ) -> None:
         from kavka.client.producer.table import batches_of_table  # needs the extra `arrow`
 
-        state = self._placing.topics.get(topic) or await self._learn_topic(topic)
-        self._placing.refresh(state)
-        sticky = state.sticky.choose(state.available, self._cluster.chance.random())
+        state = self._appender.topics.get(topic) or await self._learn_topic(topic)
+        self._appender.update_partitions(state)
+        sticky = state.sticky.choose(state.available, self._cluster.random.random())
         batches = batches_of_table(
             table,
             topic,
@@ -82,10 +82,12 @@ class Tables:
             state.sticky.count(batch.reserved)
             await self._add(batch)
             delivery.add_part()
-            batch.watchers.append(Watcher(0, batch.count, delivery))
+            batch.watchers.append(DeliveryWatcher(0, batch.count, delivery))
             if self._interceptors:
-                told = Acknowledged(self._interceptors, None)
-                batch.watchers.extend(Watcher(row, 1, told) for row in range(batch.count))
+                acknowledged = Acknowledged(self._interceptors, None)
+                batch.watchers.extend(
+                    DeliveryWatcher(row, 1, acknowledged) for row in range(batch.count)
+                )
             self._sender.wake()
 
     def _partitioning(self, state: TopicBatches, partition: int | None, sticky: int) -> Any:
@@ -102,10 +104,10 @@ class Tables:
 
     async def _add(self, batch: ProducerBatch) -> None:
         while True:
-            self._placing.require_open()
+            self._appender.require_open()
             try:
                 self._accumulator.add_closed(batch)
                 break
             except BufferFull:
-                await self._room.wait_in_batches(batch.reserved)
+                await self._buffer_pool.wait_in_batches(batch.reserved)
         batch.created_ms = self._cluster.clock.tick_ms()

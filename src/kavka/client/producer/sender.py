@@ -16,9 +16,9 @@ from kavka.client.cluster import Cluster
 from kavka.client.metadata import LeaderHint
 from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
-from kavka.client.producer.sequences import Sequences
-from kavka.client.producer.transaction import Transaction, aborted
+from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.transaction_requests import version_of
+from kavka.client.producer.transaction_state import TransactionState, aborted_error
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition
 from kavka.net.peer import Peer
@@ -57,7 +57,7 @@ _STALE = frozenset(
 
 
 class SenderSettings(NamedTuple):
-    """What the sender needs of the configuration."""
+    """Settings of the sender."""
 
     acks: int
     retries: int
@@ -78,9 +78,9 @@ class Sender:
         cluster: Cluster,
         accumulator: Accumulator,
         settings: SenderSettings,
-        sequences: Sequences | None,
+        sequences: SequenceNumbers | None,
         on_done: Callable[[ProducerBatch, Exception | None], None],
-        transaction: Transaction | None = None,
+        transaction: TransactionState | None = None,
     ) -> None:
         """Without `sequences` the producer is not idempotent. `on_done` is called once per batch, at its end."""
         self._cluster = cluster
@@ -89,31 +89,31 @@ class Sender:
         self._sequences = sequences
         self._on_done = on_done
         self._transaction = transaction
-        self.take_part: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
+        self.add_partitions: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
         """Learns, in a transaction, which partitions have something to send."""
-        self._quiet: list[asyncio.Future[None]] = []
+        self._idle_waiters: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
         self._is_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._expiry_timer: asyncio.TimerHandle | None = None
         self._in_flight: dict[BrokerId, int] = {}
         # One batch at a time, to keep order without sequences.
-        self._muted: dict[TopicPartition, None] = {}
+        self._muted_partitions: dict[TopicPartition, None] = {}
         self._connecting: dict[BrokerId, asyncio.Task[None]] = {}
         self._initializing: asyncio.Task[None] | None = None
-        self._must_mute = sequences is None and settings.max_in_flight == 1
-        self._urgent = 0
+        self._mutes_partitions = sequences is None and settings.max_in_flight == 1
+        self._flush_count = 0
         cluster.when_updated(self.wake)
 
     def wake(self) -> None:
         """Look at the queues in the next turn of the loop."""
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._turn)
+            self._loop.call_soon(self._run_once)
 
-    def hurry(self, change: int) -> None:
+    def send_immediately(self, change: int) -> None:
         """Count those who wait for what is not sent yet: while there are any, batches need not be full."""
-        self._urgent += change
+        self._flush_count += change
         self.wake()
 
     async def close(self) -> None:
@@ -129,32 +129,32 @@ class Sender:
                 timer.cancel()
         self._is_scheduled = True  # nothing is scheduled any more
 
-    def abandon(self, error: Exception) -> None:
+    def fail_all(self, error: Exception) -> None:
         """Fail every batch that is not done."""
         for batch in list(self._accumulator.incomplete):
-            self._give_up(batch, error, is_certain=False)
+            self._fail_batch(batch, error, is_certain=False)
 
     def drop_unsent(self, error: Exception) -> None:
         """Fail the batches that are neither on the wire nor perhaps written."""
-        gone = self._transaction is not None and self._transaction.is_over
+        gone = self._transaction is not None and self._transaction.has_ended
         for batch in list(self._accumulator.incomplete):
             is_fresh = batch.base_sequence == NO_SEQUENCE
-            if not batch.is_on_wire and (is_fresh or gone or self._is_hopeless(batch)):
-                self._give_up(batch, error, is_certain=False)
+            if not batch.is_in_flight and (is_fresh or gone or self._is_fatal(batch)):
+                self._fail_batch(batch, error, is_certain=False)
 
-    def _is_hopeless(self, batch: ProducerBatch) -> bool:
-        return self._sequences is not None and self._sequences.is_hopeless(batch)
+    def _is_fatal(self, batch: ProducerBatch) -> bool:
+        return self._sequences is not None and self._sequences.is_fatal(batch)
 
-    async def quiet(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Return when no request waits for its answer."""
         while any(self._in_flight.values()):
             answered: asyncio.Future[None] = self._loop.create_future()
-            self._quiet.append(answered)
+            self._idle_waiters.append(answered)
             await answered
 
     # Sending
 
-    def _turn(self) -> None:
+    def _run_once(self) -> None:
         self._is_scheduled = False
         if self._timer is not None:
             self._timer.cancel()
@@ -163,9 +163,9 @@ class Sender:
         self._expire(now_ms)
         if self._transaction is not None:
             if self._transaction.has_failed:
-                self.drop_unsent(self._transaction.error or aborted())
+                self.drop_unsent(self._transaction.error or aborted_error())
             else:
-                self.take_part(self._accumulator.queues)
+                self.add_partitions(self._accumulator.queues)
         elif self._sequences is not None:
             self._sequences.bump()
             if not self._sequences.has_producer and self._accumulator.incomplete:
@@ -177,18 +177,18 @@ class Sender:
         metadata = self._cluster.metadata
         while True:
             ready = self._accumulator.ready(
-                now_ms, metadata.leader, self._urgent > 0, metadata.leader_epoch
+                now_ms, metadata.leader, self._flush_count > 0, metadata.leader_epoch
             )
             if ready.leaderless:
                 self._cluster.add_topics(ready.leaderless)
                 self._cluster.mark_stale()
-                self._look_again(self._cluster.retry_backoff_ms(0))
+                self._schedule(self._cluster.retry_backoff_ms(0))
             sent = False
             for broker_id, partitions in ready.brokers.items():
                 sent |= self._send_to(broker_id, partitions, now_ms)
             if not sent:
                 if ready.due_ms is not None:
-                    self._look_again(ready.due_ms - now_ms)
+                    self._schedule(ready.due_ms - now_ms)
                 return
 
     def _send_to(self, broker_id: BrokerId, partitions: list[TopicPartition], now_ms: int) -> bool:
@@ -202,10 +202,14 @@ class Sender:
             peer.call_when_writable(self.wake)
             return False
         if peer.throttled_s > 0:
-            self._look_again(peer.throttled_s * 1000)
+            self._schedule(peer.throttled_s * 1000)
             return False
-        if self._must_mute:
-            partitions = [at for at in partitions if at not in self._muted]
+        if self._mutes_partitions:
+            partitions = [
+                topic_partition
+                for topic_partition in partitions
+                if topic_partition not in self._muted_partitions
+            ]
         batches = self._accumulator.drain(
             partitions, self._settings.max_request_bytes, now_ms, self._may_drain
         )
@@ -215,7 +219,9 @@ class Sender:
         return True
 
     def _may_drain(self, batch: ProducerBatch) -> bool:
-        if self._transaction is not None and not self._transaction.includes(batch.at):
+        if self._transaction is not None and not self._transaction.includes_partition(
+            batch.topic_partition
+        ):
             return False
         return self._sequences is None or self._sequences.may_drain(batch)
 
@@ -231,20 +237,20 @@ class Sender:
             else:
                 answer = peer.post(request, version, settings.request_timeout_ms)
         except ConnectionError as error:
-            self._all_failed(batches, error)
+            self._request_failed(batches, error)
             return
         except KafkaError as error:  # the broker is too old: trying again cannot help
             for batch in batches:
-                batch.is_on_wire = False
-                self._give_up(batch, error, is_certain=True)
+                batch.is_in_flight = False
+                self._fail_batch(batch, error, is_certain=True)
             return
         if settings.acks == 0:
             for batch in batches:
                 self._succeed(batch, Offset(-1), -1)
             return
         self._in_flight[broker_id] = self._in_flight.get(broker_id, 0) + 1
-        if self._must_mute:
-            self._muted.update((batch.at, None) for batch in batches)
+        if self._mutes_partitions:
+            self._muted_partitions.update((batch.topic_partition, None) for batch in batches)
         answer.add_done_callback(partial(self._on_answer, broker_id, batches))
 
     def _version(self, peer: Peer) -> int:
@@ -266,19 +272,21 @@ class Sender:
         for batch in batches:
             if self._sequences is not None:
                 self._sequences.assign(batch)
-            batch.leader_epoch = self._cluster.metadata.leader_epoch(batch.at)
+            batch.leader_epoch = self._cluster.metadata.leader_epoch(batch.topic_partition)
             try:
                 encoded = batch.encode(
                     settings.compression, settings.level, self._transaction is not None
                 )
             except (ValueError, TypeError, OverflowError) as error:
-                batch.is_on_wire = False
-                self._give_up(batch, error, is_certain=True)
+                batch.is_in_flight = False
+                self._fail_batch(batch, error, is_certain=True)
                 continue
             if settings.compression is not Compression.NONE and batch.columns is None:
-                self._accumulator.observe_ratio(batch.at.topic, batch.reserved, len(encoded))
-            part = ProduceRequestPartition(index=batch.at.partition, records=encoded)
-            topics.setdefault(batch.at.topic, []).append(part)
+                self._accumulator.observe_ratio(
+                    batch.topic_partition.topic, batch.reserved, len(encoded)
+                )
+            part = ProduceRequestPartition(index=batch.topic_partition.partition, records=encoded)
+            topics.setdefault(batch.topic_partition.topic, []).append(part)
             taken.append(batch)
         data = [ProduceRequestTopic(name=t, partition_data=p) for t, p in topics.items()]
         request = ProduceRequest(
@@ -295,20 +303,20 @@ class Sender:
         self, broker_id: BrokerId, batches: list[ProducerBatch], answer: asyncio.Future[Any]
     ) -> None:
         self._in_flight[broker_id] -= 1
-        if self._quiet:
-            for waiter in self._quiet:
+        if self._idle_waiters:
+            for waiter in self._idle_waiters:
                 if not waiter.done():
                     waiter.set_result(None)
-            self._quiet.clear()
-        if self._must_mute:
+            self._idle_waiters.clear()
+        if self._mutes_partitions:
             for batch in batches:
-                self._muted.pop(batch.at, None)
+                self._muted_partitions.pop(batch.topic_partition, None)
         if answer.cancelled():
-            self._all_failed(batches, ConnectionError("the request was cancelled"))
+            self._request_failed(batches, ConnectionError("the request was cancelled"))
             return
         error = answer.exception()
         if error is not None:
-            self._all_failed(batches, error)
+            self._request_failed(batches, error)
             return
         response: ProduceResponse = answer.result()
         answers = {
@@ -318,8 +326,8 @@ class Sender:
         }
         self._learn_leaders(response, answers)
         for batch in batches:
-            batch.is_on_wire = False
-            part = answers.get(batch.at)
+            batch.is_in_flight = False
+            part = answers.get(batch.topic_partition)
             if part is None:
                 missing = ProduceResponsePartition(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
                 self._on_part(batch, missing)
@@ -331,11 +339,11 @@ class Sender:
         self, response: ProduceResponse, answers: dict[TopicPartition, ProduceResponsePartition]
     ) -> None:
         hints = {
-            at: LeaderHint(
+            topic_partition: LeaderHint(
                 BrokerId(part.current_leader.leader_id),
                 LeaderEpoch(part.current_leader.leader_epoch),
             )
-            for at, part in answers.items()
+            for topic_partition, part in answers.items()
             if part.error_code in _LEADER_MOVED and part.current_leader.leader_id >= 0
         }
         if hints:
@@ -356,21 +364,21 @@ class Sender:
             halves = self._accumulator.split(batch)
             if self._sequences is not None:
                 self._sequences.on_split(batch, halves)
-            log.info("batch split at=%s records=%d", batch.at, batch.count)
+            log.info("batch split at=%s records=%d", batch.topic_partition, batch.count)
             return
         may_repeat = code.retriable
         if self._sequences is not None:
             may_repeat = self._sequences.may_repeat(batch, code, part.log_start_offset)
         self._repeat(batch, KafkaError(code, part.error_message), may_repeat)
 
-    def _all_failed(self, batches: list[ProducerBatch], error: BaseException) -> None:
+    def _request_failed(self, batches: list[ProducerBatch], error: BaseException) -> None:
         """Handle the loss of a connection: whether the batches were written is not known."""
         self._cluster.mark_stale()
         log.info("produce request failed reason=%s", error)
         reason = error if isinstance(error, Exception) else ConnectionError(str(error))
         may_repeat = isinstance(error, OSError | CorruptFrame)
         for batch in batches:
-            batch.is_on_wire = False
+            batch.is_in_flight = False
             if batch.is_done:
                 self._drop(batch)
             else:
@@ -384,13 +392,18 @@ class Sender:
         if (
             may_repeat
             and batch.attempts < self._settings.retries
-            and not self._is_late(batch, now_ms)
+            and not self._is_expired(batch, now_ms)
         ):
-            log.info("batch repeated at=%s attempts=%d reason=%s", batch.at, batch.attempts, error)
+            log.info(
+                "batch repeated at=%s attempts=%d reason=%s",
+                batch.topic_partition,
+                batch.attempts,
+                error,
+            )
             wait_ms = self._cluster.retry_backoff_ms(batch.attempts)
             self._accumulator.requeue(batch, now_ms + int(wait_ms))
         else:
-            self._give_up(batch, error, is_certain)
+            self._fail_batch(batch, error, is_certain)
 
     def _succeed(self, batch: ProducerBatch, base_offset: Offset, log_append_time_ms: int) -> None:
         if self._sequences is not None:
@@ -401,11 +414,11 @@ class Sender:
         batch.complete(base_offset, log_append_time_ms)
         self._on_done(batch, None)
 
-    def _give_up(self, batch: ProducerBatch, error: Exception, is_certain: bool) -> None:
+    def _fail_batch(self, batch: ProducerBatch, error: Exception, is_certain: bool) -> None:
         if (
             self._sequences is not None
             and batch.base_sequence != NO_SEQUENCE
-            and not batch.is_on_wire
+            and not batch.is_in_flight
         ):
             self._sequences.on_failed(batch, is_certain)
         self._accumulator.remove(batch)
@@ -419,17 +432,17 @@ class Sender:
 
     # Time
 
-    def _is_late(self, batch: ProducerBatch, now_ms: int) -> bool:
+    def _is_expired(self, batch: ProducerBatch, now_ms: int) -> bool:
         return now_ms - batch.created_ms >= self._settings.delivery_timeout_ms
 
     def _expire(self, now_ms: int) -> None:
         timeout_ms = self._settings.delivery_timeout_ms
         for batch in self._accumulator.expired(now_ms - timeout_ms + 1):
             error = TimeoutError(
-                f"Expiring {batch.count} record(s) for {batch.at}:{now_ms - batch.created_ms} ms"
+                f"Expiring {batch.count} record(s) for {batch.topic_partition}:{now_ms - batch.created_ms} ms"
                 " has passed since batch creation"
             )
-            self._give_up(batch, error, is_certain=False)
+            self._fail_batch(batch, error, is_certain=False)
         if self._expiry_timer is None and self._accumulator.incomplete:
             oldest = next(iter(self._accumulator.incomplete))
             wait_ms = max(oldest.created_ms + timeout_ms - now_ms, 1)
@@ -439,7 +452,7 @@ class Sender:
         self._expiry_timer = None
         self.wake()
 
-    def _look_again(self, wait_ms: float) -> None:
+    def _schedule(self, wait_ms: float) -> None:
         """Set the timer, unless it rings earlier already."""
         when = self._loop.time() + max(wait_ms, 1) / 1000
         if self._timer is not None:
@@ -478,7 +491,7 @@ class Sender:
                     response = await self._ask_producer_id()
                 except (OSError, KafkaError, CorruptFrame) as error:
                     if isinstance(error, KafkaError) and not error.retriable:
-                        self.abandon(error)
+                        self.fail_all(error)
                         return
                     log.warning("no producer id yet reason=%s", error)
                     await self._cluster.back_off(attempt)
@@ -486,7 +499,7 @@ class Sender:
                     self._expire(self._cluster.clock.tick_ms())
                 else:
                     producer_id = ProducerId(response.producer_id)
-                    self._sequences.restart_with(
+                    self._sequences.restart_with_producer(
                         producer_id, ProducerEpoch(response.producer_epoch)
                     )
         finally:

@@ -63,7 +63,7 @@ class _Partition:
         self.last_acked_offset = -1
         self.unresolved = False
         for batch in self.in_flight:
-            assert not batch.is_on_wire
+            assert not batch.is_in_flight
             self.number(batch)
             batch.sequence_was_reset = True
 
@@ -77,7 +77,7 @@ class _Partition:
         self.next = (self.next + batch.count) & SEQUENCE_MASK
 
 
-class Sequences:
+class SequenceNumbers:
     """The producer id, its epoch, and the sequences of all partitions."""
 
     def __init__(self, is_transactional: bool = False) -> None:
@@ -91,7 +91,7 @@ class Sequences:
 
     @property
     def has_producer(self) -> bool:
-        """Whether there is a producer id."""
+        """Return whether there is a producer id."""
         return self.producer_id != NO_PRODUCER_ID
 
     def set_producer(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
@@ -99,21 +99,21 @@ class Sequences:
         self.producer_id = producer_id
         self.epoch = epoch
 
-    def start_over(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
+    def restart_all(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
         """Number all partitions from 0, with nothing on the wire: between transactions."""
         self._partitions.clear()
         self._broken.clear()
         self.set_producer(producer_id, epoch)
 
-    def is_hopeless(self, batch: ProducerBatch) -> bool:
-        """Tell whether the batch lies behind a hole that stays."""
-        return batch.at in self._broken
+    def is_fatal(self, batch: ProducerBatch) -> bool:
+        """Return whether the batch lies behind a hole that stays."""
+        return batch.topic_partition in self._broken
 
     def may_drain(self, batch: ProducerBatch) -> bool:
-        """Tell whether the batch, the first of its queue, may be written now."""
-        if not self.has_producer or batch.at in self._to_bump:
+        """Return whether the batch, the first of its queue, may be written now."""
+        if not self.has_producer or batch.topic_partition in self._to_bump:
             return False
-        state = self._partitions.get(batch.at)
+        state = self._partitions.get(batch.topic_partition)
         if state is None:
             return True
         if batch.base_sequence != NO_SEQUENCE:
@@ -131,10 +131,10 @@ class Sequences:
         """Number a batch that is drained; one that is repeated keeps its numbers."""
         if batch.base_sequence != NO_SEQUENCE:
             return
-        state = self._partitions.get(batch.at)
+        state = self._partitions.get(batch.topic_partition)
         if state is None:
             state = _Partition(self.producer_id, self.epoch)
-            self._partitions[batch.at] = state
+            self._partitions[batch.topic_partition] = state
         elif not self._is_current(state):
             assert not state.in_flight
             state.restart(self.producer_id, self.epoch)
@@ -143,7 +143,7 @@ class Sequences:
 
     def on_acked(self, batch: ProducerBatch, base_offset: Offset) -> None:
         """Learn that the broker has the batch."""
-        state = self._partitions[batch.at]
+        state = self._partitions[batch.topic_partition]
         state.in_flight.remove(batch)
         if batch.producer_epoch == state.epoch:
             last = batch.last_sequence
@@ -156,56 +156,60 @@ class Sequences:
                 state.last_acked_offset = max(
                     state.last_acked_offset, base_offset + batch.count - 1
                 )
-        self._resolve(batch.at, state)
+        self._resolve(batch.topic_partition, state)
 
     def on_failed(self, batch: ProducerBatch, is_certain: bool) -> None:
         """Learn that the batch is given up. `is_certain` says that the broker has refused it."""
-        state = self._partitions[batch.at]
+        state = self._partitions[batch.topic_partition]
         state.in_flight.remove(batch)
         if self._is_transactional:
-            self._broken.add(batch.at)
+            self._broken.add(batch.topic_partition)
         elif is_certain:
-            self._to_bump[batch.at] = None
+            self._to_bump[batch.topic_partition] = None
         else:
             state.unresolved = True
-            self._resolve(batch.at, state)
+            self._resolve(batch.topic_partition, state)
 
     def on_split(self, batch: ProducerBatch, halves: list[ProducerBatch]) -> None:
         """Put the halves in the place of the batch."""
-        state = self._partitions[batch.at]
+        state = self._partitions[batch.topic_partition]
         index = state.in_flight.index(batch)
         state.in_flight[index : index + 1] = halves
         state.numbered += len(halves) - 1  # leaders remember each
 
     def may_repeat(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool:
-        """Tell whether to send a refused batch again; this may ask for a new epoch."""
+        """Return whether to send a refused batch again; this may ask for a new epoch."""
         if self._is_transactional:
             return self._may_repeat_in_transaction(batch, error, log_start_offset)
-        state = self._partitions[batch.at]
+        state = self._partitions[batch.topic_partition]
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             expected = (state.last_acked + 1) & SEQUENCE_MASK if state.last_acked >= 0 else 0
             is_next = batch.base_sequence == expected
             if state.unresolved or (is_next and not batch.sequence_was_reset):
-                self._to_bump[batch.at] = None  # the broker does not know what it had acknowledged
+                self._to_bump[batch.topic_partition] = (
+                    None  # the broker does not know what it had acknowledged
+                )
             return True  # otherwise an earlier batch failed and comes first
         if error is ErrorCode.UNKNOWN_PRODUCER_ID:
             if log_start_offset < 0:
                 return True  # it was not said what is gone: the next answer may
             if not batch.sequence_was_reset:
-                self._to_bump[batch.at] = None  # the records that the broker knew us by are deleted
+                self._to_bump[batch.topic_partition] = (
+                    None  # the records that the broker knew us by are deleted
+                )
             return True
         if error is ErrorCode.INVALID_PRODUCER_EPOCH:
-            self._to_bump[batch.at] = None
+            self._to_bump[batch.topic_partition] = None
             return True
         return error.retriable
 
     def _may_repeat_in_transaction(
         self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int
     ) -> bool:
-        if batch.at in self._broken:
+        if batch.topic_partition in self._broken:
             return False
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            state = self._partitions[batch.at]
+            state = self._partitions[batch.topic_partition]
             expected = (state.last_acked + 1) & SEQUENCE_MASK if state.last_acked >= 0 else 0
             return batch.base_sequence != expected  # else an earlier batch comes first
         if error is ErrorCode.UNKNOWN_PRODUCER_ID:
@@ -216,8 +220,8 @@ class Sequences:
         """Start a new epoch for partitions that asked for it, as soon as nothing of them is on the wire."""
         if not self._to_bump or not self.has_producer:
             return
-        waiting = (b for at in self._to_bump for b in self._in_flight(at))
-        if any(batch.is_on_wire for batch in waiting):
+        waiting = (b for topic_partition in self._to_bump for b in self._in_flight(topic_partition))
+        if any(batch.is_in_flight for batch in waiting):
             return
         if self.epoch == _LAST_EPOCH:
             self.producer_id, self.epoch = NO_PRODUCER_ID, ProducerEpoch(-1)
@@ -225,28 +229,28 @@ class Sequences:
         self.epoch = ProducerEpoch(self.epoch + 1)
         self._restart_marked()
 
-    def restart_with(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
+    def restart_with_producer(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
         """Take a producer id that replaces one whose epochs ran out."""
         self.set_producer(producer_id, epoch)
         self._restart_marked()
 
     def _restart_marked(self) -> None:
-        for at in self._to_bump:
-            state = self._partitions.get(at)
+        for topic_partition in self._to_bump:
+            state = self._partitions.get(topic_partition)
             if state is not None:
                 state.restart(self.producer_id, self.epoch)
         self._to_bump.clear()
 
-    def _in_flight(self, at: TopicPartition) -> list[ProducerBatch]:
-        state = self._partitions.get(at)
+    def _in_flight(self, topic_partition: TopicPartition) -> list[ProducerBatch]:
+        state = self._partitions.get(topic_partition)
         return [] if state is None else state.in_flight
 
     def _is_current(self, state: _Partition) -> bool:
         return state.epoch == self.epoch and state.producer_id == self.producer_id
 
-    def _resolve(self, at: TopicPartition, state: _Partition) -> None:
+    def _resolve(self, topic_partition: TopicPartition, state: _Partition) -> None:
         if state.unresolved and not state.in_flight:
             if (state.last_acked + 1) & SEQUENCE_MASK == state.next:
                 state.unresolved = False
             else:
-                self._to_bump[at] = None
+                self._to_bump[topic_partition] = None

@@ -1,4 +1,4 @@
-"""What the settings of a producer mean together. Pure."""
+"""The settings of a producer's parts, derived from its configuration. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kavka.client.config import Config
 from kavka.client.producer.sender import SenderSettings
-from kavka.client.producer.transacting import TransactionSettings
+from kavka.client.producer.transaction_manager import TransactionSettings
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.records.compression import Compression
 
@@ -17,8 +17,8 @@ _TABLE_BATCH_BYTES = 256 * 1024
 """Size of a table's batches unless `batch.size` is given: all rows are there, so small ones gain nothing."""
 
 
-class PlacingSettings(NamedTuple):
-    """What putting records into batches needs of the configuration."""
+class AppenderSettings(NamedTuple):
+    """Settings of appending records."""
 
     batch_bytes: int
     table_batch_bytes: int
@@ -28,10 +28,10 @@ class PlacingSettings(NamedTuple):
     ignores_keys: bool
 
 
-def placing_settings(config: Config) -> PlacingSettings:
+def appender_settings(config: Config) -> AppenderSettings:
     """Return the part about partitions and sizes. Raise InvalidSetting."""
     batch_bytes = config.integer("batch.size")
-    return PlacingSettings(
+    return AppenderSettings(
         batch_bytes=batch_bytes,
         table_batch_bytes=batch_bytes if "batch.size" in config.given else _TABLE_BATCH_BYTES,
         max_request_bytes=config.integer("max.request.size"),
@@ -42,7 +42,7 @@ def placing_settings(config: Config) -> PlacingSettings:
 
 def partitioner_of(config: Config) -> Any:
     """Return a callable, `roundrobin`, or None for the default. Raise InvalidSetting."""
-    given = config.thing("partitioner.class")
+    given = config.value("partitioner.class")
     if given is None or callable(given):
         return given
     simple = str(given).rpartition(".")[2].lower()
@@ -89,7 +89,7 @@ def transaction_settings(config: Config) -> TransactionSettings | None:
             "Must not be given with transaction.two.phase.commit.enable, which knows no time-out"
         )
         raise InvalidSetting(
-            "transaction.timeout.ms", config.thing("transaction.timeout.ms"), reason
+            "transaction.timeout.ms", config.value("transaction.timeout.ms"), reason
         )
     return TransactionSettings(
         transactional_id=transactional_id,
@@ -117,7 +117,7 @@ def is_idempotent(config: Config, settings: SenderSettings) -> bool:
     for name, reason in refusals.items():
         if reason:
             if is_wanted:
-                raise InvalidSetting(name, config.thing(name), reason)
+                raise InvalidSetting(name, config.value(name), reason)
             log.info("idempotence turned off because of %s", name)
             return False
     return True

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from kavka.client.producer.batch import RECORD_OVERHEAD, ProducerBatch
+from kavka.client.producer.encoded_records import EncodedRecords
 from kavka.client.producer.partitioner import positive_hash
 from kavka.client.producer.records import too_large
-from kavka.client.producer.sealed import SealedRecords
 from kavka.ids import TopicPartition
 from kavka.wire.records.arrow import batches_from_arrow
 from kavka.wire.records.compression import Compression
@@ -20,7 +20,7 @@ from kavka.wire.records.header import read_header
 
 
 class RowPartitions(NamedTuple):
-    """How a row gets its partition: `fixed`, else its column `partition`, `choose`, its key, and last `sticky`."""
+    """The partitioning of rows: `fixed`, else the column `partition`, `choose`, the key, and last `sticky`."""
 
     partitions: int
     """Of the topic."""
@@ -56,7 +56,7 @@ def batches_of_table(
     _check_rows(table, max_request_bytes)
     most = min(batch_bytes, max_request_bytes)
     for number, rows in _by_partition(table, how):
-        at = TopicPartition(topic, number)
+        topic_partition = TopicPartition(topic, number)
         encoded = batches_from_arrow(
             rows, now_ms, max_bytes=most, compression=compression, level=level
         )
@@ -64,8 +64,8 @@ def batches_of_table(
             size = read_header(one.batch).size
             if one.row_count == 1 and size > max_request_bytes:
                 raise too_large(size, max_request_bytes)
-            records = SealedRecords(one.batch, one.row_count, compression, level)
-            yield ProducerBatch(at, 0, -1, size, columns=records, is_closed=True)
+            records = EncodedRecords(one.batch, one.row_count, compression, level)
+            yield ProducerBatch(topic_partition, 0, -1, size, columns=records, is_closed=True)
 
 
 def _check_rows(table: Any, max_request_bytes: int) -> None:
@@ -88,11 +88,11 @@ def _check_rows(table: Any, max_request_bytes: int) -> None:
 
 def _by_partition(table: Any, how: RowPartitions) -> Iterator[tuple[int, Any]]:
     """Yield (partition, its rows)."""
-    told = _filled(table, "partition")
+    given = _filled(table, "partition")
     keys = _filled(table, "key") if how.uses_keys else None
     chosen = how.choose
     fixed = how.fixed
-    if fixed is not None or (told is None and keys is None and chosen is None):
+    if fixed is not None or (given is None and keys is None and chosen is None):
         fixed = how.sticky if fixed is None else fixed
         _check(fixed, how.partitions)
         yield fixed, table
@@ -100,10 +100,10 @@ def _by_partition(table: Any, how: RowPartitions) -> Iterator[tuple[int, Any]]:
     import pyarrow as pa
     import pyarrow.compute as pc  # slow to import, and not needed for one partition
 
-    choices = [] if told is None else [told.cast(pa.int64())]
-    if told is None or told.null_count:
+    choices = [] if given is None else [given.cast(pa.int64())]
+    if given is None or given.null_count:
         if chosen is not None:
-            choices.append(_chosen(pa, table, told, chosen))
+            choices.append(_chosen(pa, table, given, chosen))
         elif keys is not None:
             choices.append(_partitions_of_keys(pa, keys, how.partitions))
     numbers = pc.coalesce(*choices, pa.scalar(how.sticky, pa.int64()))
@@ -120,10 +120,10 @@ def _filled(table: Any, name: str) -> Any:
 
 
 def _chosen(
-    pa: Any, table: Any, told: Any, choose: Callable[[bytes | None, bytes | None], int]
+    pa: Any, table: Any, given: Any, choose: Callable[[bytes | None, bytes | None], int]
 ) -> Any:
     """Ask the partitioner about each row that does not say its partition."""
-    asked = [True] * table.num_rows if told is None else told.is_null().to_pylist()
+    asked = [True] * table.num_rows if given is None else given.is_null().to_pylist()
     keys, values = _bytes_of(table, "key"), _bytes_of(table, "value")
     numbers = [
         choose(keys[row], values[row]) if is_asked else None for row, is_asked in enumerate(asked)

@@ -1,4 +1,4 @@
-"""What can go wrong in a transaction, in three classes, and who may go on after it. Pure.
+"""Errors of transactions, in three classes by how the producer recovers. Pure.
 
     class      what it means                                      what to do
     RETRIABLE  it may work in a moment                            nothing: the producer tries again by itself
@@ -28,7 +28,7 @@ class FatalError(KafkaError):
 
 
 class Stage(Enum):
-    """Which request was refused."""
+    """The request that was refused."""
 
     INIT = "InitProducerId"
     ADD_PARTITIONS = "AddPartitionsToTxn"
@@ -55,7 +55,9 @@ _ALWAYS_FATAL = frozenset(
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     }
 )
-_FORGOTTEN = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID})
+_UNKNOWN_TO_BROKER = frozenset(
+    {ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID}
+)
 """The coordinator knows this transactional id no more, or with another producer id: there is nothing to end."""
 _ALWAYS_ABORTABLE = frozenset(
     {
@@ -64,7 +66,7 @@ _ALWAYS_ABORTABLE = frozenset(
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     }
 )
-_ABORTABLE_UNLESS_NAMED = frozenset({Stage.PRODUCE, Stage.ADD_PARTITIONS, Stage.COMMIT_OFFSETS})
+_ABORTABLE_BY_DEFAULT = frozenset({Stage.PRODUCE, Stage.ADD_PARTITIONS, Stage.COMMIT_OFFSETS})
 _COORDINATORS = frozenset({Stage.ADD_PARTITIONS, Stage.ADD_OFFSETS, Stage.END})
 
 
@@ -81,7 +83,7 @@ def classify(stage: Stage, code: ErrorCode) -> ErrorClass:
         return ErrorClass.RETRIABLE if code.retriable else ErrorClass.FATAL
     if code in _ALWAYS_ABORTABLE:
         return ErrorClass.ABORTABLE
-    if code in _FORGOTTEN:
+    if code in _UNKNOWN_TO_BROKER:
         is_fatal = stage is Stage.PRODUCE and code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return ErrorClass.FATAL if is_fatal else ErrorClass.ABORTABLE
     if code is ErrorCode.INVALID_PRODUCER_EPOCH and stage is not Stage.PRODUCE:
@@ -90,12 +92,12 @@ def classify(stage: Stage, code: ErrorCode) -> ErrorClass:
         return ErrorClass.FATAL
     if code.retriable and stage is not Stage.PRODUCE:
         return ErrorClass.RETRIABLE
-    return ErrorClass.ABORTABLE if stage in _ABORTABLE_UNLESS_NAMED else ErrorClass.FATAL
+    return ErrorClass.ABORTABLE if stage in _ABORTABLE_BY_DEFAULT else ErrorClass.FATAL
 
 
-def is_forgotten(code: ErrorCode) -> bool:
-    """Tell whether the coordinator has said that it does not know the producer: then no EndTxn is sent."""
-    return code in _FORGOTTEN
+def is_unknown_to_broker(code: ErrorCode) -> bool:
+    """Return whether the coordinator has said that it does not know the producer: then no EndTxn is sent."""
+    return code in _UNKNOWN_TO_BROKER
 
 
 def refusal(stage: Stage, code: ErrorCode, detail: str | None = None) -> KafkaError:

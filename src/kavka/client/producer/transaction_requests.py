@@ -50,7 +50,7 @@ def version_of(peer: Peer, api_key: ApiKey, transaction_version: int) -> int:
 
 
 class Identity(NamedTuple):
-    """Who asks."""
+    """The transactional id, producer id and epoch of requests."""
 
     transactional_id: str
     producer_id: ProducerId
@@ -59,8 +59,8 @@ class Identity(NamedTuple):
     def add_partitions(self, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
         """Ask for partitions to take part."""
         topics: dict[str, list[int]] = {}
-        for at in partitions:
-            topics.setdefault(at.topic, []).append(at.partition)
+        for topic_partition in partitions:
+            topics.setdefault(topic_partition.topic, []).append(topic_partition.partition)
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.producer_id,
@@ -83,14 +83,14 @@ class Identity(NamedTuple):
     def commit_offsets(self, group: GroupMetadata, offsets: Offsets) -> TxnOffsetCommitRequest:
         """Hand offsets over, to be valid when the transaction is committed."""
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for at, where in offsets.items():
+        for topic_partition, where in offsets.items():
             part = TxnOffsetCommitRequestPartition(
-                partition_index=at.partition,
+                partition_index=topic_partition.partition,
                 committed_offset=where.offset,
                 committed_leader_epoch=where.leader_epoch,
                 committed_metadata=where.metadata,
             )
-            topics.setdefault(at.topic, []).append(part)
+            topics.setdefault(topic_partition.topic, []).append(part)
         return TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=group.group_id,

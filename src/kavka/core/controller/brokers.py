@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kavka.core.controller import election, reassignment
+from kavka.core.controller.broker_updates import BrokerUpdate
 from kavka.core.controller.events import (
     BrokerCleared,
     BrokersChanged,
     BrokerSuspected,
-    ControlledShutdownAsked,
+    ControlledShutdownRequested,
+    ControlResponseReceived,
     LogDirFailed,
-    OrderAnswered,
 )
-from kavka.core.controller.leadership import settle, settle_all, stop_replicas
-from kavka.core.controller.orders import Tell
+from kavka.core.controller.leadership import stop_replicas, update_leadership, update_leaderships
 from kavka.core.controller.replies import (
     ShutdownReply,
 )
@@ -24,7 +24,7 @@ from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 
 
-def change_brokers(step: Step, event: BrokersChanged) -> None:
+def update_brokers(step: Step, event: BrokersChanged) -> None:
     """Take up who is registered now. A new epoch is a broker that died and came back: its leaderships move."""
     state = step.state
     now = {live.broker_id: live for live in event.brokers}
@@ -41,82 +41,96 @@ def change_brokers(step: Step, event: BrokersChanged) -> None:
         for broker in away:
             del state.brokers[broker]
             state.suspects.discard(broker)
-        lose(step, away)
+        remove_brokers(step, away)
     for broker in (*came, *bounced, *moved):
         state.brokers[broker] = now[broker]
-    join(step, sorted([*came, *bounced]))
+    add_brokers(step, sorted([*came, *bounced]))
     if came or gone or bounced or moved:
-        step.tell(Tell(tuple(state.reachable), live_brokers=True))
+        step.update_brokers(BrokerUpdate(tuple(state.reachable), live_brokers=True))
 
 
 def _is_newer(now: LiveBroker, before: LiveBroker) -> bool:
     return now.epoch > before.epoch
 
 
-def suspect(step: Step, event: BrokerSuspected) -> None:
+def suspect_broker(step: Step, event: BrokerSuspected) -> None:
     """Take a broker for dead that refuses connections; its registration stands."""
     state = step.state
     known = state.brokers.get(event.broker)
     if known is None or known.epoch != event.broker_epoch or event.broker in state.suspects:
         return
     state.suspects.add(event.broker)
-    lose(step, [event.broker])
-    step.tell(Tell(tuple(state.reachable), live_brokers=True))
+    remove_brokers(step, [event.broker])
+    step.update_brokers(BrokerUpdate(tuple(state.reachable), live_brokers=True))
 
 
-def clear(step: Step, event: BrokerCleared) -> None:
-    """Take a suspect for alive again: it is told everything anew."""
+def clear_suspicion(step: Step, event: BrokerCleared) -> None:
+    """Mark a suspected broker as alive again and send it the full state."""
     state = step.state
     known = state.brokers.get(event.broker)
     if known is None or known.epoch != event.broker_epoch or event.broker not in state.suspects:
         return
     state.suspects.discard(event.broker)
-    join(step, [event.broker])
-    step.tell(Tell(tuple(state.reachable), live_brokers=True))
+    add_brokers(step, [event.broker])
+    step.update_brokers(BrokerUpdate(tuple(state.reachable), live_brokers=True))
 
 
-def lose(step: Step, brokers: Sequence[int]) -> None:
+def remove_brokers(step: Step, brokers: Sequence[int]) -> None:
     """Move leaderships away from brokers that are not online any more, and take them out of in-sync sets."""
     for broker in brokers:
         step.state.offline_replicas.pop(broker, None)
         step.state.shutting_down.discard(broker)
         _interrupt_deletions(step, broker)
     reassignment.interrupt(step, brokers)
-    settle_all(step, step.state.partitions_on(brokers))
+    update_leaderships(step, step.state.partitions_on(brokers))
 
 
 def _interrupt_deletions(step: Step, broker: int) -> None:
-    """What a broker was asked to delete, or failed to, it is asked again when it comes back."""
+    """Mark the deletions that a broker has not confirmed, so that they are requested again when it comes back."""
     for deletion in step.state.deletions.values():
-        for kept in (deletion.asked, deletion.failed):
+        for kept in (deletion.requested, deletion.failed):
             kept.difference_update({replica for replica in kept if replica[1] == broker})
 
 
-def join(step: Step, brokers: Sequence[int]) -> None:
+def add_brokers(step: Step, brokers: Sequence[int]) -> None:
     """Tell brokers that came all that concerns them, and elect where only they can lead."""
     if not brokers:
         return
     state = step.state
     everything = list(state.topic_partitions())
-    shown = tuple(where for where in everything if not state.is_deleting(where.topic))
+    shown = tuple(
+        topic_partition
+        for topic_partition in everything
+        if not state.is_deleting(topic_partition.topic)
+    )
     deleted = {w: state.topics[w.topic].topic_id for w in everything if state.is_deleting(w.topic)}
-    for gone in state.gone.values():
+    for gone in state.deleted_topics.values():
         deleted.update(gone)
     for broker in brokers:
-        step.tell(Tell((broker,), _hosted(step, broker), shown, deleted, live_brokers=True))
+        step.update_brokers(
+            BrokerUpdate((broker,), _hosted(step, broker), shown, deleted, live_brokers=True)
+        )
     partitions = step.state.partitions_on(brokers)
     others = tuple(broker for broker in state.reachable if broker not in brokers)
-    online = tuple(where for where in partitions if not state.is_deleting(where.topic))
+    online = tuple(
+        topic_partition
+        for topic_partition in partitions
+        if not state.is_deleting(topic_partition.topic)
+    )
     if others and online:  # who else shows these replicas as offline
-        step.tell(Tell(others, metadata=online))
-    settle_all(step, partitions)
+        step.update_brokers(BrokerUpdate(others, metadata=online))
+    update_leaderships(step, partitions)
     reassignment.resume(step, partitions, brokers)
 
 
 def _hosted(step: Step, broker: int) -> dict[TopicPartition, bool]:
-    """Return what a broker is to be told of its replicas; none of them is new to it."""
+    """Return the update with all replicas of a broker; none of them is new to it."""
     mine = step.state.partitions_on([broker])
-    return {where: False for where in mine if not step.state.is_deleting(where.topic)}
+    return {
+        topic_partition: False
+        for topic_partition in mine
+        if not step.state.is_deleting(topic_partition.topic)
+    }
 
 
 # -- log directories
@@ -126,31 +140,37 @@ def probe_log_dirs(step: Step, event: LogDirFailed) -> None:
     """Have brokers say of each replica whether its log directory still works."""
     for broker in event.brokers:
         if step.state.is_reachable(broker):
-            step.tell(Tell((broker,), _hosted(step, broker)))
+            step.update_brokers(BrokerUpdate((broker,), _hosted(step, broker)))
 
 
-def note_log_dirs(step: Step, event: OrderAnswered) -> None:
+def note_log_dirs(step: Step, event: ControlResponseReceived) -> None:
     """Learn from the answer to LeaderAndIsr which replicas are on a directory that has failed."""
     known = step.state.brokers.get(event.broker)
     if known is None or known.epoch != event.broker_epoch or not event.leader_and_isr:
         return
     failed = ErrorCode.KAFKA_STORAGE_ERROR
-    offline = {where for where, code in event.leader_and_isr.items() if code is failed}
-    working = {where for where, code in event.leader_and_isr.items() if code is ErrorCode.NONE}
+    offline = {
+        topic_partition for topic_partition, code in event.leader_and_isr.items() if code is failed
+    }
+    working = {
+        topic_partition
+        for topic_partition, code in event.leader_and_isr.items()
+        if code is ErrorCode.NONE
+    }
     before = step.state.offline_replicas.get(event.broker, set())
     after = (before - working) | offline
     if after == before:
         return
     step.state.offline_replicas[event.broker] = after
-    settle_all(step, sorted(after ^ before))
+    update_leaderships(step, sorted(after ^ before))
     metadata = tuple(sorted(after ^ before))
-    step.tell(Tell(tuple(step.state.reachable), metadata=metadata))
+    step.update_brokers(BrokerUpdate(tuple(step.state.reachable), metadata=metadata))
 
 
 # -- controlled shutdown
 
 
-def shut_down(step: Step, event: ControlledShutdownAsked) -> None:
+def shut_down(step: Step, event: ControlledShutdownRequested) -> None:
     """Move leaderships away from a broker that wants to stop; answer with those that cannot move."""
     state = step.state
     known = state.brokers.get(event.broker)
@@ -166,55 +186,60 @@ def shut_down(step: Step, event: ControlledShutdownAsked) -> None:
 
 
 def _replicated_on(step: Step, broker: int) -> Iterable[TopicPartition]:
-    for where in step.state.partitions_on([broker]):
-        assignment = step.assignment(where)
+    for topic_partition in step.state.partitions_on([broker]):
+        assignment = step.assignment(topic_partition)
         if assignment is None or len(assignment.replicas) == 1:
             continue
-        if where.topic not in step.state.deletions and step.node(where) is not None:
-            yield where
+        if (
+            topic_partition.topic not in step.state.deletions
+            and step.node(topic_partition) is not None
+        ):
+            yield topic_partition
 
 
-def _leave(step: Step, where: TopicPartition, broker: int) -> bool:
-    """Take a broker out of a partition; false when nobody else can lead it."""
-    node, assignment = step.node(where), step.assignment(where)
+def _leave(step: Step, topic_partition: TopicPartition, broker: int) -> bool:
+    """Remove a broker from a partition's leadership and in-sync set; return false when no other replica can lead
+    it.
+    """
+    node, assignment = step.node(topic_partition), step.assignment(topic_partition)
     assert node is not None
     assert assignment is not None
     if node.leader == broker:
-        moved = election.controlled_shutdown(
+        moved = election.elect_for_controlled_shutdown(
             node,
             assignment.replicas,
-            step.online(where, or_leaving=True),
+            step.online(topic_partition, or_leaving=True),
             step.state.shutting_down,
         )
         if moved is None:
             return False
-        step.put_node(where, moved)
+        step.put_node(topic_partition, moved)
         return True
     if broker in node.in_sync_replicas and len(node.in_sync_replicas) > 1:
-        step.put_node(where, election.without(node, [broker]))
-    stop_replicas(step, where, [broker], deletes=False)
+        step.put_node(topic_partition, election.without(node, [broker]))
+    stop_replicas(step, topic_partition, [broker], deletes=False)
     return True
 
 
-def start(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
-    """Begin to rule: everybody is told everything, and what its leader left is elected anew.
+def start_brokers(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
+    """Start as controller: send the full state to all brokers, and elect leaders where needed.
 
     `away` are replicas, by broker, that may have less than the states say: they are taken for offline for a moment.
     """
     state = step.state
-    _take_for_lost(step, away)
-    join(step, state.reachable)
-    for where in state.topic_partitions():  # those without any replica that is online
-        settle(step, where)
+    _assume_log_lost(step, away)
+    add_brokers(step, state.reachable)
+    for topic_partition in state.topic_partitions():  # those without any replica that is online
+        update_leadership(step, topic_partition)
 
 
-def return_again(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
+def mark_returned(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
     """Do once more, for replicas whose states could not be written, what the return of their brokers led to."""
-    _take_for_lost(step, away)
-    settle_all(step, sorted(set().union(*away.values())))
+    _assume_log_lost(step, away)
+    update_leaderships(step, sorted(set().union(*away.values())))
 
 
-def _take_for_lost(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
+def _assume_log_lost(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
     """Move leaderships away from replicas that may have less than the states say, and take them out of in-sync sets."""
     if not away:
         return
@@ -225,5 +250,5 @@ def _take_for_lost(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
         broker: offline.get(broker, set()) | away.get(broker, set())
         for broker in offline.keys() | away.keys()
     }
-    settle_all(step, sorted(set().union(*away.values())))
+    update_leaderships(step, sorted(set().union(*away.values())))
     state.offline_replicas = offline

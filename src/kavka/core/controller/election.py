@@ -1,4 +1,4 @@
-"""Who leads next: Kafka's election algorithms, as functions of one partition.
+"""Kafka's leader election algorithms, as functions of one partition.
 
 | election            | candidates                               | in-sync set after                        |
 |---------------------|------------------------------------------|------------------------------------------|
@@ -22,16 +22,18 @@ from kavka.wire.stored.znodes import StateNode
 IsOnline = Callable[[int], bool]
 
 
-def first(replicas: Sequence[int], is_online: IsOnline, controller_epoch: int) -> StateNode | None:
+def elect_first(
+    replicas: Sequence[int], is_online: IsOnline, controller_epoch: int
+) -> StateNode | None:
     """Return the state of a partition that never had a leader."""
     online = [broker for broker in replicas if is_online(broker)]
     return StateNode(online[0], 0, controller_epoch, online) if online else None
 
 
-def offline(
+def elect_offline(
     node: StateNode, replicas: Sequence[int], is_online: IsOnline, *, allow_unclean: bool
 ) -> StateNode | None:
-    """Return the state under a new leader for one that is gone, or None when nobody may lead."""
+    """Return the state under a new leader for one that is offline, or None when no replica may lead."""
     in_sync = node.in_sync_replicas
     for broker in replicas:
         if is_online(broker) and broker in in_sync:
@@ -44,19 +46,23 @@ def offline(
     return None
 
 
-def reassigned(node: StateNode, target: Sequence[int], is_online: IsOnline) -> StateNode | None:
+def elect_for_reassignment(
+    node: StateNode, target: Sequence[int], is_online: IsOnline
+) -> StateNode | None:
     """Return the state under a leader of the target replicas, or None when none of them may lead."""
     leader = _first_of(target, node, is_online)
     return None if leader is None else led_by(node, leader, node.in_sync_replicas)
 
 
-def preferred(node: StateNode, replicas: Sequence[int], is_online: IsOnline) -> StateNode | None:
+def elect_preferred(
+    node: StateNode, replicas: Sequence[int], is_online: IsOnline
+) -> StateNode | None:
     """Return the state under the first replica, or None when it may not lead."""
     leader = _first_of(replicas[:1], node, is_online)
     return None if leader is None else led_by(node, leader, node.in_sync_replicas)
 
 
-def controlled_shutdown(
+def elect_for_controlled_shutdown(
     node: StateNode,
     replicas: Sequence[int],
     is_online_or_leaving: IsOnline,
@@ -81,7 +87,7 @@ def led_by(node: StateNode, leader: int, in_sync_replicas: Sequence[int]) -> Sta
 
 
 def without(node: StateNode, gone: Iterable[int]) -> StateNode:
-    """Return the next epoch without some replicas; a leader among them leaves nobody.
+    """Return the next epoch without some replicas; if the leader is among them, without a leader.
 
     The in-sync set never becomes empty. When nobody would be left, all stay: whoever of them comes back first has
     everything that was acknowledged. (Kafka takes them out one by one and keeps the last.)
@@ -93,7 +99,7 @@ def without(node: StateNode, gone: Iterable[int]) -> StateNode:
 
 
 def is_unclean(before: StateNode, after: StateNode) -> bool:
-    """Tell whether a leader was elected that was not in sync: what others had acknowledged may be lost."""
+    """Return whether a leader was elected that was not in sync: what others had acknowledged may be lost."""
     return after.leader != NO_LEADER and after.leader not in before.in_sync_replicas
 
 

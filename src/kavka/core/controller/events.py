@@ -1,4 +1,4 @@
-"""What happens to the controller."""
+"""Events of the controller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kavka.wire.stored.znodes import StateNode
 
 
 class ElectionKind(IntEnum):
-    """What ElectLeaders asks for, as numbered there."""
+    """The election types of ElectLeaders, as numbered there."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -59,7 +59,7 @@ class TopicsChanged:
     topics: Mapping[str, TopicRead] = field(factory=dict)
     removed: Sequence[str] = ()
     unreadable: Sequence[str] = ()
-    """Topics of which nothing can be written because nobody can read what stands there: they are left as they are."""
+    """Topics whose znodes cannot be decoded, and so cannot be changed: they are left as they are."""
 
 
 @frozen
@@ -71,14 +71,14 @@ class DeletionsMarked:
 
 @frozen
 class ReassignmentNodeRead:
-    """What `/admin/reassign_partitions` asks for; None when it is gone."""
+    """The content of `/admin/reassign_partitions`; None when it does not exist."""
 
     targets: Mapping[TopicPartition, tuple[int, ...]] | None
 
 
 @frozen
-class PreferredElectionRead:
-    """What `/admin/preferred_replica_election` asks for."""
+class PreferredElectionNodeRead:
+    """The content of `/admin/preferred_replica_election`."""
 
     partitions: Sequence[TopicPartition]
 
@@ -124,8 +124,8 @@ class BrokerCleared:
 
 
 @frozen
-class OrderAnswered:
-    """What a broker answered to an order: errors of LeaderAndIsr, and of replicas that it was to delete."""
+class ControlResponseReceived:
+    """A broker's response to a control request: errors of LeaderAndIsr, and of replicas to delete."""
 
     broker: int
     broker_epoch: int
@@ -146,7 +146,7 @@ class TopicToCreate(NamedTuple):
 
 
 @frozen
-class TopicCreationAsked:
+class CreateTopicRequested:
     """Create a topic. Answered by TopicReply."""
 
     token: Token
@@ -154,7 +154,7 @@ class TopicCreationAsked:
 
 
 @frozen
-class TopicGrowthAsked:
+class CreatePartitionsRequested:
     """Add partitions to a topic. Answered by TopicReply."""
 
     token: Token
@@ -163,7 +163,7 @@ class TopicGrowthAsked:
 
 
 @frozen
-class TopicDeletionAsked:
+class DeleteTopicRequested:
     """Delete a topic. Answered by TopicReply when it is gone, or waits for brokers that are away."""
 
     token: Token
@@ -173,7 +173,7 @@ class TopicDeletionAsked:
 
 
 @frozen
-class ReassignmentAsked:
+class ReassignmentRequested:
     """Move partitions; None calls a move off. Answered by PartitionsReply."""
 
     token: Token
@@ -181,7 +181,7 @@ class ReassignmentAsked:
 
 
 @frozen
-class ReassignmentsListed:
+class ListReassignmentsRequested:
     """Ask for moves under way, of all partitions with None. Answered by ReassignmentsReply."""
 
     token: Token
@@ -189,7 +189,7 @@ class ReassignmentsListed:
 
 
 @frozen
-class ElectionAsked:
+class ElectionRequested:
     """Elect leaders, of all partitions with None. Answered by PartitionsReply."""
 
     token: Token
@@ -212,7 +212,7 @@ class IsrChange(NamedTuple):
 
 
 @frozen
-class IsrChangeAsked:
+class AlterPartitionRequested:
     """AlterPartition. Answered by IsrReply."""
 
     token: Token
@@ -222,7 +222,7 @@ class IsrChangeAsked:
 
 
 @frozen
-class ControlledShutdownAsked:
+class ControlledShutdownRequested:
     """A broker wants to stop. Answered by ShutdownReply."""
 
     token: Token
@@ -236,19 +236,19 @@ Event = (
     | TopicsChanged
     | DeletionsMarked
     | ReassignmentNodeRead
-    | PreferredElectionRead
+    | PreferredElectionNodeRead
     | PartitionsRead
     | LogDirFailed
     | UncleanEnabled
     | BrokerSuspected
     | BrokerCleared
-    | OrderAnswered
-    | TopicCreationAsked
-    | TopicGrowthAsked
-    | TopicDeletionAsked
-    | ReassignmentAsked
-    | ReassignmentsListed
-    | ElectionAsked
-    | IsrChangeAsked
-    | ControlledShutdownAsked
+    | ControlResponseReceived
+    | CreateTopicRequested
+    | CreatePartitionsRequested
+    | DeleteTopicRequested
+    | ReassignmentRequested
+    | ListReassignmentsRequested
+    | ElectionRequested
+    | AlterPartitionRequested
+    | ControlledShutdownRequested
 )

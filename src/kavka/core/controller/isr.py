@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kavka.core.controller.election import led_by
 from kavka.core.controller.events import (
+    AlterPartitionRequested,
     IsrChange,
-    IsrChangeAsked,
 )
 from kavka.core.controller.replies import (
     IsrOutcome,
@@ -20,7 +20,7 @@ from kavka.wire.stored.znodes import StateNode
 _UNKNOWN_EPOCH = -1
 
 
-def change(step: Step, event: IsrChangeAsked) -> None:
+def change(step: Step, event: AlterPartitionRequested) -> None:
     """Judge each proposal by itself, and write those that hold."""
     known = step.state.brokers.get(event.broker)
     if known is None or known.epoch != event.broker_epoch:
@@ -37,15 +37,15 @@ def _one(step: Step, leader: int, proposal: IsrChange) -> IsrOutcome:
         if found is None:
             return _refused(proposal, ErrorCode.UNKNOWN_TOPIC_ID)
         name = found
-    where = TopicPartition(name, proposal.partition)
-    current = step.state.leadership(where)
+    topic_partition = TopicPartition(name, proposal.partition)
+    current = step.state.leadership(topic_partition)
     if current is None or step.state.is_deleting(name):
         return _refused(proposal, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    error = judge(step, where, leader, proposal, current)
+    error = judge(step, topic_partition, leader, proposal, current)
     if error is ErrorCode.INVALID_UPDATE_VERSION:
         # The leader missed a change, perhaps the answer of a controller that died. It listens to a new leader epoch.
         node = current.node
-        step.put_node(where, led_by(node, node.leader, node.in_sync_replicas))
+        step.put_node(topic_partition, led_by(node, node.leader, node.in_sync_replicas))
     if error is not ErrorCode.NONE:
         return _refused(proposal, error, name)
     node, partition_epoch = current
@@ -53,16 +53,25 @@ def _one(step: Step, leader: int, proposal: IsrChange) -> IsrOutcome:
         node = node._replace(
             in_sync_replicas=list(proposal.in_sync_replicas), recovering=proposal.is_recovering
         )
-        step.put_node(where, node)
+        step.put_node(topic_partition, node)
         partition_epoch += 1
     topic_id = step.state.topics[name].topic_id
     return IsrOutcome(
-        name, topic_id, proposal.partition, ErrorCode.NONE, step.node(where), partition_epoch
+        name,
+        topic_id,
+        proposal.partition,
+        ErrorCode.NONE,
+        step.node(topic_partition),
+        partition_epoch,
     )
 
 
 def judge(
-    step: Step, where: TopicPartition, leader: int, proposal: IsrChange, current: Leadership
+    step: Step,
+    topic_partition: TopicPartition,
+    leader: int,
+    proposal: IsrChange,
+    current: Leadership,
 ) -> ErrorCode:
     """Return why a proposal is refused, or NONE; in the order of Kafka's controller."""
     node, partition_epoch = current
@@ -78,13 +87,13 @@ def judge(
         return ErrorCode.INVALID_UPDATE_VERSION
     if proposal.is_recovering and (len(proposal.in_sync_replicas) > 1 or not node.recovering):
         return ErrorCode.INVALID_REQUEST
-    assignment = step.state.obeyed_assignment(where)
+    assignment = step.state.obeyed_assignment(topic_partition)
     proposed = proposal.in_sync_replicas
     if assignment is None or leader not in proposed or len(set(proposed)) != len(proposed):
         return ErrorCode.INVALID_REQUEST
     if not set(proposed) <= set(assignment.replicas):
         return ErrorCode.INVALID_REQUEST
-    if not all(_is_eligible(step, where, proposal, at) for at in range(len(proposed))):
+    if not all(_is_eligible(step, topic_partition, proposal, at) for at in range(len(proposed))):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 
@@ -97,15 +106,15 @@ def _is_so_already(proposal: IsrChange, node: StateNode) -> bool:
     )
 
 
-def _is_eligible(step: Step, where: TopicPartition, proposal: IsrChange, at: int) -> bool:
-    """Tell whether a proposed replica is online, in the life that the leader knows of.
+def _is_eligible(step: Step, topic_partition: TopicPartition, proposal: IsrChange, at: int) -> bool:
+    """Return whether a proposed replica is online, in the life that the leader knows of.
 
     The leader itself may be on its way down: it keeps what it has not handed over.
     """
     broker = proposal.in_sync_replicas[at]
-    current = step.node(where)
+    current = step.node(topic_partition)
     is_leader = current is not None and broker == current.leader
-    if not step.state.is_online(broker, where, or_leaving=is_leader):
+    if not step.state.is_online(broker, topic_partition, or_leaving=is_leader):
         return False
     epoch = proposal.broker_epochs[at] if proposal.broker_epochs else _UNKNOWN_EPOCH
     return epoch in (_UNKNOWN_EPOCH, step.state.brokers[broker].epoch)

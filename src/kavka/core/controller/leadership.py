@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from kavka.core.controller import election
+from kavka.core.controller.broker_updates import BrokerUpdate, ReplicaStop
 from kavka.core.controller.events import (
     ElectionKind,
 )
-from kavka.core.controller.orders import Stop, Tell
 from kavka.core.controller.replies import (
     DONE,
     Verdict,
@@ -25,116 +25,118 @@ _UNCLEAN: Final = "OfflinePartitionLeaderElectionStrategy(true)"
 """As Kafka's tools show them behind what failed."""
 
 
-def settle(step: Step, where: TopicPartition, *, allow_unclean: bool = False) -> None:
+def update_leadership(
+    step: Step, topic_partition: TopicPartition, *, allow_unclean: bool = False
+) -> None:
     """Give a partition the best state that it can have with the replicas that are online now.
 
     Nothing is written when that is the state which it has, so it may be asked again and again.
     """
-    assignment = step.assignment(where)
-    if assignment is None or step.state.is_deleting(where.topic):
+    assignment = step.assignment(topic_partition)
+    if assignment is None or step.state.is_deleting(topic_partition.topic):
         return
-    is_online = step.online(where)
-    node = step.node(where)
+    is_online = step.online(topic_partition)
+    node = step.node(topic_partition)
     if node is None:
-        fresh = election.first(assignment.replicas, is_online, step.epoch)
+        fresh = election.elect_first(assignment.replicas, is_online, step.epoch)
         if fresh is not None:
-            step.put_node(where, fresh)
+            step.put_node(topic_partition, fresh)
         return
     strangers = [b for b in node.in_sync_replicas if b not in assignment.replicas]
     # A leader that shuts down serves on: it hands over by itself, to who is in sync, and keeps what nobody can take.
-    serves = step.online(where, or_leaving=True)
+    serves = step.online(topic_partition, or_leaving=True)
     if node.leader != NO_LEADER and node.leader in assignment.replicas and serves(node.leader):
         followers = [b for b in node.in_sync_replicas if b != node.leader]
         absent = [b for b in followers if b in strangers or not is_online(b)]
         if absent:
-            step.put_node(where, election.without(node, absent))
+            step.put_node(topic_partition, election.without(node, absent))
     else:
-        _replace_leader(step, where, node, assignment, allow_unclean=allow_unclean)
-    after = step.node(where)
+        _replace_leader(step, topic_partition, node, assignment, allow_unclean=allow_unclean)
+    after = step.node(topic_partition)
     if after is not None and after.leader in assignment.replicas:
-        stop_replicas(step, where, strangers)
+        stop_replicas(step, topic_partition, strangers)
 
 
 def _replace_leader(
     step: Step,
-    where: TopicPartition,
+    topic_partition: TopicPartition,
     node: StateNode,
     assignment: Assignment,
     *,
     allow_unclean: bool,
 ) -> None:
-    is_online = step.online(where)
+    is_online = step.online(topic_partition)
     allowed = allow_unclean or (
-        step.settings.allows_unclean(where.topic)
+        step.settings.allows_unclean(topic_partition.topic)
         # Their registrations stand: what was acknowledged is there, and mere suspicion must not give it up.
-        and not any(step.may_return(broker, where) for broker in node.in_sync_replicas)
+        and not any(step.may_return(broker, topic_partition) for broker in node.in_sync_replicas)
     )
-    elected = election.offline(node, assignment.replicas, is_online, allow_unclean=allowed)
+    elected = election.elect_offline(node, assignment.replicas, is_online, allow_unclean=allowed)
     if elected is not None:
-        step.put_node(where, elected)
+        step.put_node(topic_partition, elected)
         return
     absent = [b for b in (node.leader, *node.in_sync_replicas) if not is_online(b)]
     left = election.without(node, absent)
     if (left.leader, left.in_sync_replicas) != (node.leader, node.in_sync_replicas):
-        step.put_node(where, left)
+        step.put_node(topic_partition, left)
 
 
-def settle_all(step: Step, partitions: Iterable[TopicPartition]) -> None:
+def update_leaderships(step: Step, partitions: Iterable[TopicPartition]) -> None:
     """Settle many partitions."""
-    for where in partitions:
-        settle(step, where)
+    for topic_partition in partitions:
+        update_leadership(step, topic_partition)
 
 
 def stop_replicas(
-    step: Step, where: TopicPartition, brokers: Iterable[int], *, deletes: bool = True
+    step: Step, topic_partition: TopicPartition, brokers: Iterable[int], *, deletes: bool = True
 ) -> None:
     """Have brokers that can be reached stop their replica."""
     gone = tuple(broker for broker in brokers if step.state.is_reachable(broker))
     if not gone:
         return
-    node = step.node(where)
-    topic = step.state.topics.get(where.topic)
-    stop = Stop(
+    node = step.node(topic_partition)
+    topic = step.state.topics.get(topic_partition.topic)
+    stop = ReplicaStop(
         deletes,
         -1 if node is None else node.leader_epoch,
         NO_TOPIC_ID if topic is None else topic.topic_id,
     )
-    step.tell(Tell(gone, stops={where: stop}))
+    step.update_brokers(BrokerUpdate(gone, stops={topic_partition: stop}))
 
 
 # -- elections that somebody asks for
 
 
-def elect(step: Step, where: TopicPartition, kind: ElectionKind) -> Verdict:
+def elect(step: Step, topic_partition: TopicPartition, kind: ElectionKind) -> Verdict:
     """Elect the leader of one partition as ElectLeaders asks, or say why that is not done."""
-    assignment, node = step.assignment(where), step.node(where)
+    assignment, node = step.assignment(topic_partition), step.node(topic_partition)
     if assignment is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return Verdict(code, "The partition does not exist.")
-    if where.topic in step.state.deletions:
+    if topic_partition.topic in step.state.deletions:
         return Verdict(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
     if kind is ElectionKind.PREFERRED:
         if node is not None and node.leader == assignment.replicas[0]:
             return _not_needed()
-        return _elect_preferred(step, where, assignment, node)
+        return _elect_preferred(step, topic_partition, assignment, node)
     if node is not None and node.leader != NO_LEADER and step.state.is_reachable(node.leader):
         return _not_needed()
-    settle(step, where, allow_unclean=True)
-    after = step.node(where)
+    update_leadership(step, topic_partition, allow_unclean=True)
+    after = step.node(topic_partition)
     if after is None or after.leader == NO_LEADER:
-        return _failed(where, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, _UNCLEAN)
+        return _failed(topic_partition, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, _UNCLEAN)
     return DONE
 
 
 def _elect_preferred(
-    step: Step, where: TopicPartition, assignment: Assignment, node: StateNode | None
+    step: Step, topic_partition: TopicPartition, assignment: Assignment, node: StateNode | None
 ) -> Verdict:
     if node is not None:
-        elected = election.preferred(node, assignment.replicas, step.online(where))
+        elected = election.elect_preferred(node, assignment.replicas, step.online(topic_partition))
         if elected is not None:
-            step.put_node(where, elected)
+            step.put_node(topic_partition, elected)
             return DONE
-    return _failed(where, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, _PREFERRED)
+    return _failed(topic_partition, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, _PREFERRED)
 
 
 def _not_needed() -> Verdict:
@@ -142,28 +144,34 @@ def _not_needed() -> Verdict:
     return Verdict(code, code.message)
 
 
-def _failed(where: TopicPartition, code: ErrorCode, strategy: str) -> Verdict:
-    return Verdict(code, f"Failed to elect leader for partition {where} under strategy {strategy}")
+def _failed(topic_partition: TopicPartition, code: ErrorCode, strategy: str) -> Verdict:
+    return Verdict(
+        code, f"Failed to elect leader for partition {topic_partition} under strategy {strategy}"
+    )
 
 
 def rebalance(step: Step) -> list[TopicPartition]:
     """Give brokers the partitions back that prefer them, where too many are led by others; return those."""
     by_preferred: dict[int, list[TopicPartition]] = {}
-    for where in step.state.topic_partitions():
-        assignment = step.assignment(where)
-        if assignment is not None and where.topic not in step.state.deletions:
-            by_preferred.setdefault(assignment.replicas[0], []).append(where)
+    for topic_partition in step.state.topic_partitions():
+        assignment = step.assignment(topic_partition)
+        if assignment is not None and topic_partition.topic not in step.state.deletions:
+            by_preferred.setdefault(assignment.replicas[0], []).append(topic_partition)
     moved: list[TopicPartition] = []
     for broker, partitions in sorted(by_preferred.items()):
         strayed = [w for w in partitions if (n := step.node(w)) is not None and n.leader != broker]
         if len(strayed) * 100 <= step.settings.rebalance_percentage * len(partitions):
             continue
-        moved += [where for where in strayed if _goes_home(step, where)]
+        moved += [
+            topic_partition
+            for topic_partition in strayed
+            if _should_rebalance(step, topic_partition)
+        ]
     return moved
 
 
-def _goes_home(step: Step, where: TopicPartition) -> bool:
-    assignment = step.assignment(where)
+def _should_rebalance(step: Step, topic_partition: TopicPartition) -> bool:
+    assignment = step.assignment(topic_partition)
     if assignment is None or assignment.is_reassigning:
         return False
-    return elect(step, where, ElectionKind.PREFERRED) is DONE
+    return elect(step, topic_partition, ElectionKind.PREFERRED) is DONE

@@ -1,4 +1,5 @@
-"""The controller: one machine that elects leaders, moves and deletes partitions, and knows what brokers must be told.
+"""The controller: one machine that elects leaders, reassigns and deletes partitions, and tracks what brokers must be
+sent.
 
     event -> handle -> records -> one multi after another, each fenced by the controller epoch -> apply
                     -> effects: answers to requests, and what is dirty for brokers (`outbox`)
@@ -16,34 +17,35 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kavka.core.controller import brokers, isr, reassignment, topic_changes
+from kavka.core.controller.broker_updates import BrokerUpdate, Effect, Outbox
 from kavka.core.controller.election import led_by
 from kavka.core.controller.events import (
+    AlterPartitionRequested,
     BrokerCleared,
     BrokersChanged,
     BrokerSuspected,
-    ControlledShutdownAsked,
+    ControlledShutdownRequested,
+    ControlResponseReceived,
+    CreatePartitionsRequested,
+    CreateTopicRequested,
+    DeleteTopicRequested,
     DeletionsMarked,
     Elected,
-    ElectionAsked,
     ElectionKind,
+    ElectionRequested,
     Event,
-    IsrChangeAsked,
+    ListReassignmentsRequested,
     LogDirFailed,
-    OrderAnswered,
     PartitionsRead,
-    PreferredElectionRead,
-    ReassignmentAsked,
+    PreferredElectionNodeRead,
     ReassignmentNodeRead,
-    ReassignmentsListed,
+    ReassignmentRequested,
     Snapshot,
-    TopicCreationAsked,
-    TopicDeletionAsked,
-    TopicGrowthAsked,
     TopicsChanged,
     UncleanEnabled,
 )
-from kavka.core.controller.leadership import elect, rebalance, settle_all
-from kavka.core.controller.orders import Effect, Outbox, Tell
+from kavka.core.controller.leadership import elect, rebalance, update_leaderships
+from kavka.core.controller.record_application import PendingWork, apply_record
 from kavka.core.controller.records import (
     AssignmentWritten,
     DeletionMarked,
@@ -51,7 +53,6 @@ from kavka.core.controller.records import (
     Record,
     StateWritten,
 )
-from kavka.core.controller.remembering import Due, apply_record
 from kavka.core.controller.replies import (
     PartitionsReply,
     TopicReply,
@@ -80,16 +81,19 @@ class ControllerMachine:
         self.outbox = Outbox()
         self._settings = settings
         self._snapshot = snapshot
-        self._due = Due()
-        self._is_unsettled = False
+        self._pending = PendingWork()
+        self._needs_update = False
         self._rebalance_ms: int | None = None
         self._handled: Event | None = None
-        self._overtaken: Event | None = None
+        self._conflicting_event: Event | None = None
         """The last event whose decision met another version: what was read then is newer than what it tells."""
-        self._settled: dict[int, set[TopicPartition]] = {}
-        """What the decision in hand took from `_due.returned`."""
+        self._updated: dict[int, set[TopicPartition]] = {}
+        """Replicas that the current decision took from `_due.returned`."""
         # The last change of brokers, and which replicas it found back that were not written to be away yet.
-        self._returns: tuple[BrokersChanged | None, dict[int, set[TopicPartition]]] = (None, {})
+        self._returned_brokers: tuple[BrokersChanged | None, dict[int, set[TopicPartition]]] = (
+            None,
+            {},
+        )
         for live in snapshot.brokers:
             self.state.brokers[live.broker_id] = live
         for name, read in snapshot.topics.items():
@@ -101,20 +105,20 @@ class ControllerMachine:
             BrokerCleared: self._broker_cleared,
             TopicsChanged: self._topics_changed,
             DeletionsMarked: self._deletions_marked,
-            ReassignmentNodeRead: reassignment.ask_by_node,
-            PreferredElectionRead: self._preferred_election_read,
+            ReassignmentNodeRead: reassignment.request_by_znode,
+            PreferredElectionNodeRead: self._preferred_election_read,
             PartitionsRead: self._partitions_read,
             LogDirFailed: brokers.probe_log_dirs,
             UncleanEnabled: self._unclean_enabled,
-            OrderAnswered: self._order_answered,
-            TopicCreationAsked: topic_changes.create,
-            TopicGrowthAsked: topic_changes.grow,
-            TopicDeletionAsked: topic_changes.ask_deletion,
-            ReassignmentAsked: reassignment.ask,
-            ReassignmentsListed: reassignment.listed,
-            ElectionAsked: self._election_asked,
-            IsrChangeAsked: isr.change,
-            ControlledShutdownAsked: brokers.shut_down,
+            ControlResponseReceived: self._control_response_received,
+            CreateTopicRequested: topic_changes.create,
+            CreatePartitionsRequested: topic_changes.add_partitions,
+            DeleteTopicRequested: topic_changes.request_deletion,
+            ReassignmentRequested: reassignment.request,
+            ListReassignmentsRequested: reassignment.list_reassignments,
+            ElectionRequested: self._election_requested,
+            AlterPartitionRequested: isr.change,
+            ControlledShutdownRequested: brokers.shut_down,
         }
 
     # -- the contract of a machine
@@ -123,14 +127,14 @@ class ControllerMachine:
         """Decide what an event leads to."""
         if isinstance(event, Elected):
             self._rebalance_ms = now_ms + self._settings.rebalance_first_ms
-        self._handled, self._settled = event, {}
+        self._handled, self._updated = event, {}
         step = self._step()
         self._handlers[type(event)](step, event)
         return step.decision()
 
     def apply(self, record: Record) -> None:
         """Remember what was written, and whom that concerns."""
-        apply_record(self.state, self.outbox, self._due, record)
+        apply_record(self.state, self.outbox, self._pending, record)
 
     def failed(
         self,
@@ -151,28 +155,33 @@ class ControllerMachine:
                 tokens = self.state.waiting_deletions.pop(record.topic, [])
                 answers += [Answer(token, verdict) for token in tokens]
         self._forget_unwritten(decision.records)
-        self._is_unsettled = True
+        self._needs_update = True
         return Decision((), tuple(answers))
 
-    def overtaken(self, decision: ControllerDecision, applied: int) -> None:
-        """Keep what brokers are to be told by a decision that met another version after `applied` records.
+    def version_conflict(self, decision: ControllerDecision, applied: int) -> None:
+        """Keep the broker updates of a decision that met a version conflict after `applied` records.
 
         Its event is handled again, which decides anew what was not written, and answers.
         """
-        self._overtaken = self._handled
-        written = {getattr(record, "where", None) for record in decision.records[:applied]}
-        for broker, partitions in self._settled.items():
-            self._due.returned.setdefault(broker, set()).update(partitions - written)
-        self._is_unsettled |= bool(self._settled)
+        self._conflicting_event = self._handled
+        written = {
+            getattr(record, "topic_partition", None) for record in decision.records[:applied]
+        }
+        for broker, partitions in self._updated.items():
+            self._pending.returned.setdefault(broker, set()).update(partitions - written)
+        self._needs_update |= bool(self._updated)
         self._forget_unwritten(decision.records[applied:])
-        for replicas in self._returns[1].values():
+        for replicas in self._returned_brokers[1].values():
             replicas.difference_update(written)
         assigned = {r.topic for r in decision.records[:applied] if isinstance(r, AssignmentWritten)}
         for record in decision.records[applied:]:
-            if isinstance(record, StateWritten) and record.where.topic in assigned:
-                self._due.foreign[record.where] = None  # the next try may find nothing left to do
-                self._is_unsettled = True
-        missing = {getattr(record, "where", None) for record in decision.records[applied:]}
+            if isinstance(record, StateWritten) and record.topic_partition.topic in assigned:
+                # the next try may find nothing left to do
+                self._pending.written_by_others[record.topic_partition] = None
+                self._needs_update = True
+        missing = {
+            getattr(record, "topic_partition", None) for record in decision.records[applied:]
+        }
         for effect in decision.effects:
             if not isinstance(effect, Answer):
                 stops = {w: stop for w, stop in effect.stops.items() if w not in missing}
@@ -182,24 +191,24 @@ class ControllerMachine:
         """Forget which moves were to be finished by states that are not written."""
         for record in records:
             if isinstance(record, StateWritten):
-                self.state.forget_unwritten_finish(record.where)
+                self.state.forget_unwritten_finish(record.topic_partition)
 
     def tick(self, now_ms: int) -> ControllerDecision:
         """Do one thing that is due."""
-        self._settled = {}
+        self._updated = {}
         step = self._step()
-        ready = self.outbox.unshown.take_ready(now_ms)
+        ready = self.outbox.unpublished.take_ready(now_ms)
         if ready:
-            self._show(step, ready)
-        elif self._is_unsettled:
-            self._is_unsettled = False
-            self._settle_everything(step)
-        elif self._due.deletions:
-            name = next(iter(self._due.deletions))
-            del self._due.deletions[name]
-            topic_changes.go_on(step, name)
-        elif self._due.reassignments:
-            due, self._due.reassignments = self._due.reassignments, {}
+            self._publish(step, ready)
+        elif self._needs_update:
+            self._needs_update = False
+            self._update_all_leaderships(step)
+        elif self._pending.deletions:
+            name = next(iter(self._pending.deletions))
+            del self._pending.deletions[name]
+            topic_changes.advance_deletion(step, name)
+        elif self._pending.reassignments:
+            due, self._pending.reassignments = self._pending.reassignments, {}
             reassignment.complete(step, due)
         elif self._rebalance_ms is not None and self._rebalance_ms <= now_ms:
             self._rebalance_ms = now_ms + self._settings.rebalance_interval_ms
@@ -209,9 +218,9 @@ class ControllerMachine:
 
     def deadline_ms(self) -> int | None:
         """Return when something is due; what applying made due is due at once."""
-        if self._is_unsettled or self._due:
+        if self._needs_update or self._pending:
             return 0
-        deadlines = (self._rebalance_ms, self.outbox.unshown.deadline_ms())
+        deadlines = (self._rebalance_ms, self.outbox.unpublished.deadline_ms())
         return min((ms for ms in deadlines if ms is not None), default=None)
 
     def _step(self) -> Step:
@@ -228,127 +237,136 @@ class ControllerMachine:
         away = {broker: set(self.state.by_broker.get(broker, ())) for broker in event.bounced}
         for broker, partitions in event.returned.items():
             away.setdefault(broker, set()).update(partitions)
-        brokers.start(step, away)
+        brokers.start_brokers(step, away)
         if snapshot.reassignments is not None:
-            reassignment.ask_by_node(step, ReassignmentNodeRead(snapshot.reassignments))
+            reassignment.request_by_znode(step, ReassignmentNodeRead(snapshot.reassignments))
         if snapshot.preferred_elections is not None:
-            elections = PreferredElectionRead(snapshot.preferred_elections)
+            elections = PreferredElectionNodeRead(snapshot.preferred_elections)
             self._preferred_election_read(step, elections)
 
-    def _settle_everything(self, step: Step) -> None:
+    def _update_all_leaderships(self, step: Step) -> None:
         partitions = list(self.state.topic_partitions())
-        self._settled, self._due.returned = self._due.returned, {}
-        brokers.return_again(step, self._settled)
-        settle_all(step, partitions)
-        foreign, self._due.foreign = self._due.foreign, {}
-        for where in foreign:
+        self._updated, self._pending.returned = self._pending.returned, {}
+        brokers.mark_returned(step, self._updated)
+        update_leaderships(step, partitions)
+        foreign, self._pending.written_by_others = self._pending.written_by_others, {}
+        for topic_partition in foreign:
             # Its leader knows another partition epoch, and listens to a new leader epoch only.
-            node = step.node(where)
-            if node is not None and not step.state.is_deleting(where.topic):
-                step.put_node(where, led_by(node, node.leader, node.in_sync_replicas))
-        for where in partitions:
-            assignment = step.assignment(where)
+            node = step.node(topic_partition)
+            if node is not None and not step.state.is_deleting(topic_partition.topic):
+                step.put_node(topic_partition, led_by(node, node.leader, node.in_sync_replicas))
+        for topic_partition in partitions:
+            assignment = step.assignment(topic_partition)
             if assignment is not None and assignment.is_reassigning:
-                self._due.reassignments[where] = None
+                self._pending.reassignments[topic_partition] = None
         self._mark_due(self.state.deletions)
 
     def _mark_due(self, topics: object) -> None:
         assert isinstance(topics, (list, dict))
-        self._due.deletions.update(dict.fromkeys(topics))
+        self._pending.deletions.update(dict.fromkeys(topics))
 
     def _brokers_changed(self, step: Step, event: BrokersChanged) -> None:
         # Its first try met another version; who came back is known already.
-        if event is self._returns[0]:
-            brokers.return_again(step, self._returns[1])
+        if event is self._returned_brokers[0]:
+            brokers.mark_returned(step, self._returned_brokers[1])
             return
         away: dict[int, set[TopicPartition]] = {}
         for live in event.brokers:
             known = self.state.brokers.get(live.broker_id)
             if known is not None and known.epoch != live.epoch:
-                self.outbox.drop(live.broker_id)  # what was dirty is of its life before
+                self.outbox.forget_broker(live.broker_id)  # what was dirty is of its life before
                 away[live.broker_id] = set(self.state.by_broker.get(live.broker_id, ()))
-        self._returns = (event, away)
-        brokers.change_brokers(step, event)
+        self._returned_brokers = (event, away)
+        brokers.update_brokers(step, event)
         self._after_broker_change()
 
     def _broker_suspected(self, step: Step, event: BrokerSuspected) -> None:
-        brokers.suspect(step, event)
+        brokers.suspect_broker(step, event)
         self._after_broker_change()
 
     def _broker_cleared(self, step: Step, event: BrokerCleared) -> None:
-        brokers.clear(step, event)
+        brokers.clear_suspicion(step, event)
         self._after_broker_change()
 
     def _after_broker_change(self) -> None:
         for broker in self.outbox.waiting():
             if not self.state.is_reachable(broker):
-                self.outbox.drop(broker)
-        self._due.reassignments.update(dict.fromkeys(self.state.finishing))
+                self.outbox.forget_broker(broker)
+        self._pending.reassignments.update(dict.fromkeys(self.state.finishing))
         self._mark_due(self.state.deletions)
 
     def _topics_changed(self, step: Step, event: TopicsChanged) -> None:
-        if event is not self._overtaken:
+        if event is not self._conflicting_event:
             for name in event.removed:
-                self.outbox.unshown.forget(name)
-            foreign = topic_changes.take_up(step, event)
-            self._due.foreign.update(dict.fromkeys(foreign))
+                self.outbox.unpublished.forget(name)
+            foreign = topic_changes.adopt_topics(step, event)
+            self._pending.written_by_others.update(dict.fromkeys(foreign))
             for broker, partitions in topic_changes.returned(step, event).items():
-                self._due.returned.setdefault(broker, set()).update(partitions)
-            self._is_unsettled |= bool(foreign)
+                self._pending.returned.setdefault(broker, set()).update(partitions)
+            self._needs_update |= bool(foreign)
         topic_changes.change(step, event)
 
     def _deletions_marked(self, step: Step, event: DeletionsMarked) -> None:
         self._mark_due(topic_changes.marked(step, event))
 
-    def _preferred_election_read(self, step: Step, event: PreferredElectionRead) -> None:
-        for where in dict.fromkeys(event.partitions):
-            elect(step, where, ElectionKind.PREFERRED)
+    def _preferred_election_read(self, step: Step, event: PreferredElectionNodeRead) -> None:
+        for topic_partition in dict.fromkeys(event.partitions):
+            elect(step, topic_partition, ElectionKind.PREFERRED)
         step.after.append(PreferredElectionTaken())
 
     def _partitions_read(self, step: Step, event: PartitionsRead) -> None:
-        for where, read in event.states.items():
-            topic = self.state.topics.get(where.topic)
+        for topic_partition, read in event.states.items():
+            topic = self.state.topics.get(topic_partition.topic)
             if topic is None:
                 continue
-            known = topic.leadership.pop(where.partition, None)
+            known = topic.leadership.pop(topic_partition.partition, None)
             if read is None:
                 continue
-            topic.leadership[where.partition] = Leadership(*read)
+            topic.leadership[topic_partition.partition] = Leadership(*read)
             topic.has_partitions = True
-            topic.partition_nodes.add(where.partition)
+            topic.partition_nodes.add(topic_partition.partition)
             if known is None or known.partition_epoch != read[1]:
-                self._due.foreign[where] = None
-                self.state.finishing.pop(where, None)
-        self._is_unsettled = True
+                self._pending.written_by_others[topic_partition] = None
+                self.state.finishing.pop(topic_partition, None)
+        self._needs_update = True
 
     def _unclean_enabled(self, step: Step, event: UncleanEnabled) -> None:
         if event.topic is None:
-            settle_all(step, list(self.state.topic_partitions()))
+            update_leaderships(step, list(self.state.topic_partitions()))
         elif event.topic in self.state.topics:
-            settle_all(step, self.state.topics[event.topic].partitions())
+            update_leaderships(step, self.state.topics[event.topic].partitions())
 
-    def _order_answered(self, step: Step, event: OrderAnswered) -> None:
+    def _control_response_received(self, step: Step, event: ControlResponseReceived) -> None:
         brokers.note_log_dirs(step, event)
         self._mark_due(topic_changes.note_deleted(step, event))
-        self._due.reassignments.update(dict.fromkeys(reassignment.note_deleted(step, event)))
+        self._pending.reassignments.update(dict.fromkeys(reassignment.note_deleted(step, event)))
         known = self.state.brokers.get(event.broker)
         if known is None or known.epoch != event.broker_epoch:
             return
-        for where in event.leader_and_isr:
-            node = step.node(where)
+        for topic_partition in event.leader_and_isr:
+            node = step.node(topic_partition)
             if node is not None and node.leader == event.broker:
-                self.outbox.unshown.answered(where)
+                self.outbox.unpublished.leader_answered(topic_partition)
 
-    def _show(self, step: Step, partitions: list[TopicPartition]) -> None:
+    def _publish(self, step: Step, partitions: list[TopicPartition]) -> None:
         """Show everybody partitions that are led now."""
-        shown = [where for where in partitions if not step.state.is_deleting(where.topic)]
-        shown = [where for where in shown if step.node(where) is not None]
+        shown = [
+            topic_partition
+            for topic_partition in partitions
+            if not step.state.is_deleting(topic_partition.topic)
+        ]
+        shown = [
+            topic_partition for topic_partition in shown if step.node(topic_partition) is not None
+        ]
         if shown:
-            step.tell(Tell(tuple(step.state.reachable), metadata=tuple(shown)))
+            step.update_brokers(BrokerUpdate(tuple(step.state.reachable), metadata=tuple(shown)))
 
-    def _election_asked(self, step: Step, event: ElectionAsked) -> None:
+    def _election_requested(self, step: Step, event: ElectionRequested) -> None:
         asked = self.state.topic_partitions() if event.partitions is None else event.partitions
-        verdicts = {where: elect(step, where, event.kind) for where in dict.fromkeys(asked)}
+        verdicts = {
+            topic_partition: elect(step, topic_partition, event.kind)
+            for topic_partition in dict.fromkeys(asked)
+        }
         if event.partitions is None:
             needless = ErrorCode.ELECTION_NOT_NEEDED
             verdicts = {w: v for w, v in verdicts.items() if v.code is not needless}

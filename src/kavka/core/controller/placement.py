@@ -1,4 +1,4 @@
-"""Where the replicas of new partitions go.
+"""Placement of the replicas of new partitions.
 
 First replicas go round the brokers from a random start; the others follow at a shift that grows with each round, so
 that followers are spread too. Ten partitions, three replicas, five brokers, start 0, shift 0:
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kavka.core.controller.spreading import spread_over_machines
+from kavka.core.controller.machine_aware_placement import spread_over_machines
 
 
 def place_replicas(

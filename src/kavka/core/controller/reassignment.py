@@ -17,21 +17,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kavka.core.controller import election
 from kavka.core.controller.events import (
-    OrderAnswered,
-    ReassignmentAsked,
+    ControlResponseReceived,
+    ListReassignmentsRequested,
     ReassignmentNodeRead,
-    ReassignmentsListed,
+    ReassignmentRequested,
 )
-from kavka.core.controller.leadership import settle, stop_replicas
+from kavka.core.controller.leadership import stop_replicas, update_leadership
 from kavka.core.controller.records import ReassignmentNodeWritten
 from kavka.core.controller.replies import (
     DONE,
-    Moving,
+    OngoingReassignment,
     PartitionsReply,
     ReassignmentsReply,
     Verdict,
 )
-from kavka.core.controller.state import Assignment, Finishing
+from kavka.core.controller.state import Assignment, FinishingReassignment
 from kavka.core.controller.step import Step
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -45,56 +45,59 @@ _NO_PARTITION = Verdict(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition doe
 # -- asked for
 
 
-def ask(step: Step, event: ReassignmentAsked) -> None:
+def request(step: Step, event: ReassignmentRequested) -> None:
     """Begin, change or call off moves; the newest wish counts, also before the znode's."""
-    verdicts = {where: _judge(step, where, target) for where, target in event.targets.items()}
-    accepted = [where for where, verdict in verdicts.items() if verdict is DONE]
-    if any(where in step.state.reassignment_node for where in accepted):
-        _strike(step, accepted)
-    for where in accepted:
-        _begin(step, where, event.targets[where])
+    verdicts = {
+        topic_partition: _judge(step, topic_partition, target)
+        for topic_partition, target in event.targets.items()
+    }
+    accepted = [topic_partition for topic_partition, verdict in verdicts.items() if verdict is DONE]
+    if any(topic_partition in step.state.reassignment_node for topic_partition in accepted):
+        _remove_from_znode(step, accepted)
+    for topic_partition in accepted:
+        _start(step, topic_partition, event.targets[topic_partition])
     step.answer(event.token, PartitionsReply(verdicts))
 
 
-def ask_by_node(step: Step, event: ReassignmentNodeRead) -> None:
+def request_by_znode(step: Step, event: ReassignmentNodeRead) -> None:
     """Begin what `/admin/reassign_partitions` asks for; what cannot be done is taken out of it."""
     step.state.reassignment_node = dict(event.targets or {})
     over = []
-    for where, target in step.state.reassignment_node.items():
-        refused = _bad_list(target) or _loses_all(step, where, target)
-        if refused or _judge_partition(step, where) is not DONE:
-            over.append(where)
+    for topic_partition, target in step.state.reassignment_node.items():
+        refused = _invalid_replicas(target) or _loses_all_replicas(step, topic_partition, target)
+        if refused or _judge_partition(step, topic_partition) is not DONE:
+            over.append(topic_partition)
             continue
-        assignment = step.assignment(where)
+        assignment = step.assignment(topic_partition)
         if assignment is not None and assignment.target != target:
-            _begin(step, where, target)
-        elif _is_moving(step, where):
+            _start(step, topic_partition, target)
+        elif _is_moving(step, topic_partition):
             # Its begin may have been written without the leader epoch that tells of it: the rest met another version.
-            _go_on(step, where)
-        if not _is_moving(step, where):
-            over.append(where)
+            _advance(step, topic_partition)
+        if not _is_moving(step, topic_partition):
+            over.append(topic_partition)
     if over:
-        _strike(step, over)
+        _remove_from_znode(step, over)
 
 
-def _is_moving(step: Step, where: TopicPartition) -> bool:
-    assignment = step.assignment(where)
+def _is_moving(step: Step, topic_partition: TopicPartition) -> bool:
+    assignment = step.assignment(topic_partition)
     return assignment is not None and assignment.is_reassigning
 
 
-def _judge(step: Step, where: TopicPartition, target: Sequence[int] | None) -> Verdict:
+def _judge(step: Step, topic_partition: TopicPartition, target: Sequence[int] | None) -> Verdict:
     """Refuse as Kafka does, in its order."""
-    assignment = step.assignment(where) or Assignment(())
+    assignment = step.assignment(topic_partition) or Assignment(())
     if target is None:
         # What the znode still asks for was called off by the first try of this event, whose rest met another version.
-        is_under_way = assignment.is_reassigning or where in step.state.reassignment_node
-        if not is_under_way or where in step.state.finishing:
+        is_under_way = assignment.is_reassigning or topic_partition in step.state.reassignment_node
+        if not is_under_way or topic_partition in step.state.finishing:
             return _NOTHING_TO_STOP
-        problem = _loses_all(step, where, assignment.origin)
+        problem = _loses_all_replicas(step, topic_partition, assignment.origin)
         if problem is not None:
             return Verdict(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
-        return _judge_partition(step, where)
-    problem = _bad_list(target)
+        return _judge_partition(step, topic_partition)
+    problem = _invalid_replicas(target)
     if problem is None:
         adding = assignment.reassign_to(target).adding
         live = step.state.live
@@ -104,15 +107,17 @@ def _judge(step: Step, where: TopicPartition, target: Sequence[int] | None) -> V
                 f"live broker list: {live}"
             )
     if problem is None:
-        problem = _loses_all(step, where, target)
+        problem = _loses_all_replicas(step, topic_partition, target)
     if problem is not None:
         return Verdict(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
-    return _judge_partition(step, where)
+    return _judge_partition(step, topic_partition)
 
 
-def _loses_all(step: Step, where: TopicPartition, target: Sequence[int]) -> str | None:
+def _loses_all_replicas(
+    step: Step, topic_partition: TopicPartition, target: Sequence[int]
+) -> str | None:
     """Say so when another target would let go all replicas that are in sync. (Kafka lets that happen.)"""
-    assignment, node = step.assignment(where), step.node(where)
+    assignment, node = step.assignment(topic_partition), step.node(topic_partition)
     if assignment is None or node is None:
         return None
     kept = assignment.reassign_to(target).replicas
@@ -124,13 +129,13 @@ def _loses_all(step: Step, where: TopicPartition, target: Sequence[int]) -> str 
     return None
 
 
-def _judge_partition(step: Step, where: TopicPartition) -> Verdict:
-    if where.topic in step.state.deletions or step.assignment(where) is None:
+def _judge_partition(step: Step, topic_partition: TopicPartition) -> Verdict:
+    if topic_partition.topic in step.state.deletions or step.assignment(topic_partition) is None:
         return _NO_PARTITION
     return DONE
 
 
-def _bad_list(target: Sequence[int]) -> str | None:
+def _invalid_replicas(target: Sequence[int]) -> str | None:
     if not target:
         return "Empty replica list specified in partition reassignment."
     if len(set(target)) != len(target):
@@ -140,138 +145,144 @@ def _bad_list(target: Sequence[int]) -> str | None:
     return None
 
 
-def listed(step: Step, event: ReassignmentsListed) -> None:
+def list_reassignments(step: Step, event: ListReassignmentsRequested) -> None:
     """Answer with the moves under way."""
     asked = step.state.topic_partitions() if event.partitions is None else event.partitions
-    moving: dict[TopicPartition, Moving] = {}
-    for where in asked:
-        assignment = step.assignment(where)
+    moving: dict[TopicPartition, OngoingReassignment] = {}
+    for topic_partition in asked:
+        assignment = step.assignment(topic_partition)
         if assignment is not None and assignment.is_reassigning:
-            moving[where] = Moving(*assignment)
+            moving[topic_partition] = OngoingReassignment(*assignment)
     step.answer(event.token, ReassignmentsReply(moving))
 
 
 # -- the steps
 
 
-def _begin(step: Step, where: TopicPartition, target: Sequence[int] | None) -> None:
-    current = step.assignment(where)
+def _start(step: Step, topic_partition: TopicPartition, target: Sequence[int] | None) -> None:
+    current = step.assignment(topic_partition)
     assert current is not None
     assignment = current.reassign_to(current.origin if target is None else target)
-    step.state.finishing.pop(where, None)
+    step.state.finishing.pop(topic_partition, None)
     if assignment != current:
-        step.put_assignment(where, assignment)
-    _go_on(step, where)
+        step.put_assignment(topic_partition, assignment)
+    _advance(step, topic_partition)
     unneeded = [b for b in current.replicas if b not in assignment.replicas]
-    settle(step, where)  # those that are not needed are in sync no longer
-    stop_replicas(step, where, unneeded)
+    update_leadership(step, topic_partition)  # those that are not needed are in sync no longer
+    stop_replicas(step, topic_partition, unneeded)
 
 
-def _go_on(step: Step, where: TopicPartition) -> None:
+def _advance(step: Step, topic_partition: TopicPartition) -> None:
     """Finish a move, or make all replicas obey the assignment as it is."""
-    if is_complete(step, where):
-        finish(step, where)
+    if is_complete(step, topic_partition):
+        finish(step, topic_partition)
         return
-    node = step.node(where)
+    node = step.node(topic_partition)
     if node is not None:
-        step.put_node(where, election.led_by(node, node.leader, node.in_sync_replicas))
+        step.put_node(topic_partition, election.led_by(node, node.leader, node.in_sync_replicas))
 
 
-def is_complete(step: Step, where: TopicPartition) -> bool:
-    """Tell whether all of the target are in sync, and one of them can lead.
+def is_complete(step: Step, topic_partition: TopicPartition) -> bool:
+    """Return whether all of the target are in sync, and one of them can lead.
 
     An assignment that adds and removes nobody is complete at once, whoever is away.
     """
-    assignment, node = step.assignment(where), step.node(where)
+    assignment, node = step.assignment(topic_partition), step.node(topic_partition)
     if assignment is None or node is None:
         return False
     if not assignment.is_reassigning:
         return True
-    target, is_online = assignment.target, step.online(where)
+    target, is_online = assignment.target, step.online(topic_partition)
     return set(target) <= set(node.in_sync_replicas) and any(is_online(b) for b in target)
 
 
-def finish(step: Step, where: TopicPartition) -> None:
+def finish(step: Step, topic_partition: TopicPartition) -> None:
     """Have a leader and an in-sync set of the target, and the other replicas deleted; then conclude."""
-    assignment = step.assignment(where)
+    assignment = step.assignment(topic_partition)
     assert assignment is not None
     if not assignment.is_reassigning:
-        _lead_by_target(step, where)
-    elif where not in step.state.finishing:
-        leader_epoch = _lead_by_target(step, where)
-        step.state.finishing[where] = Finishing(assignment.target, leader_epoch)
-    _conclude(step, where)
+        _lead_by_target(step, topic_partition)
+    elif topic_partition not in step.state.finishing:
+        leader_epoch = _lead_by_target(step, topic_partition)
+        step.state.finishing[topic_partition] = FinishingReassignment(
+            assignment.target, leader_epoch
+        )
+    _finish_reassignment(step, topic_partition)
 
 
-def _lead_by_target(step: Step, where: TopicPartition) -> int:
+def _lead_by_target(step: Step, topic_partition: TopicPartition) -> int:
     """Have a leader and an in-sync set of the target; return the leader epoch."""
-    assignment, node = step.assignment(where), step.node(where)
+    assignment, node = step.assignment(topic_partition), step.node(topic_partition)
     assert assignment is not None
     assert node is not None
-    target, is_online = assignment.target, step.online(where)
+    target, is_online = assignment.target, step.online(topic_partition)
     after = election.led_by(node, node.leader, node.in_sync_replicas)
     if node.leader not in target or not is_online(node.leader):
         # Nobody of a mere reordering may be able to lead: it stays as it is until one comes back.
-        after = election.reassigned(node, target, is_online) or after
+        after = election.elect_for_reassignment(node, target, is_online) or after
     rest = [b for b in after.in_sync_replicas if b in target]
-    return step.put_node(where, after._replace(in_sync_replicas=rest or after.in_sync_replicas))
+    return step.put_node(
+        topic_partition, after._replace(in_sync_replicas=rest or after.in_sync_replicas)
+    )
 
 
-def _conclude(step: Step, where: TopicPartition) -> None:
+def _finish_reassignment(step: Step, topic_partition: TopicPartition) -> None:
     """Write the target alone, unless somebody who can be reached has yet to delete its replica."""
-    assignment = step.assignment(where)
+    assignment = step.assignment(topic_partition)
     assert assignment is not None
-    finishing = step.state.finishing.get(where, Finishing(assignment.target, 0))
+    finishing = step.state.finishing.get(
+        topic_partition, FinishingReassignment(assignment.target, 0)
+    )
     leaving = [b for b in assignment.removing if step.state.is_reachable(b)]
-    stop_replicas(step, where, [b for b in leaving if b not in finishing.asked])
-    finishing.asked.update(leaving)
-    if not set(leaving) <= finishing.answered:
+    stop_replicas(step, topic_partition, [b for b in leaving if b not in finishing.requested])
+    finishing.requested.update(leaving)
+    if not set(leaving) <= finishing.acknowledged:
         return
     if assignment.is_reassigning:
-        step.put_assignment(where, Assignment(assignment.target))
-    if where in step.state.reassignment_node:
-        _strike(step, [where])
+        step.put_assignment(topic_partition, Assignment(assignment.target))
+    if topic_partition in step.state.reassignment_node:
+        _remove_from_znode(step, [topic_partition])
 
 
-def note_deleted(step: Step, event: OrderAnswered) -> list[TopicPartition]:
+def note_deleted(step: Step, event: ControlResponseReceived) -> list[TopicPartition]:
     """Learn which replicas of moved partitions are deleted, or cannot be; return the moves that can go on."""
     concerned = []
-    for where in event.deleted:
-        finishing = step.state.finishing.get(where)
-        if finishing is not None and event.broker in finishing.asked:
-            finishing.answered.add(event.broker)
-            concerned.append(where)
+    for topic_partition in event.deleted:
+        finishing = step.state.finishing.get(topic_partition)
+        if finishing is not None and event.broker in finishing.requested:
+            finishing.acknowledged.add(event.broker)
+            concerned.append(topic_partition)
     return concerned
 
 
 def interrupt(step: Step, brokers: Collection[int]) -> None:
     """Wait no longer for brokers that went away, and ask them once more if they are back before the end."""
     for finishing in step.state.finishing.values():
-        finishing.asked.difference_update(brokers)
-        finishing.answered.difference_update(brokers)
+        finishing.requested.difference_update(brokers)
+        finishing.acknowledged.difference_update(brokers)
 
 
 def resume(step: Step, partitions: Iterable[TopicPartition], brokers: Collection[int]) -> None:
     """Go on with moves that wait for one of these brokers."""
-    for where in partitions:
-        assignment = step.assignment(where)
+    for topic_partition in partitions:
+        assignment = step.assignment(topic_partition)
         if assignment is None or not assignment.is_reassigning:
             continue
         if any(broker in brokers for broker in assignment.target):
-            _go_on(step, where)
+            _advance(step, topic_partition)
 
 
 def complete(step: Step, partitions: Iterable[TopicPartition]) -> None:
     """Finish the moves that can be finished."""
-    for where in partitions:
-        assignment = step.assignment(where)
+    for topic_partition in partitions:
+        assignment = step.assignment(topic_partition)
         if assignment is None or not assignment.is_reassigning:
             continue
-        if where in step.state.finishing or is_complete(step, where):
-            finish(step, where)
+        if topic_partition in step.state.finishing or is_complete(step, topic_partition):
+            finish(step, topic_partition)
 
 
-def _strike(step: Step, partitions: Collection[TopicPartition]) -> None:
+def _remove_from_znode(step: Step, partitions: Collection[TopicPartition]) -> None:
     """Take partitions out of `/admin/reassign_partitions`."""
     remaining: Mapping[TopicPartition, tuple[int, ...]] = step.state.reassignment_node
     for record in step.after:

@@ -1,4 +1,4 @@
-"""What the controller writes, and the registry operations that this comes to.
+"""Records that the controller writes, and their registry operations.
 
 A record is one change that makes sense by itself: a controller that dies between two of them leaves a tree that the
 next one understands. The operations of one record happen in one multi wherever they fit.
@@ -38,18 +38,18 @@ class AssignmentWritten(NamedTuple):
 class StateCreated(NamedTuple):
     """The first leader of a partition."""
 
-    where: TopicPartition
+    topic_partition: TopicPartition
     node: StateNode
     makes_root: bool
-    """Whether the znode above the topic's partitions is missing."""
+    """True if the znode above the topic's partitions is missing."""
     makes_partition: bool
-    """Whether the partition's own znode is missing."""
+    """True if the partition's own znode is missing."""
 
 
 class StateWritten(NamedTuple):
     """Another leader or in-sync set. The version that is expected is the partition epoch before."""
 
-    where: TopicPartition
+    topic_partition: TopicPartition
     node: StateNode
     expected_version: int
 
@@ -73,7 +73,7 @@ class TopicRemoved(NamedTuple):
 
 
 class ReassignmentNodeWritten(NamedTuple):
-    """What `/admin/reassign_partitions` still asks for; nothing removes it."""
+    """The remaining content of `/admin/reassign_partitions`; an empty one removes it."""
 
     remaining: Mapping[TopicPartition, tuple[int, ...]]
 
@@ -106,8 +106,8 @@ def operations_of(record: Record, below: Sequence[str] = ()) -> list[Operation]:
             return [SetData(path, node.encode(), record.expected_version)]
         case StateCreated():
             return _create_state(record)
-        case StateWritten(where, state, version):
-            return [SetData(znodes.state_path(*where), state.encode(), version)]
+        case StateWritten(topic_partition, state, version):
+            return [SetData(znodes.state_path(*topic_partition), state.encode(), version)]
         case DeletionMarked(topic):
             return [Create(deletion_path(topic))]
         case DeletionDropped(topic):
@@ -126,8 +126,8 @@ def operations_of(record: Record, below: Sequence[str] = ()) -> list[Operation]:
 def topic_of(record: Record) -> str | None:
     """Return the topic that a record is about, if it is about one."""
     match record:
-        case StateCreated(where) | StateWritten(where):
-            return where.topic
+        case StateCreated(topic_partition) | StateWritten(topic_partition):
+            return topic_partition.topic
         case ReassignmentNodeWritten() | PreferredElectionTaken():
             return None
         case _:
@@ -151,11 +151,11 @@ def _create_topic(record: TopicCreated) -> list[Operation]:
 
 
 def _create_state(record: StateCreated) -> list[Operation]:
-    where = record.where
+    topic_partition = record.topic_partition
     operations: list[Operation] = []
     if record.makes_root:
-        operations.append(Create(f"{znodes.topic_path(where.topic)}/partitions"))
+        operations.append(Create(f"{znodes.topic_path(topic_partition.topic)}/partitions"))
     if record.makes_partition:
-        operations.append(Create(znodes.partition_path(*where)))
-    operations.append(Create(znodes.state_path(*where), record.node.encode()))
+        operations.append(Create(znodes.partition_path(*topic_partition)))
+    operations.append(Create(znodes.state_path(*topic_partition), record.node.encode()))
     return operations

@@ -1,4 +1,4 @@
-"""What the controller answers."""
+"""Replies of the controller."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ DONE = Verdict(ErrorCode.NONE)
 
 
 class TopicReply(NamedTuple):
-    """Whether a topic was created, grown or deleted."""
+    """Result of creating, growing or deleting a topic."""
 
     verdict: Verdict
 
 
 class PartitionsReply(NamedTuple):
-    """What became of each partition of an election or a reassignment."""
+    """Result for each partition of an election or a reassignment."""
 
     verdicts: Mapping[TopicPartition, Verdict]
 
 
-class Moving(NamedTuple):
+class OngoingReassignment(NamedTuple):
     """A partition on its way."""
 
     replicas: tuple[int, ...]
@@ -43,7 +43,7 @@ class Moving(NamedTuple):
 class ReassignmentsReply(NamedTuple):
     """The moves under way."""
 
-    moving: Mapping[TopicPartition, Moving]
+    reassignments: Mapping[TopicPartition, OngoingReassignment]
 
 
 class IsrOutcome(NamedTuple):
@@ -58,7 +58,7 @@ class IsrOutcome(NamedTuple):
 
 
 class IsrReply(NamedTuple):
-    """What became of each change, in the order of the request; an error of the whole leaves it empty."""
+    """Result for each change, in the order of the request; empty on an error of the whole request."""
 
     error: ErrorCode
     outcomes: tuple[IsrOutcome, ...] = ()

@@ -1,4 +1,4 @@
-"""What the controller is told by the broker's settings."""
+"""Settings of the controller machine."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ class ControllerSettings:
     """Makes the id of a topic that has none."""
     allows_deletion: bool = True
     """`delete.topic.enable`."""
-    deletes_without_failed_disks: bool = False
-    """Whether a topic can be deleted though a replica of it is on a failed disk: for brokers that set it aside."""
+    ignores_offline_replicas_on_delete: bool = False
+    """True if a topic can be deleted though a replica of it is on a failed disk: for brokers that rename stray
+    logs.
+    """
     rebalances: bool = True
     """`auto.leader.rebalance.enable`."""
     rebalance_first_ms: int = 5_000

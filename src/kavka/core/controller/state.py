@@ -23,11 +23,11 @@ from kavka.values import field, mutable
 from kavka.wire.stored.znodes import StateNode, TopicNode
 
 NO_LEADER = -1
-_MOST_GONE = 1000
+_MAX_DELETED_TOPICS = 1000
 
 
 class Endpoint(NamedTuple):
-    """Where a broker listens."""
+    """The endpoint of a broker."""
 
     listener: str
     host: str
@@ -56,7 +56,7 @@ class Assignment(NamedTuple):
 
     @property
     def is_reassigning(self) -> bool:
-        """Whether the partition is on its way to other brokers."""
+        """Return whether the partition is being reassigned."""
         return bool(self.adding or self.removing)
 
     @property
@@ -88,13 +88,13 @@ class TopicRead(NamedTuple):
     states: Mapping[int, tuple[StateNode, int]] = {}
     """Of each partition that has one: its state, and the version of that znode."""
     has_partitions: bool = True
-    """Whether the znode above the partitions exists."""
+    """True if the znode above the partitions exists."""
     partition_nodes: frozenset[int] = frozenset()
     """The partitions whose own znode exists, with a state or without."""
 
 
 class Leadership(NamedTuple):
-    """Who leads a partition, as it is in the registry; the znode's version is the partition epoch."""
+    """A partition's leader and in-sync set in the registry; the znode's version is the partition epoch."""
 
     node: StateNode
     partition_epoch: int
@@ -125,8 +125,8 @@ class Deletion:
     """
 
     has_begun: bool = False
-    asked: set[tuple[int, int]] = field(factory=set)
-    """(partition, broker) that were told to delete and have not answered."""
+    requested: set[tuple[int, int]] = field(factory=set)
+    """(partition, broker) pairs that were requested to delete and have not responded."""
     done: set[tuple[int, int]] = field(factory=set)
     failed: set[tuple[int, int]] = field(factory=set)
     """Those that answered with an error: asked again when the broker comes back."""
@@ -135,21 +135,23 @@ class Deletion:
 
 
 @mutable
-class Finishing:
-    """A move whose target leads: which of the others were told to delete their replica, and have answered. Soft."""
+class FinishingReassignment:
+    """A reassignment whose target leads: the removed replicas that were requested to delete, and those that
+    responded. Soft state.
+    """
 
     target: tuple[int, ...]
     leader_epoch: int
     """Of the first state in which the target leads: as long as that is not written, all replicas are needed."""
-    asked: set[int] = field(factory=set)
-    answered: set[int] = field(factory=set)
+    requested: set[int] = field(factory=set)
+    acknowledged: set[int] = field(factory=set)
 
 
 class ClusterState:
     """The whole picture. Only the machine's own modules change it."""
 
     def __init__(self) -> None:
-        """Begin with nobody and nothing."""
+        """Start without brokers and topics."""
         self.brokers: dict[int, LiveBroker] = {}
         self.suspects: set[int] = set()
         """Registered brokers that refuse connections: taken for dead until one gets through."""
@@ -159,33 +161,35 @@ class ClusterState:
         self.topics: dict[str, Topic] = {}
         self.names: dict[TopicId, str] = {}
         self.deletions: dict[str, Deletion] = {}
-        self.gone: dict[str, dict[TopicPartition, TopicId]] = {}
-        """Topics that were deleted in this reign, a bounded number: a broker that was away then may still show them."""
+        self.deleted_topics: dict[str, dict[TopicPartition, TopicId]] = {}
+        """Topics deleted in this controller term, a bounded number: a broker that was offline then may still serve
+        them.
+        """
         self.unread: dict[str, dict[int, int]] = {}
-        """Topics that nobody can read any more: the brokers, with their epochs, that were registered until then."""
+        """Topics whose znodes cannot be decoded any more, with the brokers and epochs registered at that time."""
         self.waiting_deletions: dict[str, list[int]] = {}
         """Requests whose topics are being marked."""
         self.reassignment_node: dict[TopicPartition, tuple[int, ...]] = {}
-        """What `/admin/reassign_partitions` still asks for."""
-        self.finishing: dict[TopicPartition, Finishing] = {}
+        """The remaining content of `/admin/reassign_partitions`."""
+        self.finishing: dict[TopicPartition, FinishingReassignment] = {}
         # Invariant: by_broker[b] holds exactly the partitions whose assignment names b.
         self.by_broker: dict[int, dict[TopicPartition, None]] = {}
 
-    def take_over(self, before: ClusterState) -> None:
-        """Keep what the registry does not say of brokers that have not been born anew."""
+    def inherit(self, before: ClusterState) -> None:
+        """Keep the state that the registry does not have, of brokers that have not registered again."""
         same = {b for b, live in self.brokers.items() if before.brokers.get(b) == live}
         self.suspects = before.suspects & same
         self.shutting_down = before.shutting_down & same
         self.offline_replicas = {b: w for b, w in before.offline_replicas.items() if b in same}
-        self.gone = before.gone
+        self.deleted_topics = before.deleted_topics
         for name in self.topics:
-            self.gone.pop(name, None)
+            self.deleted_topics.pop(name, None)
 
     # -- brokers and replicas
 
     @property
     def reachable(self) -> list[int]:
-        """The brokers that are told of changes: registered, not suspect; those that shut down as well."""
+        """Return the brokers that get updates: registered and not suspected, including those that shut down."""
         return [broker for broker in sorted(self.brokers) if broker not in self.suspects]
 
     @property
@@ -194,16 +198,18 @@ class ClusterState:
         return [broker for broker in self.reachable if broker not in self.shutting_down]
 
     def is_reachable(self, broker: int) -> bool:
-        """Tell whether a broker is registered and not suspect."""
+        """Return whether a broker is registered and not suspect."""
         return broker in self.brokers and broker not in self.suspects
 
-    def is_online(self, broker: int, where: TopicPartition, *, or_leaving: bool = False) -> bool:
-        """Tell whether a replica can serve; one on a broker that shuts down can only if `or_leaving`."""
+    def is_online(
+        self, broker: int, topic_partition: TopicPartition, *, or_leaving: bool = False
+    ) -> bool:
+        """Return whether a replica can serve; one on a broker that shuts down can only if `or_leaving`."""
         if broker not in self.brokers or broker in self.suspects:
             return False
         if broker in self.shutting_down and not or_leaving:
             return False
-        return where not in self.offline_replicas.get(broker, ())
+        return topic_partition not in self.offline_replicas.get(broker, ())
 
     # -- topics
 
@@ -219,39 +225,43 @@ class ClusterState:
             found.update(self.by_broker.get(broker, {}))
         return sorted(found)
 
-    def assignment(self, where: TopicPartition) -> Assignment | None:
+    def assignment(self, topic_partition: TopicPartition) -> Assignment | None:
         """Return a partition's assignment, or None when there is no such partition."""
-        topic = self.topics.get(where.topic)
-        return None if topic is None else topic.assignments.get(where.partition)
+        topic = self.topics.get(topic_partition.topic)
+        return None if topic is None else topic.assignments.get(topic_partition.partition)
 
-    def obeyed_assignment(self, where: TopicPartition) -> Assignment | None:
-        """Return the assignment that replicas are told: those that are deleted at the end of a move are none.
+    def obeyed_assignment(self, topic_partition: TopicPartition) -> Assignment | None:
+        """Return the assignment that replicas are sent: those that are deleted at the end of a reassignment are left
+        out.
 
         What is decided and not written yet does not count: orders of the state before it may still be on their way.
         """
-        assignment, leadership = self.assignment(where), self.leadership(where)
-        finishing = self.finishing.get(where)
+        assignment, leadership = self.assignment(topic_partition), self.leadership(topic_partition)
+        finishing = self.finishing.get(topic_partition)
         if assignment is None or leadership is None or finishing is None:
             return assignment
         is_written = leadership.node.leader_epoch >= finishing.leader_epoch
         is_same = finishing.target == assignment.target
         return Assignment(assignment.target) if is_written and is_same else assignment
 
-    def forget_unwritten_finish(self, where: TopicPartition) -> None:
-        """Learn that the state with which a move was to be finished is not written: it is decided anew."""
-        finishing, leadership = self.finishing.get(where), self.leadership(where)
+    def forget_unwritten_finish(self, topic_partition: TopicPartition) -> None:
+        """Drop a finishing reassignment whose state was not written: it is decided again."""
+        finishing, leadership = (
+            self.finishing.get(topic_partition),
+            self.leadership(topic_partition),
+        )
         if finishing is not None and (
             leadership is None or leadership.node.leader_epoch < finishing.leader_epoch
         ):
-            del self.finishing[where]
+            del self.finishing[topic_partition]
 
-    def leadership(self, where: TopicPartition) -> Leadership | None:
-        """Return who leads, or None while nobody ever did."""
-        topic = self.topics.get(where.topic)
-        return None if topic is None else topic.leadership.get(where.partition)
+    def leadership(self, topic_partition: TopicPartition) -> Leadership | None:
+        """Return the leadership of a partition, or None before its first election."""
+        topic = self.topics.get(topic_partition.topic)
+        return None if topic is None else topic.leadership.get(topic_partition.partition)
 
     def is_deleting(self, name: str) -> bool:
-        """Tell whether the deletion of a topic has begun: nothing else happens to it any more."""
+        """Return whether the deletion of a topic has begun: nothing else happens to it any more."""
         deletion = self.deletions.get(name)
         return deletion is not None and deletion.has_begun
 
@@ -263,7 +273,7 @@ class ClusterState:
             present = None
         if present is None:
             present = self.topics[name] = Topic(name, NO_TOPIC_ID, read.version)
-            self.gone.pop(name, None)
+            self.deleted_topics.pop(name, None)
         if read.node.topic_id != NO_TOPIC_ID:
             self.put_topic_id(name, read.node.topic_id)
         present.version = read.version
@@ -281,30 +291,30 @@ class ClusterState:
         self.topics[name].topic_id = topic_id
         self.names[topic_id] = name
 
-    def put_assignment(self, where: TopicPartition, assignment: Assignment) -> None:
+    def put_assignment(self, topic_partition: TopicPartition, assignment: Assignment) -> None:
         """Take up the replicas of a partition of a known topic."""
-        topic = self.topics[where.topic]
-        before = topic.assignments.get(where.partition)
+        topic = self.topics[topic_partition.topic]
+        before = topic.assignments.get(topic_partition.partition)
         if before is not None:
             for broker in before.replicas:
-                self.by_broker[broker].pop(where, None)
-        topic.assignments[where.partition] = assignment
-        finishing = self.finishing.get(where)
+                self.by_broker[broker].pop(topic_partition, None)
+        topic.assignments[topic_partition.partition] = assignment
+        finishing = self.finishing.get(topic_partition)
         if finishing is not None and (
             not assignment.is_reassigning or finishing.target != assignment.target
         ):
-            del self.finishing[where]
+            del self.finishing[topic_partition]
         for broker in assignment.replicas:
-            self.by_broker.setdefault(broker, {})[where] = None
+            self.by_broker.setdefault(broker, {})[topic_partition] = None
 
-    def drop_partition(self, where: TopicPartition) -> None:
+    def drop_partition(self, topic_partition: TopicPartition) -> None:
         """Forget a partition that somebody took out of the topic's znode."""
-        topic = self.topics[where.topic]
-        assignment = topic.assignments.pop(where.partition)
-        self.finishing.pop(where, None)
-        topic.leadership.pop(where.partition, None)
+        topic = self.topics[topic_partition.topic]
+        assignment = topic.assignments.pop(topic_partition.partition)
+        self.finishing.pop(topic_partition, None)
+        topic.leadership.pop(topic_partition.partition, None)
         for broker in assignment.replicas:
-            self.by_broker[broker].pop(where, None)
+            self.by_broker[broker].pop(topic_partition, None)
 
     def remove_topic(self, name: str) -> None:
         """Take a topic for deleted."""
@@ -314,9 +324,9 @@ class ClusterState:
         gone = dict.fromkeys(topic.partitions(), topic.topic_id)
         self.forget_topic(name)
         del self.unread[name]
-        self.gone[name] = gone
-        if len(self.gone) > _MOST_GONE:
-            del self.gone[next(iter(self.gone))]
+        self.deleted_topics[name] = gone
+        if len(self.deleted_topics) > _MAX_DELETED_TOPICS:
+            del self.deleted_topics[next(iter(self.deleted_topics))]
 
     def forget_topic(self, name: str) -> None:
         """Know nothing of a topic any more, which brokers go on to serve."""
@@ -324,10 +334,12 @@ class ClusterState:
         if topic is None:
             return
         self.unread[name] = {broker: live.epoch for broker, live in self.brokers.items()}
-        for where in topic.partitions():
-            self.drop_partition(where)
+        for topic_partition in topic.partitions():
+            self.drop_partition(topic_partition)
         for offline in self.offline_replicas.values():
-            offline.difference_update({where for where in offline if where.topic == name})
+            offline.difference_update(
+                {topic_partition for topic_partition in offline if topic_partition.topic == name}
+            )
         self.names.pop(topic.topic_id, None)
         del self.topics[name]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kavka.core.controller.orders import Effect, Tell
+from kavka.core.controller.broker_updates import BrokerUpdate, Effect
 from kavka.core.controller.records import (
     AssignmentWritten,
     Record,
@@ -36,34 +36,36 @@ class Step:
         self.after: list[Record] = []
         self.effects: list[Effect] = []
         self.returning: frozenset[int] = frozenset()
-        """Brokers that are registered anew, and are taken for dead for a moment so that their leaderships move."""
+        """Brokers that have registered again, and count as offline for a moment so that their leaderships move."""
         self._topic_ids: dict[str, TopicId] = {}
         self._assignments: dict[TopicPartition, Assignment] = {}
         self._nodes: dict[TopicPartition, StateNode] = {}
 
     # -- reading
 
-    def assignment(self, where: TopicPartition) -> Assignment | None:
+    def assignment(self, topic_partition: TopicPartition) -> Assignment | None:
         """Return a partition's assignment as this step leaves it."""
-        return self._assignments.get(where) or self.state.assignment(where)
+        return self._assignments.get(topic_partition) or self.state.assignment(topic_partition)
 
-    def node(self, where: TopicPartition) -> StateNode | None:
+    def node(self, topic_partition: TopicPartition) -> StateNode | None:
         """Return a partition's leadership as this step leaves it."""
-        node = self._nodes.get(where)
+        node = self._nodes.get(topic_partition)
         if node is not None:
             return node
-        leadership = self.state.leadership(where)
+        leadership = self.state.leadership(topic_partition)
         return None if leadership is None else leadership.node
 
-    def online(self, where: TopicPartition, *, or_leaving: bool = False) -> Callable[[int], bool]:
+    def online(
+        self, topic_partition: TopicPartition, *, or_leaving: bool = False
+    ) -> Callable[[int], bool]:
         """Return the question whether a broker's replica of the partition is online."""
-        return lambda broker: self.state.is_online(broker, where, or_leaving=or_leaving)
+        return lambda broker: self.state.is_online(broker, topic_partition, or_leaving=or_leaving)
 
-    def may_return(self, broker: int, where: TopicPartition) -> bool:
-        """Tell whether a broker whose replica is not online is registered all the same, or has yet to shut down."""
+    def may_return(self, broker: int, topic_partition: TopicPartition) -> bool:
+        """Return whether a broker whose replica is not online is registered all the same, or has yet to shut down."""
         if broker in self.returning or broker in self.state.suspects:
             return True
-        return self.state.is_online(broker, where, or_leaving=True)
+        return self.state.is_online(broker, topic_partition, or_leaving=True)
 
     # -- writing
 
@@ -71,25 +73,27 @@ class Step:
         """Write the id of a topic whose znode has none."""
         self._topic_ids[name] = topic_id
 
-    def put_assignment(self, where: TopicPartition, assignment: Assignment) -> None:
+    def put_assignment(self, topic_partition: TopicPartition, assignment: Assignment) -> None:
         """Write a partition's replicas."""
-        self._assignments[where] = assignment
+        self._assignments[topic_partition] = assignment
 
-    def put_node(self, where: TopicPartition, node: StateNode) -> int:
+    def put_node(self, topic_partition: TopicPartition, node: StateNode) -> int:
         """Write a partition's leader and in-sync set, signed with this controller's epoch; return the leader epoch.
 
         However often a step decides, one write is one leader epoch.
         """
-        before = self.state.leadership(where)
+        before = self.state.leadership(topic_partition)
         leader_epoch = node.leader_epoch
         if before is not None:
             leader_epoch = min(leader_epoch, before.node.leader_epoch + 1)
-        self._nodes[where] = node._replace(controller_epoch=self.epoch, leader_epoch=leader_epoch)
+        self._nodes[topic_partition] = node._replace(
+            controller_epoch=self.epoch, leader_epoch=leader_epoch
+        )
         return leader_epoch
 
-    def tell(self, tell: Tell) -> None:
-        """Have brokers told, once everything is written."""
-        self.effects.append(tell)
+    def update_brokers(self, update: BrokerUpdate) -> None:
+        """Send an update to brokers, once everything is written."""
+        self.effects.append(update)
 
     def answer(self, token: Token, reply: Reply) -> None:
         """Answer a request, once everything is written."""
@@ -101,8 +105,8 @@ class Step:
         touched = dict.fromkeys(self._topic_ids)
         touched.update(dict.fromkeys(w.topic for w in (*self._assignments, *self._nodes)))
         nodes: dict[str, list[TopicPartition]] = {}
-        for where in self._nodes:
-            nodes.setdefault(where.topic, []).append(where)
+        for topic_partition in self._nodes:
+            nodes.setdefault(topic_partition.topic, []).append(topic_partition)
         for topic in touched:
             records += self._assignment_records(topic)
             records += self._state_records(topic, nodes.get(topic, ()))
@@ -123,12 +127,20 @@ class Step:
         topic = self.state.topics.get(name)
         records: list[Record] = []
         has_root = topic is None or topic.has_partitions
-        for where in partitions:
-            leadership = self.state.leadership(where)
+        for topic_partition in partitions:
+            leadership = self.state.leadership(topic_partition)
             if leadership is not None:
-                records.append(StateWritten(where, self._nodes[where], leadership.partition_epoch))
+                records.append(
+                    StateWritten(
+                        topic_partition, self._nodes[topic_partition], leadership.partition_epoch
+                    )
+                )
                 continue
-            has_own = topic is not None and where.partition in topic.partition_nodes
-            records.append(StateCreated(where, self._nodes[where], not has_root, not has_own))
+            has_own = topic is not None and topic_partition.partition in topic.partition_nodes
+            records.append(
+                StateCreated(
+                    topic_partition, self._nodes[topic_partition], not has_root, not has_own
+                )
+            )
             has_root = True
         return records

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from kavka.core.controller import election
+from kavka.core.controller.broker_updates import EPOCH_DURING_DELETE, BrokerUpdate, ReplicaStop
 from kavka.core.controller.events import (
+    ControlResponseReceived,
+    CreatePartitionsRequested,
+    CreateTopicRequested,
+    DeleteTopicRequested,
     DeletionsMarked,
-    OrderAnswered,
-    TopicCreationAsked,
-    TopicDeletionAsked,
-    TopicGrowthAsked,
     TopicsChanged,
 )
-from kavka.core.controller.leadership import settle_all
-from kavka.core.controller.orders import EPOCH_DURING_DELETE, Stop, Tell
+from kavka.core.controller.leadership import update_leaderships
 from kavka.core.controller.records import (
     DeletionDropped,
     DeletionMarked,
@@ -30,7 +30,7 @@ from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, TopicPartition, are_other_topics
 
 
-def create(step: Step, event: TopicCreationAsked) -> None:
+def create(step: Step, event: CreateTopicRequested) -> None:
     """Write a topic and the first states of its partitions together: one sync of the registry."""
     topic = event.topic
     if topic.name in step.state.topics:
@@ -45,13 +45,13 @@ def create(step: Step, event: TopicCreationAsked) -> None:
     step.answer(event.token, TopicReply(DONE))
 
 
-def _elect_first(step: Step, where: TopicPartition, assignment: Assignment) -> None:
-    node = election.first(assignment.replicas, step.online(where), step.epoch)
+def _elect_first(step: Step, topic_partition: TopicPartition, assignment: Assignment) -> None:
+    node = election.elect_first(assignment.replicas, step.online(topic_partition), step.epoch)
     if node is not None:
-        step.put_node(where, node)
+        step.put_node(topic_partition, node)
 
 
-def grow(step: Step, event: TopicGrowthAsked) -> None:
+def add_partitions(step: Step, event: CreatePartitionsRequested) -> None:
     """Add partitions."""
     topic = step.state.topics.get(event.topic)
     if topic is None or event.topic in step.state.deletions:
@@ -68,15 +68,15 @@ def grow(step: Step, event: TopicGrowthAsked) -> None:
         step.answer(event.token, TopicReply(verdict))
         return
     for partition in sorted(event.added):
-        where = TopicPartition(event.topic, partition)
+        topic_partition = TopicPartition(event.topic, partition)
         if partition not in topic.assignments:  # else it was added by the same wish before
             assignment = Assignment(tuple(event.added[partition]))
-            step.put_assignment(where, assignment)
-            _elect_first(step, where, assignment)
+            step.put_assignment(topic_partition, assignment)
+            _elect_first(step, topic_partition, assignment)
     step.answer(event.token, TopicReply(DONE))
 
 
-def take_up(step: Step, event: TopicsChanged) -> list[TopicPartition]:
+def adopt_topics(step: Step, event: TopicsChanged) -> list[TopicPartition]:
     """Learn of topics and partitions that another broker has put into the registry, or that are gone from it.
 
     Return the partitions whose states somebody else wrote, or which could not be read for a while: their replicas know
@@ -86,15 +86,15 @@ def take_up(step: Step, event: TopicsChanged) -> list[TopicPartition]:
     for name in event.removed:
         topic = step.state.topics.get(name)
         if topic is not None:
-            _tell_deleted(step, topic)
+            _send_topic_deleted(step, topic)
             step.state.remove_topic(name)
-            _call_off_deletion(step, name)
+            _cancel_deletion(step, name)
     for name in event.unreadable:
         step.state.forget_topic(name)
     for name, read in event.topics.items():
         topic = step.state.topics.get(name)
         if topic is not None and are_other_topics(topic.topic_id, read.node.topic_id):
-            _call_off_deletion(step, name)
+            _cancel_deletion(step, name)
         known = {} if topic is None else dict(topic.leadership)
         step.state.put_topic(name, read)
         for partition, state in read.states.items():
@@ -127,7 +127,7 @@ def change(step: Step, event: TopicsChanged) -> None:
             continue
         if read.node.topic_id == NO_TOPIC_ID:
             name_topic(step, name)
-        settle_all(step, topic.partitions())
+        update_leaderships(step, topic.partitions())
 
 
 def name_topic(step: Step, name: str) -> None:
@@ -145,7 +145,7 @@ def name_topic(step: Step, name: str) -> None:
 # -- deletion
 
 
-def ask_deletion(step: Step, event: TopicDeletionAsked) -> None:
+def request_deletion(step: Step, event: DeleteTopicRequested) -> None:
     """Mark a topic; the answer comes when it is gone, or cannot go on by itself."""
     topic = step.state.topics.get(event.topic)
     is_other = topic is not None and event.topic_id not in (NO_TOPIC_ID, topic.topic_id)
@@ -173,81 +173,83 @@ def marked(step: Step, event: DeletionsMarked) -> list[str]:
     return taken_up
 
 
-def _call_off_deletion(step: Step, name: str) -> None:
+def _cancel_deletion(step: Step, name: str) -> None:
     """Delete nothing for a topic that somebody else took out of the registry: the next of that name is another."""
     deletion = step.state.deletions.pop(name, None)
     if deletion is not None:
-        _release(step, deletion)
+        _complete_deletion_requests(step, deletion)
         step.after.append(DeletionDropped(name))
 
 
-def go_on(step: Step, name: str) -> None:
+def advance_deletion(step: Step, name: str) -> None:
     """Do what can be done for a marked topic: ask its replicas, or remove it when all are deleted."""
     deletion, topic = step.state.deletions.get(name), step.state.topics.get(name)
     if deletion is None or topic is None:
         return
     if any(assignment.is_reassigning for assignment in topic.assignments.values()):
-        _release(step, deletion)
+        _complete_deletion_requests(step, deletion)
         return
     if not deletion.has_begun:
         deletion.has_begun = True
-        _tell_deleted(step, topic)
-    waits = _ask_replicas(step, topic, deletion)
+        _send_topic_deleted(step, topic)
+    waits = _stop_replicas(step, topic, deletion)
     if waits:
-        _release(step, deletion)
-    elif not deletion.asked:
+        _complete_deletion_requests(step, deletion)
+    elif not deletion.requested:
         step.after.append(TopicRemoved(name))
         for token in deletion.tokens:  # they go with the deletion, when that is written
             step.answer(token, TopicReply(DONE))
 
 
-def _ask_replicas(step: Step, topic: Topic, deletion: Deletion) -> bool:
+def _stop_replicas(step: Step, topic: Topic, deletion: Deletion) -> bool:
     """Tell brokers to delete; true when the deletion waits for one that cannot be reached, or failed."""
     waits = False
-    for where in topic.partitions():
-        for broker in topic.assignments[where.partition].replicas:
-            replica = (where.partition, broker)
-            if replica in deletion.done or replica in deletion.asked:
+    for topic_partition in topic.partitions():
+        for broker in topic.assignments[topic_partition.partition].replicas:
+            replica = (topic_partition.partition, broker)
+            if replica in deletion.done or replica in deletion.requested:
                 continue
-            online = step.state.is_online(broker, where, or_leaving=True)
-            if not online and step.settings.deletes_without_failed_disks:
+            online = step.state.is_online(broker, topic_partition, or_leaving=True)
+            if not online and step.settings.ignores_offline_replicas_on_delete:
                 online = step.state.is_reachable(broker)
             if replica in deletion.failed or not online:
                 waits = True
                 continue
-            deletion.asked.add(replica)
-            stop = Stop(deletes=True, leader_epoch=EPOCH_DURING_DELETE, topic_id=topic.topic_id)
-            step.tell(Tell((broker,), stops={where: stop}))
+            deletion.requested.add(replica)
+            stop = ReplicaStop(
+                deletes=True, leader_epoch=EPOCH_DURING_DELETE, topic_id=topic.topic_id
+            )
+            step.update_brokers(BrokerUpdate((broker,), stops={topic_partition: stop}))
     return waits
 
 
-def _tell_deleted(step: Step, topic: Topic) -> None:
+def _send_topic_deleted(step: Step, topic: Topic) -> None:
     gone = dict.fromkeys(topic.partitions(), topic.topic_id)
-    step.tell(Tell(tuple(step.state.reachable), deleted=gone))
+    step.update_brokers(BrokerUpdate(tuple(step.state.reachable), deleted=gone))
 
 
-def _release(step: Step, deletion: Deletion) -> None:
+def _complete_deletion_requests(step: Step, deletion: Deletion) -> None:
     """Answer who waits: the topic is gone, or will be as soon as its brokers are back."""
     for token in deletion.tokens:
         step.answer(token, TopicReply(DONE))
     deletion.tokens.clear()
 
 
-def note_deleted(step: Step, event: OrderAnswered) -> list[str]:
+def note_deleted(step: Step, event: ControlResponseReceived) -> list[str]:
     """Learn which replicas are deleted; return the topics whose deletion is to go on."""
     known = step.state.brokers.get(event.broker)
     if known is None or known.epoch != event.broker_epoch:
         return []
     concerned: dict[str, None] = {}
-    for where, code in event.deleted.items():
-        deletion = step.state.deletions.get(where.topic)
-        replica = (where.partition, event.broker)
-        if deletion is None or replica not in deletion.asked:
+    for topic_partition, code in event.deleted.items():
+        deletion = step.state.deletions.get(topic_partition.topic)
+        replica = (topic_partition.partition, event.broker)
+        if deletion is None or replica not in deletion.requested:
             continue
-        deletion.asked.discard(replica)
+        deletion.requested.discard(replica)
         on_failed_disk = code is ErrorCode.KAFKA_STORAGE_ERROR
-        is_over = on_failed_disk and step.settings.deletes_without_failed_disks
+        is_over = on_failed_disk and step.settings.ignores_offline_replicas_on_delete
         is_done = is_over or code is ErrorCode.NONE
         (deletion.done if is_done else deletion.failed).add(replica)
-        concerned[where.topic] = None
+        concerned[topic_partition.topic] = None
     return list(concerned)

@@ -1,4 +1,4 @@
-"""Which topics may be created, grown and deleted: the checks of Kafka's controller, with its codes and messages."""
+"""Validation of topic creation, growth and deletion, with the codes and messages of Kafka's controller."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 from kavka.errors import ErrorCode
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
-_LONGEST_NAME = 249
+_MAX_NAME = 249
 MOST_PARTITIONS = 10_000
 """That one request may create."""
 USE_DEFAULT = -1
 
 
 class TopicRefusal(NamedTuple):
-    """Why a topic is not created, grown or deleted."""
+    """The reason why a topic is not created, grown or deleted."""
 
     code: ErrorCode
     message: str
@@ -34,7 +34,7 @@ class NewTopic(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What a request comes down to: how many partitions, of how many replicas, or the assignment that was given."""
+    """The shape of a new topic: number of partitions and replicas, or the given assignment."""
 
     partitions: int
     replication_factor: int
@@ -47,8 +47,8 @@ def bad_name(name: str) -> str | None:
         return "the empty string is not allowed"
     if name in (".", ".."):
         return f"'{name}' is not allowed"
-    if len(name) > _LONGEST_NAME:
-        return f"the length of '{name}' is longer than the max allowed length {_LONGEST_NAME}"
+    if len(name) > _MAX_NAME:
+        return f"the length of '{name}' is longer than the max allowed length {_MAX_NAME}"
     if not _LEGAL.fullmatch(name):
         allowed = "ASCII alphanumerics, '.', '_' and '-'"
         return f"'{name}' contains one or more characters other than {allowed}"

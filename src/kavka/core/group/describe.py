@@ -1,4 +1,4 @@
-"""What DescribeGroups and ListGroups show."""
+"""Group descriptions for DescribeGroups and ListGroups."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def listed(group: Group) -> ListedGroup:
 
 
 def is_wanted(group: Group, states: Collection[str], types: Collection[str]) -> bool:
-    """Tell whether the filters let a group through; case does not count, an empty filter lets all through."""
+    """Return whether the filters let a group through; case does not count, an empty filter lets all through."""
     if types and CLASSIC not in {name.lower() for name in types}:
         return False
     return not states or group.state.value.lower() in {name.lower() for name in states}

@@ -1,4 +1,4 @@
-"""What a group shard is told, and what it answers. Field names are those of Kafka's messages.
+"""Events and replies of a group shard. Field names are those of Kafka's messages.
 
 Each event carries the token of its request. A new member id `<client or instance id>-<uuid>` is made by the shell and
 comes with every join; it is used when the member has none.
@@ -36,7 +36,7 @@ class Join:
 
 @frozen
 class JoinMember:
-    """What the leader learns of a member."""
+    """A member, as the group leader sees it."""
 
     member_id: str
     group_instance_id: str | None
@@ -101,7 +101,7 @@ class HeartbeatReply:
 
 @frozen
 class LeavingMember:
-    """Who leaves: by member id, or by instance id alone (an administrator removes it)."""
+    """A leaving member: by member id, or by instance id alone (an administrator removes it)."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -213,7 +213,7 @@ class DeleteOffsetsReply:
 
 @frozen
 class DeleteTopicsOffsets:
-    """Topics are gone: forget what groups have committed for them, group by group in `tick`. Nobody is answered."""
+    """Topics were deleted: remove their committed offsets, group by group in `tick`. There is no reply."""
 
     topics: tuple[str, ...]
 

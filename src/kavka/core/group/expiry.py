@@ -14,23 +14,25 @@ offset that an open transaction commits anew is kept. An empty group with nothin
 from __future__ import annotations
 
 from kavka.core.group.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
-from kavka.core.group.offsets import bury, known_keys
+from kavka.core.group.offsets import append_tombstone, known_keys
 from kavka.core.group.records import CommittedOffset, GroupRecord
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
 
 
 def expire(group: Group, step: Step) -> bool:
-    """Bury what has expired, and the group if nothing is left; tell whether it may be forgotten at once."""
+    """Append tombstones for expired offsets, and for the group if nothing is left; return whether it may be removed
+    at once.
+    """
     if group.state is GroupState.DEAD:
         return False
     expired = [key for key, value in group.offsets.items() if _is_expired(group, key, value, step)]
     is_used = group.pending_commits or group.pending_members or group.undecided
     has_expired = len(expired) == len(group.offsets)
     if group.state is GroupState.EMPTY and has_expired and not is_used:
-        return bury_group(group, step)
+        return delete_with_tombstones(group, step)
     for key in expired:
-        bury(group, key, step)
+        append_tombstone(group, key, step)
     return False
 
 
@@ -49,7 +51,7 @@ def _is_expired(group: Group, key: tuple[str, int], value: CommittedOffset, step
 
 
 def _has_left_topic(group: Group, topic: str) -> bool:
-    """Tell whether nobody in a stable consumer group reads the topic; what cannot be told is no."""
+    """Return whether no member of a stable consumer group subscribes to the topic; false when that is unknown."""
     if group.state is not GroupState.STABLE or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return False
     return group.subscribed is not None and topic not in group.subscribed
@@ -61,22 +63,22 @@ def delete(group: Group | None, step: Step) -> tuple[ErrorCode, bool]:
         return ErrorCode.GROUP_ID_NOT_FOUND, False
     if group.state is not GroupState.EMPTY:
         return ErrorCode.NON_EMPTY_GROUP, False
-    return ErrorCode.NONE, bury_group(group, step)
+    return ErrorCode.NONE, delete_with_tombstones(group, step)
 
 
-def bury_group(group: Group, step: Step) -> bool:
+def delete_with_tombstones(group: Group, step: Step) -> bool:
     """Write the tombstones of all that the group has; tell whether there was nothing to write."""
     for member_id in list(group.pending_members):
         group.forget_pending(member_id)
     group.move_to(GroupState.DEAD, step.now_ms)
     for topic_partition in known_keys(group):
-        bury(group, topic_partition, step)
+        append_tombstone(group, topic_partition, step)
     if group.stored is not None or group.pending_stores:
         step.records.append(GroupRecord(group.group_id, None))
     return not step.records
 
 
-def burial_refused(group: Group, step: Step) -> None:
+def tombstones_refused(group: Group, step: Step) -> None:
     """Bring a group back whose tombstones could not be written."""
     if group.state is GroupState.DEAD:
         group.move_to(GroupState.EMPTY, step.now_ms)

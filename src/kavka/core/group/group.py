@@ -93,12 +93,14 @@ class Member:
 
     @property
     def is_static(self) -> bool:
-        """Whether it has a group.instance.id (KIP-345)."""
+        """Return whether it has a group.instance.id (KIP-345)."""
         return self.group_instance_id is not None
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its connection waits for our answer, so that it cannot heartbeat. A new one does not count."""
+        """Return whether its connection waits for a response, so that it cannot heartbeat. A new member does not
+        count.
+        """
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
 
     def metadata(self, protocol_name: str | None) -> bytes:
@@ -176,7 +178,7 @@ class Group:
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance can begin in this state."""
+        """Return whether a rebalance can begin in this state."""
         return self.state in _PREVIOUS[GroupState.PREPARING_REBALANCE]
 
     @property
@@ -186,7 +188,7 @@ class Group:
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether nobody is left to wait for, nor announced."""
+        """Return whether all members have joined and none is pending."""
         return not self.pending_members and all(
             m.join_token is not None for m in self.members.values()
         )
@@ -269,11 +271,11 @@ class Group:
         self._count_protocols(member, 1)
 
     def is_common(self, protocol_name: str) -> bool:
-        """Tell whether all members speak the protocol."""
+        """Return whether all members speak the protocol."""
         return self._protocol_counts.get(protocol_name, 0) == len(self.members)
 
     def speaks(self, protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> bool:
-        """Tell whether a member with these protocols fits the group."""
+        """Return whether a member with these protocols fits the group."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
         return protocol_type == self.protocol_type and any(

@@ -20,8 +20,8 @@ def join(group: Group, event: Join, step: Step) -> None:
     """Let a member join, now or when all have come."""
     if group.state is GroupState.DEAD:
         refuse(event, ErrorCode.COORDINATOR_NOT_AVAILABLE, step)
-    elif not _has_room(group, event.member_id, step):
-        _turn_away(group, event, step)
+    elif not _accepts_member(group, event.member_id, step):
+        _refuse(group, event, step)
     elif not _has_memory(group, event, step):
         refuse(event, ErrorCode.GROUP_MAX_SIZE_REACHED, step)
     elif not group.speaks(event.protocol_type, event.protocols):
@@ -31,7 +31,7 @@ def join(group: Group, event: Join, step: Step) -> None:
     elif event.member_id in group.pending_members:
         _add(group, event, event.member_id, step)
     else:
-        _join_again(group, event, step)
+        _rejoin(group, event, step)
     rebalance.complete_if_all_joined(group, step)
 
 
@@ -40,7 +40,7 @@ def refuse(event: Join, error: ErrorCode, step: Step) -> None:
     step.answer(event.token, JoinReply(error, event.member_id))
 
 
-def _has_room(group: Group, member_id: str, step: Step) -> bool:
+def _accepts_member(group: Group, member_id: str, step: Step) -> bool:
     """Count those who wait while a rebalance is prepared, so that a group that is too large shrinks."""
     if group.state is GroupState.EMPTY:
         return True
@@ -62,7 +62,7 @@ def _has_memory(group: Group, event: Join, step: Step) -> bool:
     return growth <= 0 or settings.members_bytes() + growth <= settings.max_members_bytes
 
 
-def _turn_away(group: Group, event: Join, step: Step) -> None:
+def _refuse(group: Group, event: Join, step: Step) -> None:
     if event.member_id in group.members:
         group.remove(event.member_id)
     group.forget_pending(event.member_id)
@@ -84,7 +84,7 @@ def _join_without_id(group: Group, event: Join, step: Step) -> None:
         _add(group, event, new_id, step)
 
 
-def _join_again(group: Group, event: Join, step: Step) -> None:
+def _rejoin(group: Group, event: Join, step: Step) -> None:
     error = group.check_member(event.member_id, event.group_instance_id)
     if error is not ErrorCode.NONE:
         refuse(event, error, step)
@@ -93,16 +93,16 @@ def _join_again(group: Group, event: Join, step: Step) -> None:
     is_same = member.protocols == event.protocols
     if group.state is GroupState.COMPLETING_REBALANCE and is_same:
         # It lost our answer: the generation stands, and it may sync.
-        _answer_present_generation(group, member, event, step)
+        _reply_with_current_generation(group, member, event, step)
     elif group.state is GroupState.STABLE and is_same and group.leader != event.member_id:
-        _answer_present_generation(group, member, event, step)
+        _reply_with_current_generation(group, member, event, step)
     else:
         # A leader that joins again while stable wants new assignments, though nothing else has changed.
         _update(group, member, event, step)
         rebalance.begin_if_possible(group, step)
 
 
-def _answer_present_generation(group: Group, member: Member, event: Join, step: Step) -> None:
+def _reply_with_current_generation(group: Group, member: Member, event: Join, step: Step) -> None:
     step.renew_session(member)
     step.answer(event.token, rebalance.joined_reply(group, member))
 
@@ -132,11 +132,11 @@ def _update(group: Group, member: Member, event: Join, step: Step) -> None:
         # Its client gave the first request up; nobody reads that answer, but no token is left without one.
         step.answer(member.join_token, JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
     member.join_token = event.token
-    _take_over(group, member, event)
+    _update_static_member(group, member, event)
     step.renew_session(member)
 
 
-def _take_over(group: Group, member: Member, event: Join) -> None:
+def _update_static_member(group: Group, member: Member, event: Join) -> None:
     group.update_protocols(member, event.protocols)
     member.rebalance_timeout_ms = event.rebalance_timeout_ms
     member.session_timeout_ms = event.session_timeout_ms
@@ -149,7 +149,7 @@ def _replace_static(group: Group, old_id: str, event: Join, step: Step) -> None:
     _fence(member, step)
     before = _copy(member)
     group.rename(old_id, event.new_member_id)
-    _take_over(group, member, event)
+    _update_static_member(group, member, event)
     member.client_id, member.client_host = event.client_id, event.client_host
     step.renew_session(member)
     if group.state is not GroupState.STABLE:
@@ -209,7 +209,7 @@ def _store_replacement(
     step.answer(event.token, reply)
 
 
-def take_back_replacement(group: Group, new_id: str, step: Step) -> None:
+def roll_back_replacement(group: Group, new_id: str, step: Step) -> None:
     """Undo a replacement whose record was refused: the former member id is valid again."""
     before = group.replaced.pop(new_id)
     if new_id not in group.members:

@@ -10,7 +10,7 @@ from kavka.errors import ErrorCode
 
 
 def heartbeat(group: Group, event: Heartbeat, step: Step) -> ErrorCode:
-    """Renew a member's session; REBALANCE_IN_PROGRESS calls it to join anew, and renews as well."""
+    """Renew a member's session; REBALANCE_IN_PROGRESS makes it rejoin, and renews as well."""
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.check_member(event.member_id, event.group_instance_id)

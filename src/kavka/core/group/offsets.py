@@ -128,7 +128,7 @@ def fetch(group: Group | None, event: FetchOffsets) -> FetchOffsetsReply:
 
 
 def _is_unstable(group: Group, key: tuple[str, int]) -> bool:
-    """Tell whether a commit of the partition is on its way to the log, or in an open transaction."""
+    """Return whether a commit of the partition is on its way to the log, or in an open transaction."""
     return key in group.pending_commits or key in group.undecided
 
 
@@ -145,12 +145,12 @@ def delete(group: Group | None, event: DeleteOffsets, step: Step) -> None:
         if group.members and (group.subscribed is None or topic in group.subscribed):
             results.append((topic, partition, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC))
         else:
-            bury(group, (topic, partition), step)
+            append_tombstone(group, (topic, partition), step)
             results.append((topic, partition, ErrorCode.NONE))
     step.answer(event.token, DeleteOffsetsReply(ErrorCode.NONE, tuple(results)))
 
 
-def bury(group: Group, key: tuple[str, int], step: Step) -> None:
+def append_tombstone(group: Group, key: tuple[str, int], step: Step) -> None:
     """Write the tombstone of an offset that is committed, or about to be, perhaps by an open transaction."""
     if key in group.offsets or _is_unstable(group, key):
         step.records.append(OffsetRecord(group.group_id, *key, None))

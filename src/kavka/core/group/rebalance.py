@@ -1,4 +1,4 @@
-"""A rebalance, from the first call to join anew to the answers that begin the next generation.
+"""A rebalance, from the request to rejoin to the responses that begin the next generation.
 
 The first rebalance of an empty group waits `group.initial.rebalance.delay.ms` for more members, again as often as
 one came meanwhile, but not longer than the rebalance timeout. Later ones end when all members have joined again and
@@ -12,7 +12,7 @@ from kavka.core.group.group import Group, GroupState, Member
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
 
-_SHORTEST_WAIT_MS = 1_000  # for static members that have not come
+_MIN_WAIT_MS = 1_000  # for static members that have not come
 
 
 def begin_if_possible(group: Group, step: Step) -> None:
@@ -22,7 +22,7 @@ def begin_if_possible(group: Group, step: Step) -> None:
 
 
 def begin(group: Group, step: Step) -> None:
-    """Call all members to join anew."""
+    """Make all members rejoin."""
     if group.state is GroupState.COMPLETING_REBALANCE or group.has_late_syncs:
         refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, step)
     group.sync_deadline_ms = None
@@ -39,7 +39,7 @@ def begin(group: Group, step: Step) -> None:
 
 
 def complete_if_all_joined(group: Group, step: Step) -> None:
-    """End the joining early when nobody is missing; the first rebalance waits for its delay all the same."""
+    """End the join phase early when all members have joined; the first rebalance waits for its delay all the same."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     assert group.join_deadline_ms is not None
@@ -69,7 +69,7 @@ def complete(group: Group, step: Step) -> None:
     if group.members and not _elect_joined_leader(group):
         # Only static members are left and none has come: their sessions decide. A timeout of 0 must not be due at once
         # again and again.
-        wait_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
+        wait_ms = max(group.rebalance_timeout_ms, _MIN_WAIT_MS)
         group.join_deadline_ms = step.wake(step.now_ms + wait_ms)
         return
     group.join_deadline_ms = None

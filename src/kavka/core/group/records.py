@@ -1,4 +1,4 @@
-"""What a shard keeps in its log: per group its last generation, per group and partition the committed offset.
+"""Records in a shard's log: the last generation per group, the committed offset per group and partition.
 
 Pure values; `kavka.wire.stored.offsets` has their bytes. A record whose value is None is a tombstone. Commits inside a
 transaction stand in transactional batches of their producer, and the end of the transaction is a control batch.

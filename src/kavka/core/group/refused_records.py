@@ -1,4 +1,4 @@
-"""What those are told who waited for records that the log refused, or that were not committed in time."""
+"""Replies to requests whose records were refused by the log, or not committed in time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TOO_LARGE = (
 )
 
 
-def refused_reply(reply: Reply, error: ErrorCode) -> Reply:
+def reply_for_refused_append(reply: Reply, error: ErrorCode) -> Reply:
     """Return what the asker gets when the records that its answer waited for were refused."""
     match reply:
         case JoinReply():
@@ -51,7 +51,7 @@ def refused_reply(reply: Reply, error: ErrorCode) -> Reply:
 
 
 def store_error(error: ErrorCode) -> ErrorCode:
-    """Return what members are told whose generation was not stored."""
+    """Return the error for members whose generation was not stored."""
     if error in _UNAVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in _MOVED:
@@ -62,7 +62,7 @@ def store_error(error: ErrorCode) -> ErrorCode:
 
 
 def _commit_error(error: ErrorCode) -> ErrorCode:
-    """Return what one is told whose offsets, or whose deletion, were not stored."""
+    """Return the error for a request whose offsets, or whose deletion, were not stored."""
     if error in (*_UNAVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in _MOVED:
@@ -71,7 +71,8 @@ def _commit_error(error: ErrorCode) -> ErrorCode:
 
 
 def _fetch_error(error: ErrorCode) -> ErrorCode:
-    """Return what one is told whose offsets were not confirmed: to ask again, here unless others lead for sure.
+    """Return the error for a fetch whose offsets were not confirmed: retry, here unless another broker is known to
+    lead.
 
     librdkafka asks never again after NOT_COORDINATOR and COORDINATOR_NOT_AVAILABLE (its issue 5586).
     """

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from kavka.values import frozen
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a first join may wait before its member is dropped: its client may be gone and cannot heartbeat."""
+"""Maximum milliseconds for which a first join may wait before its member is removed: its client may be gone and
+cannot heartbeat.
+"""
 
 
 def _nothing() -> int:

@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from kavka.core.group import (
     describe,
     expiry,
-    loading,
+    group_loading,
     membership,
     offsets,
     rebalance,
@@ -47,7 +47,7 @@ from kavka.core.group.events import (
     SyncReply,
 )
 from kavka.core.group.group import Group, GroupState, MembersMemory
-from kavka.core.group.join import join, refuse, take_back_replacement
+from kavka.core.group.join import join, refuse, roll_back_replacement
 from kavka.core.group.records import (
     CommittedOffset,
     GroupRecord,
@@ -57,7 +57,7 @@ from kavka.core.group.records import (
     StoredGroup,
     TransactionEnd,
 )
-from kavka.core.group.refused_records import refused_reply, store_error
+from kavka.core.group.refused_records import reply_for_refused_append, store_error
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.step import GroupDecision, Step
 from kavka.core.group.sync import answer_late_syncs, assignment_refused, assignment_stored, sync
@@ -92,7 +92,7 @@ class GroupShard:
         self._next_retention_check_ms: int | None = None
         self._to_check: list[str] = []
         # Groups to look through for deleted topics.
-        self._to_bury: deque[tuple[str, dict[str, None]]] = deque()
+        self._to_tombstone: deque[tuple[str, dict[str, None]]] = deque()
         self._deleted_topics: dict[str, None] = {}  # while loading
         # Producer id -> groups that it has committed for since its last marker.
         self._in_transaction: dict[int, dict[str, None]] = {}
@@ -149,9 +149,9 @@ class GroupShard:
             group = self._groups.get(record.group_id)
             if group is not None:
                 touched[record.group_id] = group
-                _take_back(group, record, error, step)
+                _roll_back(group, record, error, step)
         for effect in decision.effects:
-            step.answer(effect.token, refused_reply(effect.reply, error))
+            step.answer(effect.token, reply_for_refused_append(effect.reply, error))
         for group in touched.values():
             rebalance.complete_if_all_joined(group, step)
             self._settle(group, step)
@@ -162,17 +162,17 @@ class GroupShard:
         step = Step(now_ms, self.settings)
         group = self._next_due(now_ms)
         if group is not None:
-            _do_due(group, step)
+            _run_timers(group, step)
             self._settle(group, step)
-        elif self._to_bury:
-            self._bury_next(step)
+        elif self._to_tombstone:
+            self._tombstone_next(step)
         elif self._next_retention_check_ms is not None and now_ms >= self._next_retention_check_ms:
             self._check_retention(step)
         return step.decision()
 
     def deadline_ms(self) -> int | None:
         """Return when the next group is due, or the next retention check."""
-        if self._to_bury:
+        if self._to_tombstone:
             return _AT_ONCE_MS
         while self._timers and not self._is_current(self._timers[0]):
             heappop(self._timers)
@@ -192,7 +192,7 @@ class GroupShard:
         decision = Step(now_ms, self.settings)
         for group in self._groups.values():
             step = Step(now_ms, self.settings)
-            loading.take_up(group, step)
+            group_loading.load_group(group, step)
             rebalance.complete_if_all_joined(group, step)
             self._settle(group, step)
             decision.records += step.records
@@ -217,7 +217,7 @@ class GroupShard:
         self.members_memory = MembersMemory()
         self._timers.clear()
         self._to_check.clear()
-        self._to_bury.clear()
+        self._to_tombstone.clear()
         self._in_transaction.clear()
         self._next_retention_check_ms = None
         self.is_loading = True
@@ -233,7 +233,7 @@ class GroupShard:
 
     @property
     def offset_count(self) -> int:
-        """How many committed offsets there are, over all groups."""
+        """Return the number of committed offsets, over all groups."""
         return sum(len(group.offsets) for group in self._groups.values())
 
     def list(
@@ -351,23 +351,25 @@ class GroupShard:
         offsets.delete(self._groups.get(event.group_id), event, step)
 
     def _delete_topics_offsets(self, event: DeleteTopicsOffsets) -> None:
-        """Have every group looked through, one per tick; while loading, after it: nobody commits meanwhile."""
+        """Schedule the check of every group, one per tick; while loading, after it: there are no commits
+        meanwhile.
+        """
         topics = dict.fromkeys(event.topics)
         if self.is_loading:
             self._deleted_topics.update(topics)
         else:
-            self._to_bury += [(group_id, topics) for group_id in self._groups]
+            self._to_tombstone += [(group_id, topics) for group_id in self._groups]
 
-    def _bury_next(self, step: Step) -> None:
+    def _tombstone_next(self, step: Step) -> None:
         """Write the tombstones of the next group that has offsets of deleted topics."""
-        for _ in range(min(_GROUPS_PER_CHECK, len(self._to_bury))):
-            group_id, topics = self._to_bury.popleft()
+        for _ in range(min(_GROUPS_PER_CHECK, len(self._to_tombstone))):
+            group_id, topics = self._to_tombstone.popleft()
             group = self._groups.get(group_id)
             if group is None:
                 continue
             for key in offsets.known_keys(group):
                 if key[0] in topics:
-                    offsets.bury(group, key, step)
+                    offsets.append_tombstone(group, key, step)
             if step.records:
                 break
 
@@ -378,7 +380,7 @@ class GroupShard:
         step.answer(event.token, DeleteGroupReply(error))
 
     def _find(self, group_id: str) -> tuple[Group | None, ErrorCode]:
-        """Return the group, or what a member of an unknown one is told."""
+        """Return the group, or the error for a member of an unknown one."""
         if not group_id:
             return None, ErrorCode.INVALID_GROUP_ID
         return self._groups.get(group_id), ErrorCode.UNKNOWN_MEMBER_ID
@@ -396,11 +398,11 @@ class GroupShard:
             group = group or self._make(record.group_id)
             group.offsets[key] = record.value
             offsets.commit_finished(group, key)
-            transactions.overtaken(group, key)
+            transactions.superseded(group, key)
         elif group is not None:
             group.offsets.pop(key, None)
             group.undecided.pop(key, None)
-            self._forget_if_buried(group)
+            self._forget_if_deleted(group)
 
     def _apply_pending_offset(self, record: PendingOffsetRecord) -> None:
         group = self._groups.get(record.group_id) or self._make(record.group_id)
@@ -412,14 +414,14 @@ class GroupShard:
             group = self._groups.get(group_id)
             if group is not None:
                 transactions.ended(group, record.producer_id, committed=record.committed)
-                self._forget_if_buried(group)
+                self._forget_if_deleted(group)
 
     def _apply_group(self, record: GroupRecord) -> None:
         group = self._groups.get(record.group_id)
         if record.value is None:
             if group is not None:
                 group.stored = None
-                self._forget_if_buried(group)
+                self._forget_if_deleted(group)
             return
         group = group or self._make(record.group_id)
         group.stored = record.value
@@ -431,7 +433,7 @@ class GroupShard:
             if group.has_late_syncs:
                 self._schedule(group, _AT_ONCE_MS)
 
-    def _forget_if_buried(self, group: Group) -> None:
+    def _forget_if_deleted(self, group: Group) -> None:
         is_going = self.is_loading or group.state is GroupState.DEAD
         has_offsets = group.offsets or group.undecided or group.pending_commits
         if is_going and group.stored is None and not has_offsets:
@@ -483,7 +485,7 @@ class GroupShard:
             self._next_retention_check_ms = step.now_ms + self.settings.retention_check_interval_ms
 
 
-def _do_due(group: Group, step: Step) -> None:
+def _run_timers(group: Group, step: Step) -> None:
     if group.has_late_syncs:
         answer_late_syncs(group, step)
     membership.expire_sessions(group, step)
@@ -496,7 +498,7 @@ def _do_due(group: Group, step: Step) -> None:
         step.wake(deadline)
 
 
-def _take_back(
+def _roll_back(
     group: Group,
     record: GroupRecord | OffsetRecord | PendingOffsetRecord,
     error: ErrorCode,
@@ -504,14 +506,14 @@ def _take_back(
 ) -> None:
     match record:
         case OffsetRecord(value=None) | GroupRecord(value=None):
-            expiry.burial_refused(group, step)
+            expiry.tombstones_refused(group, step)
         case OffsetRecord() | PendingOffsetRecord():
             offsets.commit_finished(group, (record.topic, record.partition))
         case GroupRecord(value=StoredGroup() as stored):
             group.pending_stores = max(0, group.pending_stores - 1)
             for member in stored.members:
                 if member.member_id in group.replaced:
-                    take_back_replacement(group, member.member_id, step)
+                    roll_back_replacement(group, member.member_id, step)
             assignment_refused(group, stored, store_error(error), step)
 
 

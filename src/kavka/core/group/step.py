@@ -1,4 +1,4 @@
-"""What one event leads to, while it is being worked out."""
+"""The results of one event while it is being handled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Step:
     effects: list[Answer[Reply]] = field(factory=list)
     wake_ms: int | None = None
     must_confirm: bool = False
-    """Whether what is answered without records must be known to be of the present."""
+    """True if replies without records must be confirmed to be current."""
 
     def answer(self, token: Token, reply: Reply) -> None:
         """Answer a request, once the records of the step are committed."""
@@ -35,7 +35,7 @@ class Step:
         return deadline_ms
 
     def renew_session(self, member: Member) -> None:
-        """Start the member's session timeout anew."""
+        """Restart the member's session timeout."""
         member.session_deadline_ms = self.wake(self.now_ms + member.session_timeout_ms)
 
     def store(self, group: Group, assignments: dict[str, bytes]) -> StoredGroup:

@@ -12,7 +12,7 @@ from kavka.core.group.records import (
     StoredMember,
     TransactionEnd,
 )
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.stored.offsets import (
     GroupMetadataKey,
     GroupMetadataMember,

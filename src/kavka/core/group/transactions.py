@@ -82,7 +82,7 @@ def appended(group: Group, record: PendingOffsetRecord) -> None:
         del group.undecided[key]
 
 
-def overtaken(group: Group, key: _Key) -> None:
+def superseded(group: Group, key: _Key) -> None:
     """Note that an offset was committed after all that are undecided now."""
     rows = group.undecided.get(key, {})
     for producer_id in rows:

@@ -1,4 +1,4 @@
-"""What administrators see of transactional ids (KIP-664, KIP-994)."""
+"""Descriptions of transactional ids for administrators (KIP-664, KIP-994)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def described(transactional_id: str, transaction: Transaction | None) -> Describ
     if transaction is None or transaction.value is None:
         return DescribedTransaction(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
     value = transaction.value
-    shown = transaction.unmarked if value.state.is_prepared else value.partitions
+    shown = transaction.partitions_without_marker if value.state.is_prepared else value.partitions
     return DescribedTransaction(
         ErrorCode.NONE,
         transactional_id,
@@ -48,7 +48,7 @@ def is_wanted(
     longer_than_ms: int,
     now_ms: int,
 ) -> bool:
-    """Tell whether a transactional id passes the filters, of which an empty or negative one lets all pass."""
+    """Return whether a transactional id passes the filters, of which an empty or negative one lets all pass."""
     value = transaction.value
     return value is not None and not (
         (producer_ids and value.producer_id not in producer_ids)

@@ -38,8 +38,8 @@ from kavka.core.transaction.step import Step
 from kavka.core.transaction.transaction import (
     MAX_EPOCH,
     Transaction,
-    handed_to,
     is_exhausted,
+    with_producer,
 )
 from kavka.errors import ErrorCode
 from kavka.values import replace
@@ -62,7 +62,9 @@ def abort_with_next_epoch(transaction: Transaction, value: StoredTransaction, st
     assert value.state is TransactionState.ONGOING
     client = value.client
     prepared = replace(
-        handed_to(value, Identity(client.producer_id, min(client.producer_epoch + 1, MAX_EPOCH))),
+        with_producer(
+            value, Identity(client.producer_id, min(client.producer_epoch + 1, MAX_EPOCH))
+        ),
         state=TransactionState.PREPARE_ABORT,
         last_update_ms=step.now_ms,
     )
@@ -148,7 +150,7 @@ def _prepare_with_new_epoch(
     following = Identity(client.producer_id, client.producer_epoch + 1)
     successor = following if new_id is None else Identity(new_id, 0)
     prepared = replace(
-        handed_to(value, successor),
+        with_producer(value, successor),
         state=_prepare(event.committed),
         start_ms=value.start_ms if is_ongoing else step.now_ms,
         last_update_ms=step.now_ms,
@@ -160,7 +162,7 @@ def _prepare_with_new_epoch(
 
 
 def _is_retry(transaction: Transaction, value: StoredTransaction, event: End) -> bool:
-    """Tell whether a client of version 2 asks again for what is done: it has not heard of its new epoch."""
+    """Return whether a client of version 2 asks again for what is done: it has not heard of its new epoch."""
     if value.state not in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
         return False
     if value.client_transaction_version < 2:
@@ -173,7 +175,7 @@ def _is_retry(transaction: Transaction, value: StoredTransaction, event: End) ->
 
 
 def _had_last_epoch(transaction: Transaction, value: StoredTransaction, event: End) -> bool:
-    """Tell whether the client has the last epoch of the id before the present one, which nobody has gone on with."""
+    """Return whether the client has the id's previous epoch, which no producer has continued."""
     return (
         event.producer_id == transaction.previous_producer_id
         and event.producer_epoch == MAX_EPOCH - 1
@@ -182,7 +184,7 @@ def _had_last_epoch(transaction: Transaction, value: StoredTransaction, event: E
 
 
 def _error_of_retry(value: StoredTransaction, is_commit: bool) -> ErrorCode:
-    """Return what who asks again for an outcome is told of a transaction that is not open."""
+    """Return the error for a retried EndTxn when the transaction is not open."""
     done = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
     return ErrorCode.NONE if value.state is done else ErrorCode.INVALID_TXN_STATE
 

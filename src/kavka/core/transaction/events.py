@@ -1,4 +1,4 @@
-"""What a transaction shard is told, what it answers, and what it wants done. Field names are those of Kafka's messages.
+"""Events, replies and effects of a transaction shard. Field names are those of Kafka's messages.
 
 An event with a token is a request; its answer may come later. The others bring what an effect has asked for.
 """
@@ -124,7 +124,7 @@ class ProducerIdRefused:
 
 @frozen
 class MarkersWritten:
-    """These partitions have the marker that `SendMarkers` named, or are deleted. Each is told once."""
+    """These partitions have the marker that `SendMarkers` named, or are deleted. Each is reported once."""
 
     transactional_id: str
     producer_id: int
@@ -137,7 +137,7 @@ class MarkersWritten:
 
 @frozen
 class NeedProducerId:
-    """Get a producer id that nobody has had, then tell `ProducerIdGiven`, else `ProducerIdRefused`.
+    """Allocate an unused producer id, then post `ProducerIdGiven`, else `ProducerIdRefused`.
 
     A transactional id asks for one at a time.
     """
@@ -147,7 +147,7 @@ class NeedProducerId:
 
 @frozen
 class SendMarkers:
-    """The outcome is stored: write the marker into each partition, trying for ever, and tell `MarkersWritten`.
+    """The outcome is stored: write the marker into each partition, retrying without limit, and post `MarkersWritten`.
 
     `partitions` is sorted and never empty.
     """

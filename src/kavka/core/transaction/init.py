@@ -37,24 +37,24 @@ def init_producer(
     if transaction.is_busy:
         _refuse(event, ErrorCode.CONCURRENT_TRANSACTIONS, step)
     elif value is None:
-        _begin(transaction, event, step, new_id, NO_PRODUCER_EPOCH)
+        _start_producer(transaction, event, step, new_id, NO_PRODUCER_EPOCH)
     elif not _may_continue(transaction, value, event):
         _refuse(event, ErrorCode.PRODUCER_FENCED, step)
     elif value.state is TransactionState.ONGOING and event.keep_prepared:
-        _hand_over(transaction, value, event, step, new_id)
+        _allocate_new_producer(transaction, value, event, step, new_id)
     elif value.state is TransactionState.ONGOING:
         # The epoch that this takes is nobody's: the producer asks again when the transaction is aborted.
         abort_with_next_epoch(transaction, value, step)
         _refuse(event, ErrorCode.CONCURRENT_TRANSACTIONS, step)
     elif is_exhausted(value.producer_epoch) and not _is_retry(transaction, event):
         last = value.producer_epoch if event.producer_id != -1 else NO_PRODUCER_EPOCH
-        _begin(transaction, event, step, new_id, last)
+        _start_producer(transaction, event, step, new_id, last)
     else:
         _next_epoch(transaction, value, event, step)
 
 
 def _may_continue(transaction: Transaction, value: StoredTransaction, event: InitProducer) -> bool:
-    """Tell whether the producer is the last one, or says nothing of its past.
+    """Return whether the producer is the last one, or says nothing of its past.
 
     Kafka looks at the epoch only when no transaction is open, so that a former life can abort its successor's
     transaction before it is told that it is fenced; here it is told at once.
@@ -65,7 +65,7 @@ def _may_continue(transaction: Transaction, value: StoredTransaction, event: Ini
 
 
 def _is_retry(transaction: Transaction, event: InitProducer) -> bool:
-    """Tell whether the producer asks again for the epoch that it was given, since the answer was lost."""
+    """Return whether the producer asks again for the epoch that it was given, since the answer was lost."""
     value = transaction.value
     if value is None or event.producer_id == -1 or value.state.is_open:
         return False
@@ -78,7 +78,7 @@ def _is_retry(transaction: Transaction, event: InitProducer) -> bool:
     )
 
 
-def _hand_over(
+def _allocate_new_producer(
     transaction: Transaction,
     value: StoredTransaction,
     event: InitProducer,
@@ -114,14 +114,14 @@ def _timeout_ms(event: InitProducer) -> int:
     return NO_TIMEOUT_MS if event.enable_2pc else event.timeout_ms
 
 
-def _begin(
+def _start_producer(
     transaction: Transaction,
     event: InitProducer,
     step: Step,
     new_id: int | None,
     last_producer_epoch: int,
 ) -> None:
-    """Begin with a producer id that nobody has had: the transactional id is new, or its epochs have run out."""
+    """Start with an unused producer id: the transactional id is new, or its epochs are exhausted."""
     if new_id is None:
         step.wait_for_producer_id(transaction, event)
         return

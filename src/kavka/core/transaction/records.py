@@ -1,4 +1,4 @@
-"""What a shard keeps in its log: the state of each transactional id.
+"""Records in a shard's log: the state of each transactional id.
 
 Pure values; `kavka.wire.stored.transactions` has their bytes. A record whose value is None is a tombstone.
 """
@@ -39,12 +39,12 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """Tell whether the outcome is decided and markers are being written."""
+        """Return whether the outcome is decided and markers are being written."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_open(self) -> bool:
-        """Tell whether a transaction is under way or being completed."""
+        """Return whether a transaction is under way or being completed."""
         return self is TransactionState.ONGOING or self.is_prepared
 
 
@@ -60,7 +60,7 @@ class StoredTransaction:
     """Those that take part; empty unless the transaction is open."""
     last_update_ms: int
     start_ms: int = -1
-    """When the transaction began; -1 before the first."""
+    """Start time of the transaction; -1 before the first."""
     previous_producer_id: int = NO_PRODUCER_ID
     """The id before this one, while `client_transaction_version` is 2 and its epochs have just run out."""
     next_producer_id: int = NO_PRODUCER_ID
@@ -75,18 +75,18 @@ class StoredTransaction:
 
     @property
     def is_kept(self) -> bool:
-        """Tell whether another client has taken over the open transaction, to end it and nothing else (KIP-939)."""
+        """Return whether another client has taken over the open transaction, to end it and nothing else (KIP-939)."""
         is_ongoing = self.state is TransactionState.ONGOING
         return is_ongoing and self.next_producer_id != NO_PRODUCER_ID
 
     @property
     def client(self) -> Identity:
-        """What the producer has that may ask for something now."""
+        """Return the producer id and epoch that may send requests now."""
         return self.successor if self.is_kept else Identity(self.producer_id, self.producer_epoch)
 
     @property
     def successor(self) -> Identity:
-        """What the producer has when this transaction is complete."""
+        """Return the producer id and epoch after this transaction is complete."""
         if self.next_producer_id == NO_PRODUCER_ID:
             return Identity(self.producer_id, self.producer_epoch)
         return Identity(self.next_producer_id, max(0, self.next_producer_epoch))

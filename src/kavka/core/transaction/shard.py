@@ -73,24 +73,24 @@ class TransactionShard:
             case InitProducer():
                 self._init_producer(event, step)
             case ProducerIdGiven():
-                self._go_on(event, step)
+                self._resume_init(event, step)
             case ProducerIdRefused():
-                self._give_up(event, step)
+                self._fail_init(event, step)
             case MarkersWritten():
                 self._markers_written(event, step)
             case _ if self.is_loading:
                 step.answer(event.token, _refused(event, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             case AddPartitions():
-                step.recalls = True
+                step.cancelled = True
                 add_partitions(self._transactions.get(event.transactional_id), event, step)
             case Verify():
                 # It is asked before the first batch in each partition, so that a record each would cost too much: only
                 # refusals are confirmed. Of what is allowed, the partition's leader fences older epochs by itself.
-                step.recalls = True
+                step.cancelled = True
                 found = self._transactions.get(event.transactional_id)
                 step.answer(event.token, verify(found, event))
             case End():
-                step.recalls = True
+                step.cancelled = True
                 end(self._transactions.get(event.transactional_id), event, step)
         return step.decision()
 
@@ -101,9 +101,9 @@ class TransactionShard:
             return
         transaction = self._find_or_make(record.transactional_id)
         before = transaction.value
-        transaction.remember(record.value)
+        transaction.apply(record.value)
         if not self.is_loading:
-            self._watch(transaction, before, record.value)
+            self._schedule_timers(transaction, before, record.value)
 
     def failed(
         self, decision: TransactionDecision, error: ErrorCode, now_ms: int
@@ -143,7 +143,7 @@ class TransactionShard:
             step.effects.append(_timed_out(timed_out.transactional_id, timed_out.value, now_ms))
             return step.decision()
         for expired in self._timers.expired(self._transactions, now_ms, self.settings):
-            step.bury(expired)
+            step.append_tombstone(expired)
         return step.decision()
 
     def deadline_ms(self) -> int | None:
@@ -160,7 +160,7 @@ class TransactionShard:
         step = Step(now_ms, self.settings)
         for transaction in self._transactions.values():
             assert transaction.value is not None
-            self._watch(transaction, None, transaction.value)
+            self._schedule_timers(transaction, None, transaction.value)
             if transaction.value.state.is_prepared:
                 step.send_markers(transaction.transactional_id, transaction.value)
         return step.decision()
@@ -225,12 +225,12 @@ class TransactionShard:
         if error is not ErrorCode.NONE:
             step.answer(event.token, InitProducerReply(error))
             return
-        step.recalls = True
+        step.cancelled = True
         init_producer(self._find_or_make(event.transactional_id), event, step)
 
-    def _go_on(self, event: ProducerIdGiven, step: Step) -> None:
-        transaction, waiting = self._take_waiting(event.transactional_id)
-        step.recalls = True
+    def _resume_init(self, event: ProducerIdGiven, step: Step) -> None:
+        transaction, waiting = self._remove_waiting(event.transactional_id)
+        step.cancelled = True
         match waiting:
             case InitProducer():
                 assert transaction is not None
@@ -238,14 +238,14 @@ class TransactionShard:
             case End():
                 end(transaction, waiting, step, event.producer_id)
 
-    def _give_up(self, event: ProducerIdRefused, step: Step) -> None:
-        transaction, waiting = self._take_waiting(event.transactional_id)
+    def _fail_init(self, event: ProducerIdRefused, step: Step) -> None:
+        transaction, waiting = self._remove_waiting(event.transactional_id)
         if waiting is not None:
             step.answer(waiting.token, _refused(waiting, event.error))
         if transaction is not None and transaction.value is None and not transaction.is_busy:
             del self._transactions[event.transactional_id]
 
-    def _take_waiting(
+    def _remove_waiting(
         self, transactional_id: str
     ) -> tuple[Transaction | None, InitProducer | End | None]:
         transaction = self._transactions.get(transactional_id)
@@ -262,7 +262,7 @@ class TransactionShard:
         sent = (value.producer_id, value.producer_epoch)
         if not value.state.is_prepared or sent != (event.producer_id, event.producer_epoch):
             return
-        transaction.unmarked.difference_update(event.partitions)
+        transaction.partitions_without_marker.difference_update(event.partitions)
         if transaction.is_complete:
             complete(transaction, step)
 
@@ -272,7 +272,7 @@ class TransactionShard:
             found = self._transactions[transactional_id] = Transaction(transactional_id)
         return found
 
-    def _watch(
+    def _schedule_timers(
         self, transaction: Transaction, before: StoredTransaction | None, value: StoredTransaction
     ) -> None:
         """Note what a new value of a live transaction makes due."""

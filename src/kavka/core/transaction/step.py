@@ -1,4 +1,4 @@
-"""What one event leads to, while it is being worked out."""
+"""The results of one event while it is being handled."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Step:
     settings: TransactionSettings
     records: list[TransactionRecord] = field(factory=list)
     effects: list[Effect] = field(factory=list)
-    recalls: bool = False
-    """Whether what is remembered of a transaction decides; a wrong request is wrong everywhere."""
+    cancelled: bool = False
+    """True if the reply depends on stored state; a malformed request is refused without it."""
 
     def answer(self, token: Token, reply: Reply) -> None:
         """Answer a request, once the records of the step are committed."""
@@ -45,7 +45,7 @@ class Step:
         stored = transaction.propose(value, last_producer_epoch)
         self.records.append(TransactionRecord(transaction.transactional_id, stored))
 
-    def bury(self, transaction: Transaction) -> None:
+    def append_tombstone(self, transaction: Transaction) -> None:
         """Write the end of the transactional id."""
         assert transaction.pending is None
         last, previous = transaction.last_producer_epoch, transaction.previous_producer_id
@@ -77,12 +77,12 @@ class Step:
         An answer that its client takes for the last word, and that rests on no record, must not come from a shard of
         the past: there a commit may be "done already" that is of the transaction before, or a producer seem fenced.
         """
-        is_bare = self.recalls and not self.records
-        must_confirm = is_bare and any(map(_is_the_last_word, self.effects))
+        is_bare = self.cancelled and not self.records
+        must_confirm = is_bare and any(map(_is_final_reply, self.effects))
         return Decision(tuple(self.records), tuple(self.effects), must_confirm)
 
 
-def _is_the_last_word(effect: Effect) -> bool:
+def _is_final_reply(effect: Effect) -> bool:
     if not isinstance(effect, Answer):
         return False
     if isinstance(effect.reply, VerifyReply):

@@ -7,8 +7,8 @@ from kavka.core.transaction.records import (
     TransactionRecord,
     TransactionState,
 )
-from kavka.doors import Buffer
 from kavka.ids import TopicPartition
+from kavka.io import Buffer
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.schema import schema_of
 from kavka.wire.stored.transactions import (

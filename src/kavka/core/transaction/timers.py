@@ -1,4 +1,4 @@
-"""What a transaction shard has to do by itself, and when.
+"""Timers of a transaction shard.
 
 Transactions that are open for too long are looked for every `abort_timed_out_interval_ms`, but only while one is open.
 Ids that nobody uses are looked for every `remove_expired_interval_ms`, some at a time. Ends that are to be written, or
@@ -108,13 +108,13 @@ class Timers:
             return []
         if not self._to_expire:
             self._to_expire = list(transactions)
-        looked_at = self._take_to_expire()
+        looked_at = self._next_to_expire()
         if not self._to_expire:
             self._next_expiry_check_ms = now_ms + settings.remove_expired_interval_ms
         found = (transactions.get(one) for one in looked_at)
         return [one for one in found if one is not None and _has_expired(one, now_ms, settings)]
 
-    def _take_to_expire(self) -> list[str]:
+    def _next_to_expire(self) -> list[str]:
         taken: list[str] = []
         size = 0
         while self._to_expire and len(taken) < _IDS_PER_CHECK and size < _BYTES_PER_CHECK:

@@ -47,7 +47,7 @@ _PREVIOUS: dict[TransactionState, tuple[TransactionState, ...]] = {
 
 @frozen
 class Pending:
-    """What a record on its way to the log will make of the transaction."""
+    """The state that a record on its way to the log will give the transaction."""
 
     value: StoredTransaction | None
     last_producer_epoch: int
@@ -59,10 +59,10 @@ class Transaction:
 
     __slots__ = (
         "last_producer_epoch",
+        "partitions_without_marker",
         "pending",
         "previous_producer_id",
         "transactional_id",
-        "unmarked",
         "value",
         "waiting",
     )
@@ -80,11 +80,11 @@ class Transaction:
         self.last_producer_epoch = NO_PRODUCER_EPOCH
         self.previous_producer_id = NO_PRODUCER_ID
         # Invariant: empty unless the state is a PREPARE; then the partitions that lack their marker.
-        self.unmarked: set[TopicPartition] = set()
+        self.partitions_without_marker: set[TopicPartition] = set()
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether a change is under way, so that no other may begin."""
+        """Return whether a change is under way, so that no other may begin."""
         return (
             self.pending is not None
             or self.waiting is not None
@@ -93,10 +93,10 @@ class Transaction:
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether all partitions have their marker and nobody has written so yet."""
+        """Return whether all partitions have their marker and that is not stored yet."""
         value = self.value
         is_prepared = value is not None and value.state.is_prepared
-        return is_prepared and not self.unmarked and self.pending is None
+        return is_prepared and not self.partitions_without_marker and self.pending is None
 
     def propose(
         self, value: StoredTransaction, last_producer_epoch: int | None = None
@@ -125,7 +125,7 @@ class Transaction:
         self.pending = Pending(value, last, before)
         return value
 
-    def remember(self, value: StoredTransaction) -> None:
+    def apply(self, value: StoredTransaction) -> None:
         """Take a value from the log: the one that was pending, or any while loading."""
         pending, self.pending = self.pending, None
         self.value = value
@@ -135,28 +135,28 @@ class Transaction:
         else:
             self.last_producer_epoch = NO_PRODUCER_EPOCH
             self.previous_producer_id = value.previous_producer_id
-        self.unmarked = set(value.partitions) if value.state.is_prepared else set()
+        self.partitions_without_marker = set(value.partitions) if value.state.is_prepared else set()
 
     def check(self) -> None:
         """Assert the invariants."""
         value = self.value
         assert self.pending is None or self.waiting is None
         if value is None:
-            assert self.is_busy, "what nobody stores or waits for is not kept"
+            assert self.is_busy, "a transactional id without state and requests is not kept"
             return
         assert 0 <= value.producer_epoch <= MAX_EPOCH
         assert value.state.is_open or not value.partitions
         assert value.state.is_open or value.next_producer_id == NO_PRODUCER_ID
-        assert self.unmarked <= value.partitions
-        assert value.state.is_prepared or not self.unmarked
+        assert self.partitions_without_marker <= value.partitions
+        assert value.state.is_prepared or not self.partitions_without_marker
 
 
 def is_exhausted(producer_epoch: int) -> bool:
-    """Tell whether a producer id has no further epoch for a producer."""
+    """Return whether a producer id has no further epoch for a producer."""
     return producer_epoch >= MAX_EPOCH - 1
 
 
-def handed_to(value: StoredTransaction, successor: Identity) -> StoredTransaction:
+def with_producer(value: StoredTransaction, successor: Identity) -> StoredTransaction:
     """Return the value with what the producer has when the transaction is complete.
 
     The markers' epoch is above all that took part, so that nothing written late can join what comes next.

@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 ALLOWED_LATENESS = "10 minutes"
-"""How long after its event time a line may be collected and still be counted in windows."""
+"""Maximum delay between event time and collection for a line to be counted in windows."""
 WATERMARK = "12 minutes"
-"""How long windows stay open: the allowed lateness, and a margin for the disorder between partitions."""
+"""Duration for which windows stay open: the allowed lateness, and a margin for the disorder between partitions."""
 WINDOW, SLIDE = "10 minutes", "5 minutes"
 """The windows of `page_counts`; each event is in WINDOWS_PER_EVENT of them."""
 WINDOWS_PER_EVENT = 2
@@ -30,9 +30,9 @@ SESSION_GAP = "30 minutes"
 CRAWLER_REQUESTS_PER_MINUTE = 30
 """A crawler that asks for more than this is too fast."""
 VISITOR_REQUESTS_PER_MINUTE = 60
-"""Whoever asks for more than this and does not call himself a crawler is an abuser."""
+"""Requests per minute above which a visitor that is not a declared crawler is an abuser."""
 DISALLOWED_PREFIX = "/private/"
-"""What robots.txt forbids to crawlers."""
+"""Path prefix that robots.txt forbids to crawlers."""
 
 _PART = "\u0001"
 _COMBINED = (

@@ -1,10 +1,10 @@
-"""A segment that is being written by the cleaner: its files end in `.cleaned`, and nobody reads them yet."""
+"""A segment that the cleaner is writing: its files end in `.cleaned`, and are not read yet."""
 
 from __future__ import annotations
 
-from kavka.doors import Buffer, File
+from kavka.io import Buffer, File
+from kavka.storage.crash_leftovers import CLEANED_SUFFIX
 from kavka.storage.partition_directory import DataFile, PartitionDirectory
-from kavka.storage.partition_tidying import CLEANED_SUFFIX
 from kavka.storage.segment import Segment
 from kavka.storage.transaction_index import AbortedTransaction
 from kavka.wire.records import kernel
@@ -12,7 +12,9 @@ from kavka.wire.records.header import read_header
 
 
 class CleanedSegment:
-    """What stays of a run of segments. `write` in order, then `finish`, then the log takes it; or `discard`."""
+    """The retained batches of a run of segments. Call `write` in order, then `finish`, then pass it to the log; or
+    `discard`.
+    """
 
     def __init__(
         self,
@@ -80,12 +82,12 @@ class CleanedSegment:
         segment.note_largest_timestamp()
         for data in segment.files[1:3]:
             self._pin(data)
-        await segment.seal_in_pool(disk)
+        await segment.close_for_append_in_pool(disk)
         for data in self._pinned:
             await disk.run(data.file().sync)
 
     def release(self) -> None:
-        """Let the files be closed when nobody uses them."""
+        """Let the files be closed when they are not used."""
         while self._pinned:
             self._pinned.pop().unpin()
 

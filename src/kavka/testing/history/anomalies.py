@@ -1,4 +1,4 @@
-"""What may be wrong with a history: a class for each anomaly, named as Jepsen names them where it has a name.
+"""Anomalies of a history, one class each, named as Jepsen names them where it has a name.
 
 An anomaly carries the operations and records that contradict each other; `explain` says it in words.
 """
@@ -35,7 +35,7 @@ class LostWrite(Anomaly):
     """`evidence` is who should have seen it: the highest read of the partition, or a scan."""
 
     name = "lost-write"
-    says = "a record was acknowledged, and nobody can read it although records above it, or the end, were read"
+    says = "an acknowledged record cannot be read although records above it, or the end, were read"
 
     write: Write
     evidence: Read | Operation
@@ -52,7 +52,7 @@ class VanishedRead(Anomaly):
     """The record was there and is there no more."""
 
     name = "vanished-read"
-    says = "a record that somebody read is not in the log any more"
+    says = "a record that was read is not in the log any more"
 
     read: Read
     scan: Operation
@@ -99,7 +99,7 @@ class UnwrittenRead(Anomaly):
     """Garbage, or a record in another partition's log, or one from the future."""
 
     name = "unwritten-read"
-    says = "a record was read that nobody had sent to this partition by then"
+    says = "a record was read that had not been sent to this partition by then"
 
     read: Read
     write: Write | None
@@ -149,7 +149,7 @@ class PrecommittedRead(Anomaly):
     """Also of the reader's own records, which other databases show."""
 
     name = "precommitted-read"
-    says = "a record was read before its transaction was asked to commit, be it by the transaction itself"
+    says = "a record was read before its transaction's commit was requested, be it by the transaction itself"
 
     read: Read
     transaction: Transaction

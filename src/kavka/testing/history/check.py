@@ -47,20 +47,20 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a history shows."""
+    """The result of checking a history."""
 
     promises: Promises
     findings: dict[str, Finding]
     """By the anomaly's name, in the order of `ANOMALIES`; only what was found."""
     counts: dict[str, int]
-    """How many operations of which outcome, and how many records were read."""
+    """Number of operations by outcome, and of records read."""
     unseen: dict[TopicPartition, int]
-    """Acknowledged records that nobody read; after a scan of everything each of them is a lost write."""
+    """Acknowledged records that were not read; after a scan of everything each of them is a lost write."""
     worst_lag_ns: dict[TopicPartition, int]
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found that the protocol forbids."""
+        """Return whether no forbidden anomaly was found."""
         return not self.forbidden
 
     @property
@@ -77,7 +77,9 @@ class Verdict:
             if found.allowed is None:
                 lines += [f"  - {example.explain()}" for example in found.examples]
         if self.unseen:
-            shown = ", ".join(f"{at}: {count}" for at, count in self.unseen.items())
+            shown = ", ".join(
+                f"{topic_partition}: {count}" for topic_partition, count in self.unseen.items()
+            )
             lines.append(f"acknowledged, but never read: {shown}")
         if self.worst_lag_ns:
             worst = max(self.worst_lag_ns.values()) / 1e6
@@ -125,5 +127,5 @@ def _counts(facts: Facts) -> dict[str, int]:
             case _:
                 pass
     for transaction in facts.transactions:
-        counts[f"transactions {transaction.fate}"] += 1
+        counts[f"transactions {transaction.outcome}"] += 1
     return dict(sorted(counts.items()))

@@ -25,7 +25,7 @@ from kavka.testing.history.anomalies import (
     Step,
     WriteCycle,
 )
-from kavka.testing.history.facts import Facts, Fate, Transaction, Unit
+from kavka.testing.history.facts import Facts, Outcome, Transaction, Unit
 from kavka.testing.history.graph import Graph, components, shortest_way
 from kavka.testing.history.operations import Operation, Poll
 
@@ -55,14 +55,14 @@ class _Dependencies:
         self._facts = facts
         self._units: dict[int, Unit] = {}
         self._edges: dict[str, dict[int, dict[int, str]]] = {"ww": {}, "wr": {}, "rw": {}}
-        for at in facts.orders:
-            self._add_writes(at)
+        for topic_partition in facts.orders:
+            self._add_writes(topic_partition)
         highest: dict[tuple[int, TopicPartition], int] = {}
         for operation in facts.operations:
             if isinstance(operation.action, Poll):
                 self._add_reads(operation, operation.action, highest)
-        for (reader, at), offset in highest.items():
-            self._add_anti_dependency(reader, at, offset)
+        for (reader, topic_partition), offset in highest.items():
+            self._add_anti_dependency(reader, topic_partition, offset)
 
     def cycles(
         self,
@@ -144,14 +144,14 @@ class _Dependencies:
 
     def _writer(self, value: str) -> int | None:
         write = self._facts.writes.get(value)
-        return None if write is None or write.fate is Fate.FAILED else self._node(write.unit)
+        return None if write is None or write.outcome is Outcome.FAILED else self._node(write.unit)
 
-    def _add_writes(self, at: TopicPartition) -> None:
-        order = self._facts.orders[at]
+    def _add_writes(self, topic_partition: TopicPartition) -> None:
+        order = self._facts.orders[topic_partition]
         for low, high in pairwise(order.offsets):
             first, then = self._writer(order.values[low]), self._writer(order.values[high])
             if first is not None and then is not None:
-                self._add("ww", first, then, f"{at} offset {low} before {high}")
+                self._add("ww", first, then, f"{topic_partition} offset {low} before {high}")
 
     def _add_reads(
         self, operation: Operation, poll: Poll, highest: dict[tuple[int, TopicPartition], int]
@@ -165,10 +165,14 @@ class _Dependencies:
             key = reader, record.partition
             highest[key] = max(record.offset, highest.get(key, -1))
 
-    def _add_anti_dependency(self, reader: int, at: TopicPartition, offset: int) -> None:
-        order = self._facts.orders[at]
+    def _add_anti_dependency(
+        self, reader: int, topic_partition: TopicPartition, offset: int
+    ) -> None:
+        order = self._facts.orders[topic_partition]
         following = order.after(offset)
         if following is not None:
             writer = self._writer(order.values[following])
             if writer is not None:
-                self._add("rw", reader, writer, f"{at} read up to {offset}, not {following}")
+                self._add(
+                    "rw", reader, writer, f"{topic_partition} read up to {offset}, not {following}"
+                )

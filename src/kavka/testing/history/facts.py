@@ -1,4 +1,4 @@
-"""What follows from a history before any judgement: who wrote what with which fate, and who read it where."""
+"""Facts derived from a history: writes and their outcomes, and the reads of each."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from kavka.testing.history.operations import (
 )
 
 
-class Fate(StrEnum):
-    """What became of a write or of a transaction."""
+class Outcome(StrEnum):
+    """The outcome of a write or of a transaction."""
 
     COMMITTED = "committed"
     FAILED = "failed"
@@ -39,15 +39,15 @@ class Transaction:
     commit: Operation | None = None
     """The first commit that was asked for; without one nothing of the transaction may ever be seen."""
     end: Operation | None = None
-    fate: Fate = Fate.FAILED
+    outcome: Outcome = Outcome.FAILED
 
     def __str__(self) -> str:
         """Name it in an explanation."""
-        return f"{self.began.process}'s transaction {self.began.number} ({self.fate})"
+        return f"{self.began.process}'s transaction {self.began.number} ({self.outcome})"
 
 
 Unit = Operation | Transaction
-"""What happens as one: a transaction, or an operation outside of transactions."""
+"""An atomic unit: a transaction, or an operation outside of transactions."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +57,7 @@ class Write:
     operation: Operation
     send: Send
     transaction: Transaction | None
-    fate: Fate
+    outcome: Outcome
 
     @property
     def unit(self) -> Unit:
@@ -113,7 +113,7 @@ class Facts:
         self.reads: dict[TopicPartition, dict[int, dict[str, Read]]] = {}
         """The first read of each value at each offset of each partition."""
         self.places: dict[str, dict[tuple[TopicPartition, int], Read]] = {}
-        """Where each value was read first."""
+        """The first read of each value."""
         self.scans: dict[TopicPartition, Operation] = {}
         """The last whole scan of each partition."""
         self.unit_of: dict[int, Transaction] = {}
@@ -122,17 +122,19 @@ class Facts:
         for operation in operations:
             self._collect(operation)
         if read_committed:
-            self._prove_by_reads()
-        self._settle_fates()
+            self._confirm_by_reads()
+        self._decide_outcomes()
         self._acknowledged: dict[TopicPartition, list[Write]] = {}
         for write in self.writes.values():
-            if write.fate is Fate.COMMITTED:
+            if write.outcome is Outcome.COMMITTED:
                 self._acknowledged.setdefault(write.send.partition, []).append(write)
-        self.orders = {at: self._order(at) for at in self._partitions()}
+        self.orders = {
+            topic_partition: self._order(topic_partition) for topic_partition in self._partitions()
+        }
 
-    def start_of(self, at: TopicPartition) -> int:
+    def start_of(self, topic_partition: TopicPartition) -> int:
         """Return the first offset that was not deleted by retention, as the last scan saw it."""
-        scan = self.scans.get(at)
+        scan = self.scans.get(topic_partition)
         return scan.action.start if scan is not None and isinstance(scan.action, Scan) else 0
 
     def unit(self, operation: Operation) -> Unit:
@@ -180,8 +182,8 @@ class Facts:
         if not isinstance(operation.action, Commit):
             return
         transaction.commit = transaction.commit or operation
-        outcomes = {Type.OK: Fate.COMMITTED, Type.FAIL: Fate.FAILED}
-        transaction.fate = outcomes.get(operation.outcome, Fate.UNKNOWN)
+        outcomes = {Type.OK: Outcome.COMMITTED, Type.FAIL: Outcome.FAILED}
+        transaction.outcome = outcomes.get(operation.outcome, Outcome.UNKNOWN)
 
     def _collect(self, operation: Operation) -> None:
         match operation.action:
@@ -190,7 +192,7 @@ class Facts:
                     other = self.writes[send.value].operation
                     raise MalformedHistory(f"{send.value!r} is sent twice: {other}, {operation}")
                 transaction = self.unit_of.get(operation.number)
-                self.writes[send.value] = Write(operation, send, transaction, Fate.UNKNOWN)
+                self.writes[send.value] = Write(operation, send, transaction, Outcome.UNKNOWN)
             case Poll(records):
                 self._collect_reads(operation, records)
             case Scan(partition, _, _, records):
@@ -211,44 +213,46 @@ class Facts:
                 place = record.partition, record.offset
                 self.places.setdefault(record.value, {})[place] = read
 
-    def _prove_by_reads(self) -> None:
+    def _confirm_by_reads(self) -> None:
         """A transaction of unknown outcome is committed when any of its records was read."""
         for write in self.writes.values():
             transaction = write.transaction
             if (
                 transaction is not None
-                and transaction.fate is Fate.UNKNOWN
+                and transaction.outcome is Outcome.UNKNOWN
                 and write.send.value in self.places
             ):
-                transaction.fate = Fate.COMMITTED
+                transaction.outcome = Outcome.COMMITTED
 
-    def _settle_fates(self) -> None:
+    def _decide_outcomes(self) -> None:
         for write in self.writes.values():
             outcome, transaction = write.operation.outcome, write.transaction
-            if outcome is Type.FAIL or (transaction and transaction.fate is Fate.FAILED):
-                write.fate = Fate.FAILED
-            elif outcome is Type.OK and (not transaction or transaction.fate is Fate.COMMITTED):
-                write.fate = Fate.COMMITTED
+            if outcome is Type.FAIL or (transaction and transaction.outcome is Outcome.FAILED):
+                write.outcome = Outcome.FAILED
+            elif outcome is Type.OK and (
+                not transaction or transaction.outcome is Outcome.COMMITTED
+            ):
+                write.outcome = Outcome.COMMITTED
 
     def _partitions(self) -> list[TopicPartition]:
         written = {write.send.partition for write in self.writes.values()}
         return sorted(written | self.reads.keys() | self.scans.keys())
 
-    def _order(self, at: TopicPartition) -> Order:
+    def _order(self, topic_partition: TopicPartition) -> Order:
         values: dict[int, str] = {}
-        for offset, read in self.reads.get(at, {}).items():
+        for offset, read in self.reads.get(topic_partition, {}).items():
             for value in read:
                 write = self.writes.get(value)
-                if write is not None and write.fate is not Fate.FAILED:
+                if write is not None and write.outcome is not Outcome.FAILED:
                     values.setdefault(offset, value)
-        for write in self.acknowledged(at):
+        for write in self.acknowledged(topic_partition):
             if write.send.offset is not None:
                 values.setdefault(write.send.offset, write.send.value)
         return Order(sorted(values), values)
 
-    def acknowledged(self, at: TopicPartition) -> list[Write]:
+    def acknowledged(self, topic_partition: TopicPartition) -> list[Write]:
         """Return the writes to a partition that were acknowledged, in the order of their invocations."""
-        return self._acknowledged.get(at, [])
+        return self._acknowledged.get(topic_partition, [])
 
 
 def ended(operation: Operation) -> int:

@@ -107,13 +107,13 @@ def _action_fields(action: Action, *, is_completed: bool) -> dict[str, Any]:
         case Poll(records):
             return {"records": _rows(records)} if is_completed else {}
         case Assign(partitions):
-            return {"partitions": [list(at) for at in partitions]}
+            return {"partitions": [list(topic_partition) for topic_partition in partitions]}
         case Subscribe(topics):
             return {"topics": list(topics)}
         case Rebalance(revoked, assigned):
             return {
-                "revoked": [list(at) for at in revoked],
-                "assigned": [list(at) for at in assigned],
+                "revoked": [list(topic_partition) for topic_partition in revoked],
+                "assigned": [list(topic_partition) for topic_partition in assigned],
             }
         case Seek((topic, partition), offset):
             return {"topic": topic, "partition": partition, "offset": offset}

@@ -1,4 +1,4 @@
-"""What a history is made of: operations of processes, each an invocation and a completion.
+"""Operations of processes, the elements of a history: each an invocation and a completion.
 
 A *process* is one producer or one consumer, or one of each that belong together. Its operations are invoked one
 after another; sends may overlap (a producer pipelines them), everything else is completed before the next begins.
@@ -13,7 +13,7 @@ from kavka.ids import TopicPartition
 
 
 class Type(StrEnum):
-    """What an event says of its operation."""
+    """The type of an event: invocation, or kind of completion."""
 
     INVOKE = "invoke"
     """It begins."""
@@ -22,12 +22,12 @@ class Type(StrEnum):
     FAIL = "fail"
     """It surely did not happen, and never will."""
     INFO = "info"
-    """Nobody knows: it may have happened, or may happen later."""
+    """The outcome is unknown: it may have happened, or may happen later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record that was read. Its value names it: nobody ever sends the same value twice on purpose."""
+    """A record that was read. Its value identifies it: each value is sent once on purpose."""
 
     partition: TopicPartition
     offset: int
@@ -59,14 +59,14 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """Share topics with a group from now on; what was read before starts anew."""
+    """Subscribe to topics with a group; reading restarts at committed offsets."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """The group took partitions away and gave others; reading both starts anew at committed offsets."""
+    """The group revoked and assigned partitions; reading both restarts at committed offsets."""
 
     revoked: tuple[TopicPartition, ...] = ()
     assigned: tuple[TopicPartition, ...] = ()
@@ -152,7 +152,7 @@ class Operation:
 
 
 class MalformedHistory(ValueError):
-    """What was recorded cannot be a history; the text says which operation contradicts which rule."""
+    """The recorded events cannot be a history; the text names the operation and the rule."""
 
 
 def pair(events: list[Event]) -> list[Operation]:

@@ -43,13 +43,13 @@ def poll_order(facts: Facts) -> Iterator[Finding]:
 
 
 class _Consumer:
-    """Where a process will read on in each partition, and which operation left it there."""
+    """A process's next position in each partition, and the operation that set it."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._positions: dict[TopicPartition, tuple[int, Operation]] = {}
         self._rebalanced: dict[TopicPartition, int] = {}
-        """When the group last took or gave a partition."""
+        """The last rebalance of each partition."""
 
     def follow(self, operation: Operation) -> Iterator[Finding]:
         """Take the next operation of the process."""
@@ -58,13 +58,17 @@ class _Consumer:
         match operation.action:
             case Assign(partitions):
                 kept = set(partitions)
-                self._positions = {at: p for at, p in self._positions.items() if at in kept}
+                self._positions = {
+                    topic_partition: p
+                    for topic_partition, p in self._positions.items()
+                    if topic_partition in kept
+                }
             case Subscribe():
                 self._positions.clear()
             case Rebalance(revoked, assigned):
-                for at in (*revoked, *assigned):
-                    self._positions.pop(at, None)
-                    self._rebalanced[at] = ended(operation)
+                for topic_partition in (*revoked, *assigned):
+                    self._positions.pop(topic_partition, None)
+                    self._rebalanced[topic_partition] = ended(operation)
             case Seek(partition, None):
                 self._positions.pop(partition, None)
             case Seek(partition, int(offset)):
@@ -79,26 +83,31 @@ class _Consumer:
     def read(self, operation: Operation, records: tuple[Record, ...]) -> Iterator[Finding]:
         """Go forward through the records of one poll."""
         for record in records:
-            at = record.partition
-            position = self._positions.get(at)
+            topic_partition = record.partition
+            position = self._positions.get(topic_partition)
             # a rebalance in the middle of a poll may start a partition anew
-            if position is not None and self._rebalanced.get(at, -1) <= operation.invoked:
+            if (
+                position is not None
+                and self._rebalanced.get(topic_partition, -1) <= operation.invoked
+            ):
                 yield from self._step(*position, operation, record)
-            self._positions[at] = record.offset + 1, operation
+            self._positions[topic_partition] = record.offset + 1, operation
 
     def _step(
         self, position: int, before: Operation, operation: Operation, record: Record
     ) -> Iterator[Finding]:
-        at = record.partition
+        topic_partition = record.partition
         is_internal = self._facts.unit(before) is self._facts.unit(operation)
         if record.offset < position:
             went_back = InternalNonmonotonicPoll if is_internal else NonmonotonicPoll
-            yield went_back(at, before, position, operation, record)
+            yield went_back(topic_partition, before, position, operation, record)
             return
-        order = self._facts.orders[at]
-        first = max(position, self._facts.start_of(at))
+        order = self._facts.orders[topic_partition]
+        first = max(position, self._facts.start_of(topic_partition))
         skipped = order.between(first, record.offset)
         if skipped:
-            shown = tuple(Record(at, offset, order.values[offset]) for offset in skipped[:_SHOWN])
+            shown = tuple(
+                Record(topic_partition, offset, order.values[offset]) for offset in skipped[:_SHOWN]
+            )
             skip = InternalPollSkip if is_internal else PollSkip
-            yield skip(at, before, position, operation, record, shown, len(skipped))
+            yield skip(topic_partition, before, position, operation, record, shown, len(skipped))

@@ -1,4 +1,4 @@
-"""What the protocol promises under which settings: which anomalies are findings, and which documented behaviour.
+"""Guarantees of the protocol by settings: anomalies that are findings, and documented behaviour.
 
 Sources: KIP-98 (idempotence and transactions), Kafka's documentation of `acks`, `isolation.level` and
 `unclean.leader.election.enable`, and the types that Jepsen's Kafka workload allows.
@@ -47,7 +47,7 @@ class Promises:
 
 
 class Condition(NamedTuple):
-    """When an anomaly is allowed, in words and as a question."""
+    """A condition that allows an anomaly, in words and as a predicate."""
 
     when: str
     holds: Callable[[Promises], bool]
@@ -102,7 +102,7 @@ def allowed_because(kind: type[Anomaly], promises: Promises) -> str | None:
 
 
 def table() -> str:
-    """Return the rules as a table of Markdown, as `docs/testing.md` shows it."""
+    """Return the rules as a Markdown table, as in `docs/testing.md`."""
     rows = ["| anomaly | means | allowed | because |", "|---|---|---|---|"]
     for kind in ANOMALIES:
         rule = RULES[kind.name]

@@ -16,27 +16,30 @@ from kavka.testing.history.anomalies import (
     UnwrittenRead,
     VanishedRead,
 )
-from kavka.testing.history.facts import Facts, Fate, Read, Write, ended
+from kavka.testing.history.facts import Facts, Outcome, Read, Write, ended
 from kavka.testing.history.operations import Operation, Scan, Type
 
 
 def lost_writes(facts: Facts) -> Iterator[LostWrite]:
-    """Yield acknowledged records that nobody read, where somebody read above them or all of the partition.
+    """Yield acknowledged records that were not read, where a reader was above them or read the whole partition.
 
     Somebody must have read the partition from its beginning, in polls or in a scan.
     """
-    for at in facts.orders:
-        highest = _highest_read(facts, at)
-        for write in facts.acknowledged(at):
-            if any(partition == at for partition, _ in facts.places.get(write.send.value, ())):
+    for topic_partition in facts.orders:
+        highest = _highest_read(facts, topic_partition)
+        for write in facts.acknowledged(topic_partition):
+            if any(
+                partition == topic_partition
+                for partition, _ in facts.places.get(write.send.value, ())
+            ):
                 continue
             evidence = _evidence(facts, write, highest)
             if evidence is not None:
                 yield LostWrite(write, evidence)
 
 
-def _highest_read(facts: Facts, at: TopicPartition) -> Read | None:
-    offsets = facts.reads.get(at)
+def _highest_read(facts: Facts, topic_partition: TopicPartition) -> Read | None:
+    offsets = facts.reads.get(topic_partition)
     return next(iter(offsets[max(offsets)].values())) if offsets else None
 
 
@@ -59,10 +62,10 @@ def _evidence(facts: Facts, write: Write, highest: Read | None) -> Read | Operat
 
 def vanished_reads(facts: Facts) -> Iterator[VanishedRead]:
     """Yield records that were read before a scan of the whole partition, and that it does not have."""
-    for at, scan in facts.scans.items():
+    for topic_partition, scan in facts.scans.items():
         assert isinstance(scan.action, Scan)
         found = {(record.offset, record.value) for record in scan.action.records}
-        for offset, values in sorted(facts.reads.get(at, {}).items()):
+        for offset, values in sorted(facts.reads.get(topic_partition, {}).items()):
             for value, read in values.items():
                 was_before = ended(read.operation) < scan.invoked
                 if was_before and offset >= scan.action.start and (offset, value) not in found:
@@ -74,9 +77,11 @@ def duplicates(facts: Facts) -> Iterator[Duplicate]:
     for value, places in facts.places.items():
         if len(places) < 2:
             continue
-        for at in sorted({partition for partition, _ in places}):
+        for topic_partition in sorted({partition for partition, _ in places}):
             reads = tuple(
-                read for (partition, _), read in sorted(places.items()) if partition == at
+                read
+                for (partition, _), read in sorted(places.items())
+                if partition == topic_partition
             )
             if len(reads) > 1:
                 yield Duplicate(facts.writes.get(value), reads)
@@ -84,30 +89,30 @@ def duplicates(facts: Facts) -> Iterator[Duplicate]:
 
 def inconsistent_offsets(facts: Facts) -> Iterator[InconsistentOffsets]:
     """Yield offsets with two values, and acknowledged offsets whose value was read elsewhere only."""
-    for at in facts.orders:
+    for topic_partition in facts.orders:
         claims: dict[int, dict[str, Read | Write]] = {}
-        for offset, reads in facts.reads.get(at, {}).items():
+        for offset, reads in facts.reads.get(topic_partition, {}).items():
             claims[offset] = {**reads}
-        for write in facts.acknowledged(at):
+        for write in facts.acknowledged(topic_partition):
             if write.send.offset is not None:
                 claims.setdefault(write.send.offset, {}).setdefault(write.send.value, write)
         for offset, claimed in sorted(claims.items()):
             seen = tuple(claimed.values())
             if len(seen) > 1:
-                yield InconsistentOffsets(at, offset, seen)
+                yield InconsistentOffsets(topic_partition, offset, seen)
             elif isinstance(seen[0], Write):
-                elsewhere = _reads_elsewhere(facts, at, seen[0])
+                elsewhere = _reads_elsewhere(facts, topic_partition, seen[0])
                 if elsewhere:
-                    yield InconsistentOffsets(at, offset, (seen[0], *elsewhere))
+                    yield InconsistentOffsets(topic_partition, offset, (seen[0], *elsewhere))
 
 
-def _reads_elsewhere(facts: Facts, at: TopicPartition, write: Write) -> list[Read]:
+def _reads_elsewhere(facts: Facts, topic_partition: TopicPartition, write: Write) -> list[Read]:
     places = facts.places.get(write.send.value, {})
-    return [read for (partition, _), read in places.items() if partition == at]
+    return [read for (partition, _), read in places.items() if partition == topic_partition]
 
 
 def forbidden_reads(facts: Facts) -> Iterator[Anomaly]:
-    """Yield reads of what nobody sent there, of failed sends, and of transactions aborted or not yet committed."""
+    """Yield reads of unsent values, of failed sends, and of transactions aborted or not yet committed."""
     for read in facts.all_reads():
         record = read.record
         write = facts.writes.get(record.value)
@@ -117,13 +122,13 @@ def forbidden_reads(facts: Facts) -> Iterator[Anomaly]:
             yield FailedWriteRead(read, write)
         elif write.transaction is not None:
             transaction = write.transaction
-            if transaction.fate is Fate.FAILED:
+            if transaction.outcome is Outcome.FAILED:
                 yield AbortedRead(read, transaction)
             elif transaction.commit and ended(read.operation) < transaction.commit.invoked:
                 yield PrecommittedRead(read, transaction)
 
 
 def _may_be_source(write: Write, read: Read) -> bool:
-    """Whether a write went to the partition of a read, and began before the read was over."""
+    """Return whether a write went to the partition of a read, and began before the read was over."""
     is_there = write.send.partition == read.record.partition
     return is_there and write.operation.invoked < ended(read.operation)

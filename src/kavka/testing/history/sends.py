@@ -11,7 +11,7 @@ from kavka.testing.history.anomalies import (
     NonmonotonicSend,
     SendSkip,
 )
-from kavka.testing.history.facts import Facts, Fate, Write
+from kavka.testing.history.facts import Facts, Outcome, Write
 
 
 def send_order(facts: Facts) -> Iterator[NonmonotonicSend | SendSkip]:
@@ -29,12 +29,15 @@ def send_order(facts: Facts) -> Iterator[NonmonotonicSend | SendSkip]:
 
 def _offset(facts: Facts, write: Write) -> int | None:
     """Return where a write stands: where it was acknowledged, else where it was read first; None if nowhere."""
-    if write.fate is Fate.FAILED:
+    if write.outcome is Outcome.FAILED:
         return None
-    if write.fate is Fate.COMMITTED and write.send.offset is not None:
+    if write.outcome is Outcome.COMMITTED and write.send.offset is not None:
         return write.send.offset
     places = facts.places.get(write.send.value, ())
-    return min((offset for at, offset in places if at == write.send.partition), default=None)
+    return min(
+        (offset for topic_partition, offset in places if topic_partition == write.send.partition),
+        default=None,
+    )
 
 
 def _neighbours(

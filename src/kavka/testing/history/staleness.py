@@ -1,4 +1,4 @@
-"""How far readers were behind: no anomaly, but worth knowing."""
+"""Staleness of readers: no anomaly, but worth knowing."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from kavka.testing.history.operations import (
 
 
 def unseen(facts: Facts) -> dict[TopicPartition, int]:
-    """Return how many acknowledged records of each partition nobody ever read, where there are any."""
+    """Return the number of acknowledged records of each partition that were never read, where there are any."""
     counts = {
-        at: sum(
+        topic_partition: sum(
             write.send.value not in facts.places
-            for write in facts.acknowledged(at)
-            if write.send.offset is None or write.send.offset >= facts.start_of(at)
+            for write in facts.acknowledged(topic_partition)
+            if write.send.offset is None or write.send.offset >= facts.start_of(topic_partition)
         )
-        for at in facts.orders
+        for topic_partition in facts.orders
     }
-    return {at: count for at, count in counts.items() if count}
+    return {topic_partition: count for topic_partition, count in counts.items() if count}
 
 
 def worst_lag_ns(facts: Facts) -> dict[TopicPartition, int]:
@@ -34,7 +34,7 @@ def worst_lag_ns(facts: Facts) -> dict[TopicPartition, int]:
 
     A lower bound, as Jepsen's realtime lag. A consumer counts for a partition from when it has caught up once.
     """
-    known = {at: _Known(facts, at) for at in facts.orders}
+    known = {topic_partition: _Known(facts, topic_partition) for topic_partition in facts.orders}
     positions: dict[str, dict[TopicPartition, int]] = {}
     caught_up: dict[str, set[TopicPartition]] = {}
     worst: dict[TopicPartition, int] = {}
@@ -44,12 +44,14 @@ def worst_lag_ns(facts: Facts) -> dict[TopicPartition, int]:
         _move(mine, operation)
         current.intersection_update(mine)
         if isinstance(operation.action, Poll) and operation.outcome is Type.OK:
-            for at, position in mine.items():
-                since = known[at].since(position) if at in known else None
+            for topic_partition, position in mine.items():
+                since = known[topic_partition].since(position) if topic_partition in known else None
                 if since is None or since > operation.invoked_ns:
-                    current.add(at)
-                elif at in current:
-                    worst[at] = max(worst.get(at, 0), operation.invoked_ns - since)
+                    current.add(topic_partition)
+                elif topic_partition in current:
+                    worst[topic_partition] = max(
+                        worst.get(topic_partition, 0), operation.invoked_ns - since
+                    )
     return worst
 
 
@@ -58,27 +60,29 @@ def _move(positions: dict[TopicPartition, int], operation: Operation) -> None:
     match operation.action:
         case Poll(records):
             for record in records:
-                at = record.partition
-                positions[at] = max(record.offset + 1, positions.get(at, 0))
+                topic_partition = record.partition
+                positions[topic_partition] = max(
+                    record.offset + 1, positions.get(topic_partition, 0)
+                )
         case Assign(partitions):
-            for at in positions.keys() - set(partitions):
-                del positions[at]
+            for topic_partition in positions.keys() - set(partitions):
+                del positions[topic_partition]
         case Subscribe():
             positions.clear()
         case Rebalance(revoked, assigned):
-            for at in (*revoked, *assigned):
-                positions.pop(at, None)
+            for topic_partition in (*revoked, *assigned):
+                positions.pop(topic_partition, None)
         case _:
             pass
 
 
 class _Known:
-    """Since when it is known that a partition has a record at an offset or above it."""
+    """The time since which a partition is known to have a record at an offset or above it."""
 
-    def __init__(self, facts: Facts, at: TopicPartition) -> None:
+    def __init__(self, facts: Facts, topic_partition: TopicPartition) -> None:
         found = sorted(
             (write.send.offset, _visible_ns(write))
-            for write in facts.acknowledged(at)
+            for write in facts.acknowledged(topic_partition)
             if write.send.offset is not None
         )
         self._offsets = [offset for offset, _ in found]

@@ -1,4 +1,4 @@
-"""Real brokers and clients in one process, over doors that belong to a seed.
+"""Real brokers and clients in one process, over simulated I/O that is determined by a seed.
 
 The product's own shells, handlers, codec and storage run unchanged; only clock, chance, disk and network are others.
 Time is virtual, so hours pass in seconds, and everything that happens follows from one number. `docs/simulation.md`

@@ -25,7 +25,7 @@ from kavka.testing.simulation.storage_run import StorageRun
 
 
 class Kind(Enum):
-    """What a seed plays."""
+    """The kind of a seed's run."""
 
     BROKER = "one broker"
     CLUSTER = "a cluster"
@@ -33,7 +33,7 @@ class Kind(Enum):
 
     @property
     def marks(self) -> tuple[Mark, ...]:
-        """What many seeds of this kind must meet."""
+        """Return the coverage marks that many seeds of this kind must hit."""
         match self:
             case Kind.BROKER:
                 return BROKER_MARKS
@@ -45,12 +45,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one seed gave, as far as many seeds are about it."""
+    """The result of one seed, for statistics over many."""
 
     seed: int
     virtual_s: float
     cpu_s: float
-    """What it took, in a process that has run others before."""
+    """CPU seconds, in a process that has run other seeds before."""
     marks: tuple[str, ...]
     failed: str = ""
     """The summary of a run that did not pass."""
@@ -96,7 +96,7 @@ def outcome_of(seed: int, kind: Kind, brokers: int | None = None) -> Outcome:
     started_s = time.process_time()
     report = play(seed, kind, brokers)
     cpu_s = time.process_time() - started_s
-    marks = tuple(sorted(hits(kind.marks, report.story.lines)))
+    marks = tuple(sorted(hits(kind.marks, report.trace.lines)))
     failed = "" if report.passed else report.summary()
     return Outcome(seed, report.virtual_s, cpu_s, marks, failed)
 

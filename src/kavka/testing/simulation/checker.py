@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kavka.testing.simulation.events import Event
 from kavka.testing.simulation.invariants import Invariant, Violation
-from kavka.testing.simulation.story import Story
+from kavka.testing.simulation.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class Broken:
 class Checker:
     """Takes events. After the first violation `broken` has it and `stop` is set, because what follows means little."""
 
-    def __init__(self, invariants: list[Invariant], story: Story) -> None:
+    def __init__(self, invariants: list[Invariant], trace: Trace) -> None:
         """Check `invariants`."""
         self.broken: list[Broken] = []
         self.stop = asyncio.Event()
         self.counts: dict[str, int] = {}
         self._invariants = invariants
-        self._story = story
+        self._trace = trace
 
     def observe(self, event: Event) -> None:
         """Take the next event."""
@@ -44,5 +44,5 @@ class Checker:
             except Violation as violation:
                 finding = Broken(type(invariant).__name__, invariant.says, str(violation))
                 self.broken.append(finding)
-                self._story.tell("invariant", f"BROKEN: {finding}")
+                self._trace.add("invariant", f"BROKEN: {finding}")
                 self.stop.set()

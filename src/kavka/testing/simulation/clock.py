@@ -8,11 +8,11 @@ from kavka.testing.simulation.loop import SimLoop
 from kavka.testing.simulation.process import Process
 
 EPOCH_MS = 1_700_000_000_000
-"""What the wall clock of a node without error shows at virtual time 0."""
+"""Wall clock of a node without drift at virtual time 0."""
 
 
 class SimClock:
-    """The door `Clock` of a node; the wall clock drifts and jumps, the other starts anywhere and never goes back."""
+    """A node's `io.Clock`; the wall clock drifts and jumps, the monotonic one starts anywhere and never goes back."""
 
     def __init__(self, loop: SimLoop, *, drift: float = 0.0, origin_ms: int = 0) -> None:
         """Run `1 + drift` wall seconds in a second; `origin_ms` is the monotonic clock's start."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from kavka.broker.broker import Broker
 from kavka.broker.identity import IdentityError
 from kavka.registry.interface import Registry
-from kavka.testing.simulation.chance import stream
-from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.environment import SimEnvironment
+from kavka.testing.simulation.random_streams import stream
 from kavka.testing.simulation.world import Node, World
 
 
@@ -21,7 +21,7 @@ class BrokerNode:
         world: World,
         name: str,
         settings: dict[str, str],
-        registry: Callable[[str, SimHost], Registry | None] | None = None,
+        registry: Callable[[str, SimEnvironment], Registry | None] | None = None,
     ) -> None:
         """Make the node; `keep_running` starts the broker. `registry` gives each process a session."""
         self.node: Node = world.node(name)
@@ -53,27 +53,27 @@ class BrokerNode:
 
     def stop(self) -> None:
         """Ask the broker to stop as SIGTERM does."""
-        self._world.story.tell(self.node.name, "is asked to stop")
+        self._world.trace.add(self.node.name, "is asked to stop")
         self._stop.set()
 
-    def _session(self, host: SimHost) -> Registry | None:
+    def _session(self, environment: SimEnvironment) -> Registry | None:
         """Return a session with a registry that the settings do not name."""
-        return None if self._registry is None else self._registry(self.node.name, host)
+        return None if self._registry is None else self._registry(self.node.name, environment)
 
-    async def _serve(self, host: SimHost) -> None:
+    async def _serve(self, environment: SimEnvironment) -> None:
         stop = self._stop = asyncio.Event()
-        broker = self.broker = Broker(self._settings, host, self._session(host))
+        broker = self.broker = Broker(self._settings, environment, self._session(environment))
         broker.failed.add_done_callback(lambda _: stop.set())
         try:
             endpoints = await broker.start()
         except (OSError, IdentityError) as error:
-            self._world.story.tell(self.node.name, f"cannot start: {error}")
-            host.process.may_leave_tasks = True
+            self._world.trace.add(self.node.name, f"cannot start: {error}")
+            environment.process.may_leave_tasks = True
             return
         self.is_serving = True
-        self._world.story.tell(self.node.name, f"serves {', '.join(map(str, endpoints))}")
+        self._world.trace.add(self.node.name, f"serves {', '.join(map(str, endpoints))}")
         await stop.wait()
         if broker.failed.done():
-            self._world.story.tell(self.node.name, f"gives up: {broker.failed.result()}")
-            host.process.may_leave_tasks = True
+            self._world.trace.add(self.node.name, f"gives up: {broker.failed.result()}")
+            environment.process.may_leave_tasks = True
         await broker.stop()

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kavka.doors import Buffer, Part, Wire
+from kavka.io import Buffer, BufferedProtocol, Sendable
 from kavka.testing.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ LOW_BYTES = 16_384
 
 
 class Endpoint:
-    """A `doors.Transport`, and the kernel's side of it."""
+    """An `io.Transport`, and the kernel's side of it."""
 
     peer: Endpoint
 
@@ -45,8 +45,8 @@ class Endpoint:
         self.last_arrival_s = 0.0
         self._network = network
         self._loop = network.loop
-        self._wire: Wire | None = None
-        self._queue: deque[Part] = deque()
+        self._protocol: BufferedProtocol | None = None
+        self._queue: deque[Sendable] = deque()
         self._sent_of_head = 0
         self._queued_bytes = 0
         self._in_flight = 0
@@ -54,10 +54,10 @@ class Endpoint:
         self._credits: list[tuple[float, int]] = []
         self._received: deque[bytes] = deque()
         self._eof_arrived = False
-        self._eof_told = False
+        self._eof_delivered = False
         self._reading = True
         self._delivering = False
-        self._paused_wire = False
+        self._protocol_paused = False
         self._closing = False
         process.at_end.append(self._process_ended)
 
@@ -67,20 +67,20 @@ class Endpoint:
         self._link = self._network.link(self.node.name, peer.node.name)
         self._back = self._network.link(peer.node.name, self.node.name)
 
-    def attach(self, wire: Wire) -> None:
+    def attach(self, protocol: BufferedProtocol) -> None:
         """Give the connection to `wire`, in its own process."""
-        self._wire = wire
-        wire.connection_made(self)
+        self._protocol = protocol
+        protocol.connection_made(self)
         if self.closed:
-            wire.connection_lost(_reset_error())
+            protocol.connection_lost(_reset_error())
         else:
             self._deliver_soon()
 
-    def accept(self, make: Callable[[], Wire]) -> None:
+    def connect_protocol(self, make: Callable[[], BufferedProtocol]) -> None:
         """Let the listening process take the connection in its next step."""
-        self.process.enter(self._accept, make)
+        self.process.enter(self._connect_protocol, make)
 
-    def _accept(self, make: Callable[[], Wire]) -> None:
+    def _connect_protocol(self, make: Callable[[], BufferedProtocol]) -> None:
         if not self.closed:
             self.attach(make())
 
@@ -99,7 +99,7 @@ class Endpoint:
         """Queue one buffer."""
         self.writelines((data,))
 
-    def writelines(self, parts: Sequence[Part]) -> None:
+    def writelines(self, parts: Sequence[Sendable]) -> None:
         """Queue parts; as with real sockets they are not copied before they are sent."""
         self.process.check_alive()
         if self._closing or self.closed:
@@ -113,9 +113,13 @@ class Endpoint:
             elif not isinstance(part, bytes | bytearray | memoryview):
                 part.release()
         self._pump()
-        if self._queued_bytes > HIGH_BYTES and not self._paused_wire and self._wire is not None:
-            self._paused_wire = True
-            self._wire.pause_writing()
+        if (
+            self._queued_bytes > HIGH_BYTES
+            and not self._protocol_paused
+            and self._protocol is not None
+        ):
+            self._protocol_paused = True
+            self._protocol.pause_writing()
 
     def pause_reading(self) -> None:
         """Leave what arrives in the kernel; the window closes behind it."""
@@ -128,7 +132,7 @@ class Endpoint:
             self._deliver_soon()
 
     def is_closing(self) -> bool:
-        """Tell whether the connection is closed or will be."""
+        """Return whether the connection is closed or will be."""
         return self._closing or self.closed
 
     def close(self) -> None:
@@ -159,8 +163,8 @@ class Endpoint:
                 return
             self._in_flight += len(chunk)
             for piece in self._cut(chunk):
-                self.last_arrival_s = self._link.carry(
-                    len(piece) + 40, self.last_arrival_s, self.peer.arrive, piece
+                self.last_arrival_s = self._link.send(
+                    len(piece) + 40, self.last_arrival_s, self.peer.receive, piece
                 )
         if self._queue:
             self._await_credits()
@@ -189,7 +193,7 @@ class Endpoint:
                     _release((head,))
         return b"".join(taken)
 
-    def _bytes_of(self, head: Part, count: int) -> bytes | None:
+    def _bytes_of(self, head: Sendable, count: int) -> bytes | None:
         if isinstance(head, bytes | bytearray | memoryview):
             return bytes(memoryview(head)[self._sent_of_head : self._sent_of_head + count])
         if not self.process.alive:
@@ -229,24 +233,24 @@ class Endpoint:
         """Go on sending when they come: the window is full."""
         credits, self._credits = self._credits, []
         for at_s, count in credits:
-            self._back.take_off(at_s, self._credited, count)
+            self._back.remove_held(at_s, self._credited, count)
 
     def _credited(self, count: int) -> None:
         self._in_flight -= count
         if not self.closed and self.process.alive:
             self._pump()
-            if self._paused_wire and self._queued_bytes <= LOW_BYTES:
-                self.process.enter(self._resume_wire)
+            if self._protocol_paused and self._queued_bytes <= LOW_BYTES:
+                self.process.enter(self._resume_protocol)
 
-    def _resume_wire(self) -> None:
-        if self._paused_wire and self._queued_bytes <= LOW_BYTES and self._wire is not None:
-            self._paused_wire = False
+    def _resume_protocol(self) -> None:
+        if self._protocol_paused and self._queued_bytes <= LOW_BYTES and self._protocol is not None:
+            self._protocol_paused = False
             if not self.closed:
-                self._wire.resume_writing()
+                self._protocol.resume_writing()
 
     # -- receiving
 
-    def arrive(self, piece: bytes | None) -> None:
+    def receive(self, piece: bytes | None) -> None:
         """Take bytes off the link; None says that the other side has closed."""
         if self.closed:
             if not self.node.is_up:
@@ -257,29 +261,29 @@ class Endpoint:
         if piece is None:
             self._eof_arrived = True
         else:
-            self._network.story.witness(f"{self.number} {self.node.name} {len(piece)}")
+            self._network.trace.add_fact(f"{self.number} {self.node.name} {len(piece)}")
             self._received.append(piece)
         self._deliver_soon()
 
     def _refuse_rest(self) -> None:
-        self._link.carry(40, 0.0, self.peer.reset)
+        self._link.send(40, 0.0, self.peer.reset)
 
     def _deliver_soon(self) -> None:
-        ready = self._received or (self._eof_arrived and not self._eof_told)
-        if ready and self._reading and not self._delivering and self._wire is not None:
+        ready = self._received or (self._eof_arrived and not self._eof_delivered)
+        if ready and self._reading and not self._delivering and self._protocol is not None:
             self._delivering = True
             self.process.enter(self._deliver)
 
     def _deliver(self) -> None:
         self._delivering = False
-        if not self._reading or self.closed or self._wire is None:
+        if not self._reading or self.closed or self._protocol is None:
             return
         try:
             if self._received:
-                self._deliver_bytes(self._wire)
-            elif self._eof_arrived and not self._eof_told:
-                self._eof_told = True
-                if not self._wire.eof_received():
+                self._deliver_bytes(self._protocol)
+            elif self._eof_arrived and not self._eof_delivered:
+                self._eof_delivered = True
+                if not self._protocol.eof_received():
                     self.close()
         except Exception as error:  # noqa: BLE001 - asyncio ends the connection and reports, so do we
             self._loop.call_exception_handler(
@@ -290,9 +294,9 @@ class Endpoint:
             return
         self._deliver_soon()
 
-    def _deliver_bytes(self, wire: Wire) -> None:
+    def _deliver_bytes(self, protocol: BufferedProtocol) -> None:
         """Give what one `recv_into` would."""
-        buffer = memoryview(wire.get_buffer(-1))
+        buffer = memoryview(protocol.get_buffer(-1))
         if not buffer:
             return  # the wire has paused reading
         filled = 0
@@ -307,7 +311,7 @@ class Endpoint:
                 break
         del buffer
         self.peer.credit(filled)
-        wire.buffer_updated(filled)
+        protocol.buffer_updated(filled)
 
     # -- the end
 
@@ -315,11 +319,11 @@ class Endpoint:
         """Lose the connection to the network, or to a refusal of the other side."""
         if not self.closed:
             self._shut()
-            if self._wire is not None:
-                self.process.enter(self._wire.connection_lost, _reset_error())
+            if self._protocol is not None:
+                self.process.enter(self._protocol.connection_lost, _reset_error())
 
-    def abandon(self) -> None:
-        """Close a connection that nobody waits for any more."""
+    def discard(self) -> None:
+        """Close a connection that was never accepted."""
         if not self.closed:
             self._shut()
             self._refuse_rest()
@@ -329,9 +333,9 @@ class Endpoint:
         if self.closed:
             return
         self._shut()
-        self._say_goodbye()
-        if self._wire is not None:
-            self.process.enter(self._wire.connection_lost, error)
+        self._send_eof()
+        if self._protocol is not None:
+            self.process.enter(self._protocol.connection_lost, error)
 
     def _shut(self) -> None:
         self.closed = True
@@ -342,21 +346,21 @@ class Endpoint:
         self._queue.clear()
         self._queued_bytes = 0
 
-    def _say_goodbye(self) -> None:
+    def _send_eof(self) -> None:
         """Send what the kernel sends: a reset when received bytes were never taken, else the end."""
         if self._received:
-            self._link.carry(40, 0.0, self.peer.reset)
+            self._link.send(40, 0.0, self.peer.reset)
         else:
-            self.last_arrival_s = self._link.carry(40, self.last_arrival_s, self.peer.arrive, None)
+            self.last_arrival_s = self._link.send(40, self.last_arrival_s, self.peer.receive, None)
 
     def _process_ended(self) -> None:
         if not self.closed:
             self._shut()
             if self.node.is_up:
-                self._say_goodbye()
+                self._send_eof()
 
 
-def _release(parts: Sequence[Part] | deque[Part]) -> None:
+def _release(parts: Sequence[Sendable] | deque[Sendable]) -> None:
     for part in parts:
         if not isinstance(part, bytes | bytearray | memoryview):
             part.release()

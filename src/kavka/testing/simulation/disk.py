@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.testing.simulation.inode import Inode
 from kavka.testing.simulation.process import Process
 
@@ -33,7 +33,7 @@ Names = dict[str, "Inode | None"]
 
 @dataclass(slots=True)
 class DiskFaults:
-    """What goes wrong with a disk; probabilities are per call. All zeros is a disk without faults."""
+    """Faults of a disk; probabilities are per call. All zeros is a disk without faults."""
 
     write_error: float = 0.0
     sync_error: float = 0.0
@@ -84,7 +84,7 @@ def _parent(path: str | None) -> str | None:
 
 
 class SimDisk:
-    """A file system. It outlives the processes that use it through a `DiskDoor`."""
+    """A file system. It outlives the processes that use it through a `ProcessDisk`."""
 
     def __init__(self, loop: SimLoop, source: random.Random) -> None:
         """Make an empty file system; `source` decides about faults."""
@@ -99,9 +99,9 @@ class SimDisk:
         self._journal: list[_Change] = []
         self._inodes = 0
 
-    def door(self, process: Process) -> DiskDoor:
+    def for_process(self, process: Process) -> ProcessDisk:
         """Return the disk as `process` sees it."""
-        return DiskDoor(self, process)
+        return ProcessDisk(self, process)
 
     def crash(self) -> list[str]:
         """Lose power. Return what was lost, one line for each file and for the names."""
@@ -126,11 +126,11 @@ class SimDisk:
         inode = self.names.get(path)
         return None if inode is None else inode.cached
 
-    def cool(self) -> None:
+    def evict_cached_pages(self) -> None:
         """Let everything fall out of the page cache that is not dirty."""
         for inode in self.names.values():
             if inode is not None and not inode.dirty:
-                inode.cool(len(inode.cached), 0)
+                inode.evict(len(inode.cached), 0)
 
     def count_used(self) -> None:
         """Set `used_bytes` to what the named files hold."""
@@ -160,7 +160,7 @@ class SimDisk:
         return inode
 
     def fails(self, probability: float) -> bool:
-        """Tell whether a fault of this probability happens now."""
+        """Return whether a fault of this probability happens now."""
         return probability > 0 and self.source.random() < probability
 
     def pool_delay_s(self) -> float:
@@ -168,8 +168,8 @@ class SimDisk:
         return self.source.expovariate(2 / self.faults.delay_s) if self.faults.delay_s > 0 else 0.0
 
 
-class DiskDoor:
-    """The door `Disk` of one process."""
+class ProcessDisk:
+    """The `io.Disk` of one process."""
 
     def __init__(self, disk: SimDisk, process: Process) -> None:
         """Open `disk` for `process`, whose locks go with it."""
@@ -205,12 +205,12 @@ class DiskDoor:
         )
 
     def exists(self, path: str) -> bool:
-        """Tell whether the path is there."""
+        """Return whether the path is there."""
         self._process.check_alive()
         return _normal(path) in self._disk.names
 
     def is_directory(self, path: str) -> bool:
-        """Tell whether the path is a directory."""
+        """Return whether the path is a directory."""
         self._process.check_alive()
         return self._disk.names.get(_normal(path), _MISSING) is None
 
@@ -295,7 +295,7 @@ class DiskDoor:
         return capacity, max(0, capacity - self._disk.used_bytes)
 
     def open_files_limit(self) -> int:
-        """Return a limit that nobody reaches."""
+        """Return a limit that is never reached."""
         return 1 << 20
 
     def stall(self) -> None:
@@ -350,7 +350,7 @@ class DiskDoor:
     def _before_write(self, path: str) -> None:
         """Let the fault happen that stands in the way of a change to `path`."""
         if self._count_down():
-            self._process.die()
+            self._process.crash()
         if self._disk.fails(self._disk.faults.write_error):
             raise _error(errno.EIO, path)
 
@@ -363,13 +363,13 @@ class DiskDoor:
 
 
 class SimFile:
-    """The door `File` of one process: an open file."""
+    """The `io.File` of one process: an open file."""
 
-    def __init__(self, door: DiskDoor, inode: Inode, path: str) -> None:
+    def __init__(self, process_disk: ProcessDisk, inode: Inode, path: str) -> None:
         """Open `inode`; `path` is what errors name."""
-        self._door = door
-        self._disk = door._disk
-        self._process = door._process
+        self._process_disk = process_disk
+        self._disk = process_disk._disk
+        self._process = process_disk._process
         self._inode = inode
         self._path = path
         self._open = True
@@ -378,9 +378,9 @@ class SimFile:
         """Write into the page cache; a fault may leave a part of `data` behind."""
         self._check()
         content = bytes(data)
-        if not self._door.in_pool and self._disk.fails(self._disk.faults.stall):
-            self._door.stall()
-        dies = self._door._count_down()
+        if not self._process_disk.in_pool and self._disk.fails(self._disk.faults.stall):
+            self._process_disk.stall()
+        dies = self._process_disk._count_down()
         room = self._disk.faults.capacity_bytes - self._disk.used_bytes
         grows = max(0, position + len(content) - len(self._inode.cached))
         full = grows > room
@@ -394,7 +394,7 @@ class SimFile:
             self._inode.write(content, position, self._disk.loop.time())
             self._disk.used_bytes += len(self._inode.cached) - before
         if dies:
-            self._process.die()
+            self._process.crash()
         if full:
             raise _error(errno.ENOSPC, self._path)
         if fails:
@@ -413,11 +413,11 @@ class SimFile:
         return data
 
     def is_cached(self, length: int, position: int) -> bool:
-        """Tell whether the range is in memory; now and then it has just fallen out."""
+        """Return whether the range is in memory; now and then it has just fallen out."""
         self._check()
         if self._disk.fails(self._disk.faults.cold):
-            self._inode.cool(length, position)
-        return self._inode.is_warm(length, position)
+            self._inode.evict(length, position)
+        return self._inode.is_cached(length, position)
 
     def sync(self) -> None:
         """Make the content durable; a failure forgets what was dirty."""
@@ -430,7 +430,7 @@ class SimFile:
     def truncate(self, size: int) -> None:
         """Cut or extend the file."""
         self._check()
-        self._door._before_write(self._path)
+        self._process_disk._before_write(self._path)
         before = len(self._inode.cached)
         if size - before > self._disk.faults.capacity_bytes - self._disk.used_bytes:
             raise _error(errno.ENOSPC, self._path)
@@ -457,7 +457,7 @@ class SimFile:
 
 
 class SimLock:
-    """The door `Lock`."""
+    """An `io.Lock`."""
 
     def __init__(self, disk: SimDisk, path: str, process: Process) -> None:
         """Hold `path` for `process`."""

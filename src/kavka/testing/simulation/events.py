@@ -1,4 +1,4 @@
-"""What the programs of a run tell the invariants: the facts that a user of Kafka could see.
+"""Events that the programs of a run report to the invariants: facts that a user of Kafka could see.
 
 A record's value names it, once and for all: nobody ever sends the same value twice on purpose.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kavka.client.producer.prepared import PreparedTxnState
+from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.ids import TopicId, TopicPartition
 from kavka.wire.stored.znodes import StateNode
 
@@ -53,8 +53,8 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
-    """A reader starts anew, instead of going on where it was."""
+class PositionReset:
+    """A reader restarts at another position."""
 
     reader: str
     partition: TopicPartition
@@ -62,13 +62,13 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkSeen:
-    """A reader was told the end of what may be read."""
+    """A reader received a high watermark."""
 
     reader: str
     partition: TopicPartition
     high_watermark: int
     leader_epoch: int = -1
-    """Of the leader that told it; a new one may know less for a moment."""
+    """Epoch of the answering leader; a new one may know less for a moment."""
     follower: int = -1
     """The follower that told it, -1 for the leader: one that has started again may know less in the same epoch."""
 
@@ -105,12 +105,12 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class CommittedSeen:
-    """The coordinator told a group's offset, None when there is none, to somebody who asked at `asked_s`."""
+    """The coordinator returned a group's offset, None when there is none, to a request sent at `requested_s`."""
 
     group: str
     partition: TopicPartition
     offset: int | None
-    asked_s: float
+    requested_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Audited:
 
 
 @dataclass(frozen=True, slots=True)
-class EndAsked:
+class EndOffsetRequested:
     """A reader is about to ask for the end of a partition."""
 
     reader: str
@@ -149,7 +149,7 @@ class EndAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class EndSeen:
+class EndOffsetRead:
     """A leader named the end of what may be read, in its epoch, to the reader that asked for it."""
 
     reader: str
@@ -162,7 +162,7 @@ class EndSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class TookOver:
+class ProducerInitialized:
     """A producer was given a transactional id, with its producer id and epoch: those before it are fenced."""
 
     transactional_id: str
@@ -183,7 +183,7 @@ class SentInTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitAsked:
+class CommitRequested:
     """A producer is about to ask for the commit of a transaction, with this offset of its group."""
 
     transaction: str
@@ -193,7 +193,7 @@ class CommitAsked:
 
 @dataclass(frozen=True, slots=True)
 class TransactionEnded:
-    """A producer was told that its transaction is committed, or aborted."""
+    """A producer was answered that its transaction is committed, or aborted."""
 
     transaction: str
     committed: bool
@@ -241,7 +241,7 @@ class CommittedRead:
 
 @dataclass(frozen=True, slots=True)
 class PositionSeen:
-    """Who has just taken over a transactional id was told its group's offset, 0 for none."""
+    """A new producer of a transactional id read its group's offset, 0 for none."""
 
     group: str
     offset: int
@@ -260,7 +260,7 @@ class TransactionsAudited:
 
 @dataclass(frozen=True, slots=True)
 class ControllerElected:
-    """A session took the office of the controller, with a new epoch."""
+    """A session was elected controller, with a new epoch."""
 
     epoch: int
     session_id: int
@@ -277,7 +277,7 @@ class StateWritten:
     after: StateNode
     session_id: int
     controller_epoch: int
-    """What `/controller_epoch` was at that moment."""
+    """The content of `/controller_epoch` at that moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class ReplicaSeen:
 
     broker: int
     run: int
-    """Which of the broker's processes."""
+    """Number of the broker's process."""
     partition: TopicPartition
     topic_id: TopicId
     leads: bool
@@ -297,7 +297,7 @@ class ReplicaSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ClusterObserved:
     """All replicas at live brokers of the partitions of which anything has changed since the last look.
 
     `states` are those of all partitions in the registry.
@@ -309,7 +309,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What tells batches apart.
+    """The identity of a batch.
 
     Those of a compacted topic lose records when their replica is cleaned: they have no checksum (0) but the offsets
     of their records, with a checksum of each.
@@ -370,7 +370,7 @@ Event = (
     | Acknowledged
     | Refused
     | Read
-    | Sought
+    | PositionReset
     | WatermarkSeen
     | Deleted
     | Processed
@@ -379,11 +379,11 @@ Event = (
     | Assigned
     | PowerLost
     | Audited
-    | EndAsked
-    | EndSeen
-    | TookOver
+    | EndOffsetRequested
+    | EndOffsetRead
+    | ProducerInitialized
     | SentInTransaction
-    | CommitAsked
+    | CommitRequested
     | TransactionEnded
     | Prepared
     | Decided
@@ -393,7 +393,7 @@ Event = (
     | TransactionsAudited
     | ControllerElected
     | StateWritten
-    | Looked
+    | ClusterObserved
     | BatchesSeen
     | UncleanElection
     | LogsAudited

@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class Durability(Enum):
-    """What must be left after the faults of a model."""
+    """The data that must survive the faults of a model."""
 
     EVERYTHING_ACKNOWLEDGED = "everything that was acknowledged"
     A_PREFIX = "a prefix of each log that is valid"
@@ -61,7 +61,7 @@ _MACHINE = (Fault.SLOW_DISK, Fault.COLD, Fault.JUMP_CLOCK)
 
 @dataclass(frozen=True, slots=True)
 class FaultModel:
-    """What may happen, and what must hold all the same."""
+    """The possible faults, and the guarantees that remain."""
 
     name: str
     says: str

@@ -17,7 +17,7 @@ PAGE = 4096
 WRITEBACK_S = 30.0
 
 _Write = tuple[float, int, bytes | None]
-"""When, where and what; None for a truncation to that position."""
+"""Time, position and data; None for a truncation to that position."""
 
 
 class Inode:
@@ -29,7 +29,7 @@ class Inode:
         self.cached = bytearray()
         self.durable = bytearray()
         self.dirty: deque[_Write] = deque()
-        self.cold: set[int] = set()
+        self.evicted: set[int] = set()
 
     def write(self, data: bytes, position: int, now_s: float) -> None:
         """Put `data` into the page cache; a gap before it is zeros."""
@@ -44,17 +44,17 @@ class Inode:
 
     def read(self, length: int, position: int) -> bytes:
         """Return cached content; its pages are warm afterwards."""
-        if self.cold:
-            self.cold.difference_update(_pages(length, position))
+        if self.evicted:
+            self.evicted.difference_update(_pages(length, position))
         return bytes(self.cached[position : position + length])
 
-    def is_warm(self, length: int, position: int) -> bool:
-        """Tell whether all pages of the range are in memory."""
-        return not self.cold or self.cold.isdisjoint(_pages(length, position))
+    def is_cached(self, length: int, position: int) -> bool:
+        """Return whether all pages of the range are in memory."""
+        return not self.evicted or self.evicted.isdisjoint(_pages(length, position))
 
-    def cool(self, length: int, position: int) -> None:
+    def evict(self, length: int, position: int) -> None:
         """Let the pages of the range fall out of memory."""
-        self.cold.update(_pages(length, position))
+        self.evicted.update(_pages(length, position))
 
     def sync(self) -> None:
         """Make everything durable."""
@@ -91,7 +91,7 @@ class Inode:
             elif way == "pages":
                 self._keep_pages(dirty, source)
         self.cached = bytearray(self.durable)
-        self.cold = set(range(len(self.cached) // PAGE + 1))
+        self.evicted = set(range(len(self.cached) // PAGE + 1))
         return f"{before} -> {len(self.cached)} bytes" if dirty else ""
 
     def _keep(self, dirty: list[_Write], count: int, source: random.Random) -> None:

@@ -1,4 +1,4 @@
-"""What a log must hold: the batches that were appended, and how many of them may be lost by which fault."""
+"""A model of a log: the appended batches, and how many of them a fault may lose."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class LogModel:
         self.safe_end = 0
         """The end of what is in the page cache for certain."""
         self.recovery_point = 0
-        """What the checkpoint says, or will say: recovery trusts what is below."""
+        """The present or next checkpoint: recovery trusts what is below."""
         self.start_floor = 0
         """No record below was asked to be kept."""
         self.base = 0
-        """Where the log begins while it has no batch."""
+        """Start offset while the log has no batch."""
         self.restart_at: int | None = None
-        """Where the log is about to begin anew, which a crash may prevent."""
+        """Offset at which the log is about to restart, which a crash may prevent."""
         self.flipped_from: int | None = None
         """The first offset whose batch was damaged on the medium."""
         self._source = source

@@ -36,22 +36,22 @@ class Livelock(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exception that nobody handled: where it ended and what it was."""
+    """An unhandled exception: the task where it ended, and the exception."""
 
     at_s: float
-    who: str
+    source: str
     message: str
     exception: BaseException | None
 
     def __str__(self) -> str:
         """Return the failure with its traceback."""
-        lines = [f"{self.at_s:.6f} {self.who}: {self.message}"]
+        lines = [f"{self.at_s:.6f} {self.source}: {self.message}"]
         if self.exception is not None:
             lines += traceback.format_exception(self.exception)
         return "\n".join(line.rstrip() for line in lines)
 
 
-class Step(asyncio.TimerHandle):
+class ScheduledCall(asyncio.TimerHandle):
     """A callback that runs only while its process does; with a time it is a timer.
 
     It shares nothing with asyncio's handles but their methods: they ask for the debug mode at every turn.
@@ -96,7 +96,7 @@ class Step(asyncio.TimerHandle):
 
 
 _NOW = -1.0
-"""When a step is due that is no timer."""
+"""Due time of a call that is no timer."""
 
 
 def _nothing() -> None:
@@ -106,9 +106,9 @@ def _nothing() -> None:
 class SimLoop(asyncio.BaseEventLoop):
     """The loop of one world."""
 
-    _ready: collections.deque[Step]
+    _ready: collections.deque[ScheduledCall]
     # A timer with its time and birth in front, so that comparing two of them is no call into Python.
-    _scheduled: list[tuple[float, int, Step]]
+    _scheduled: list[tuple[float, int, ScheduledCall]]
 
     def __init__(self) -> None:
         """Make a loop whose time is 0 seconds."""
@@ -119,8 +119,8 @@ class SimLoop(asyncio.BaseEventLoop):
         """Called whenever all is done that can be done now, before time moves; it must not make work."""
         self.steps = 0
         self.now_s = 0.0
-        """What `time` returns."""
-        self._births = 0
+        """Current virtual time, as `time` returns it."""
+        self._creation_count = 0
         self._steps_here = 0
         self._cancelled_timers = 0
         self.set_task_factory(_make_task)
@@ -130,10 +130,10 @@ class SimLoop(asyncio.BaseEventLoop):
         """Return the virtual seconds since the loop was made."""
         return self.now_s
 
-    def next_birth(self) -> int:
+    def next_creation_number(self) -> int:
         """Return a number larger than all before."""
-        self._births += 1
-        return self._births
+        self._creation_count += 1
+        return self._creation_count
 
     def create_future(self) -> SimFuture:
         """Return a future that hashes by birth."""
@@ -148,7 +148,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Queue a callback behind all that are ready."""
         if self.is_closed():
             raise RuntimeError("the world has ended")
-        step = Step(_NOW, callback, args, self, context)
+        step = ScheduledCall(_NOW, callback, args, self, context)
         self._ready.append(step)
         return step
 
@@ -164,9 +164,9 @@ class SimLoop(asyncio.BaseEventLoop):
         """Queue a callback for the time `when`."""
         if self.is_closed():
             raise RuntimeError("the world has ended")
-        timer = Step(when, callback, args, self, context)
-        self._births += 1
-        heapq.heappush(self._scheduled, (when, self._births, timer))
+        timer = ScheduledCall(when, callback, args, self, context)
+        self._creation_count += 1
+        heapq.heappush(self._scheduled, (when, self._creation_count, timer))
         return timer
 
     def call_later(
@@ -179,12 +179,12 @@ class SimLoop(asyncio.BaseEventLoop):
         """Queue a callback for `delay` seconds from now."""
         return self.call_at(self.now_s + delay, callback, *args, context=context)
 
-    def put_back(self, held: list[Step]) -> None:
+    def put_back(self, held: list[ScheduledCall]) -> None:
         """Make steps ready that a pause held back."""
         self._ready.extend(held)
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> SimFuture:  # type: ignore[override]
-        """Refuse: a thread is no door, and its timing would differ from run to run."""
+        """Refuse: a thread is not simulated, and its timing would differ from run to run."""
         raise RuntimeError(
             f"{func!r} was sent to a thread: in the simulation only Disk.run may do that"
         )
@@ -197,7 +197,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Return one line for each task that has not finished: whose it is and where it waits."""
         tasks = sorted(
             (task for task in asyncio.all_tasks(self) if isinstance(task, SimTask)),
-            key=lambda task: task.birth,
+            key=lambda task: task.creation_number,
         )
         return "\n".join(
             f"{task.process.name if task.process else 'world'} {task.get_name()} {task.where()}"
@@ -243,7 +243,7 @@ class SimLoop(asyncio.BaseEventLoop):
             if self._stopping:  # type: ignore[attr-defined]
                 return
 
-    def _report(self, step: Step, error: BaseException) -> None:
+    def _report(self, step: ScheduledCall, error: BaseException) -> None:
         self.call_exception_handler(
             {"message": f"exception in {step}", "exception": error, "step": step}
         )
@@ -271,9 +271,9 @@ def _collect(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     process = task.process if isinstance(task, SimTask | SimFuture) else _process_of(context)
     if process is not None and process.killed:
         return
-    who = process.name if process is not None else "world"
+    source = process.name if process is not None else "world"
     loop.failures.append(
-        Failure(loop.time(), who, str(context.get("message")), context.get("exception"))
+        Failure(loop.time(), source, str(context.get("message")), context.get("exception"))
     )
 
 
@@ -284,6 +284,6 @@ def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) 
 
 def _process_of(context: dict[str, Any]) -> Process | None:
     step = context.get("step")
-    if isinstance(step, Step):
+    if isinstance(step, ScheduledCall):
         return step.context.get(PROCESS)
     return PROCESS.get()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kavka.testing.simulation.story import Line
+from kavka.testing.simulation.trace import TraceLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +19,16 @@ class Mark:
 
     name: str
     pattern: str
-    who: str = ""
+    source: str = ""
 
-    def is_hit_by(self, line: Line) -> bool:
-        """Tell whether the line shows the situation."""
-        return line.who.startswith(self.who) and re.search(self.pattern, line.event) is not None
+    def is_hit_by(self, line: TraceLine) -> bool:
+        """Return whether the line shows the situation."""
+        return (
+            line.source.startswith(self.source) and re.search(self.pattern, line.event) is not None
+        )
 
 
-def hits(marks: Iterable[Mark], lines: Iterable[Line]) -> set[str]:
+def hits(marks: Iterable[Mark], lines: Iterable[TraceLine]) -> set[str]:
     """Return the names of the marks that the story shows."""
     missing = list(marks)
     found: set[str] = set()
@@ -44,7 +46,7 @@ BROKER_MARKS = (
     Mark("the broker stopped cleanly and came back", r"starts \(run [2-9]", "broker"),
     Mark("a power loss took the end of a log", r"^loses power; .*\.log: ", "broker"),
     Mark("recovery found a sound log", "log recovered .*cut_bytes=0", "broker"),
-    Mark("recovery cut a log", "log was cut by recovery", "broker"),
+    Mark("recovery cut a log", "log truncated by recovery", "broker"),
     Mark("segments were deleted", "old segments were removed", "broker"),
     Mark("a topic was deleted", "topic deleted", "broker"),
     Mark("records were deleted", "below .*: NONE", "admin"),
@@ -65,7 +67,7 @@ BROKER_MARKS = (
     Mark("a broker gave up because its disk was full", "^gives up: .*No space left", "broker"),
     Mark("a wall clock was set", "has its clock set"),
 )
-"""What a few hundred seeds of `BrokerRun` must meet."""
+"""Marks that a few hundred seeds of `BrokerRun` must hit."""
 
 CLUSTER_MARKS = (
     Mark("a transaction was committed", "^commits ", "till"),
@@ -89,19 +91,21 @@ CLUSTER_MARKS = (
     Mark("a broker stopped cleanly and came back", r"starts \(run [2-9]", "broker"),
     Mark("a host lost power and a log its end", r"^loses power; .*\.log: ", "broker"),
     Mark("a controller followed another", r"controller elected .*epoch=[3-9]", "broker"),
-    Mark("a controller was deposed", "controller deposed", "broker"),
-    Mark("a dead controller was taken its office", "dead controller deposed", "broker"),
-    Mark("a broker was suspected", "broker suspected, nobody listens", "broker"),
+    Mark("a controller was deposed", "controller moved to another broker", "broker"),
+    Mark("a dead controller was taken its office", "dead controller removed", "broker"),
+    Mark("a broker was suspected", "broker suspected, connection refused", "broker"),
     Mark("a living broker was suspected", "suspected broker answers again", "broker"),
     Mark("a session expired", "registry session expired"),
-    Mark("a broker registered anew", "registered anew", "broker"),
-    Mark("a broker took over its dead registration", "registration of a dead process", "broker"),
-    Mark("brokers came back while no controller looked", "came back unseen", "broker"),
+    Mark("a broker registered anew", "registered again", "broker"),
+    Mark("a broker took over its dead registration", "stale registration removed", "broker"),
+    Mark("brokers came back while no controller looked", "restarted unnoticed", "broker"),
     Mark("a follower cut its log by its leader's epochs", r"step=Truncate\(", "broker"),
     Mark("an in-sync set shrank", r"proposed .*from=\[\d, \d\] to=\[\d\]", "broker"),
     Mark("an in-sync set grew", r"proposed .*from=\[\d\] to=\[\d, \d\]", "broker"),
     Mark("a change of an in-sync set was refused", "in-sync set not changed", "broker"),
-    Mark("an old controller was refused", "order of an old controller refused", "broker"),
+    Mark(
+        "an old controller was refused", "control request of a stale controller refused", "broker"
+    ),
     Mark("an unclean election lost records", "not in sync: .* records lost", "registry"),
     Mark("an unclean election lost nothing", "not in sync: nothing lost", "registry"),
     Mark("records were read from a follower", "^reads .* from ", "reader"),
@@ -120,12 +124,12 @@ CLUSTER_MARKS = (
     Mark("the registry was killed", "^is killed", "registry"),
     Mark("a broker gave up because its disk failed", "^gives up: .*Input/output error", "broker"),
 )
-"""What some dozens of seeds of `ClusterRun` must meet: `make test` plays on until they have."""
+"""Marks that some dozens of seeds of `ClusterRun` must hit: `make test` runs seeds until they have."""
 
 STORAGE_MARKS = (
     Mark("a host lost power", "^loses power; "),
     Mark("names of files were lost", "lost the last .* changes of names"),
-    Mark("recovery cut a log", "log was cut by recovery"),
+    Mark("recovery cut a log", "log truncated by recovery"),
     Mark("a whole segment went because the one before ended early", "are missing$"),
     Mark("a checksum failed", "fails its checksum"),
     Mark("the end of a batch was lost", "cut short by the end of the file"),
@@ -136,8 +140,8 @@ STORAGE_MARKS = (
     Mark("indexes were rebuilt", "indexes are rebuilt"),
     Mark("a bit flipped", "flips a bit"),
     Mark("a follower's log was truncated", "log was truncated"),
-    Mark("a follower's log began anew", "log was emptied log=/data/t-0 "),
+    Mark("a follower's log began anew", "log truncated fully log=/data/t-0 "),
     Mark("a log moved to another directory", "log moved .* from="),
     Mark("a start finished a move", "log moved .* by=start"),
 )
-"""What a few hundred seeds of `StorageRun` must meet."""
+"""Marks that a few hundred seeds of `StorageRun` must hit."""

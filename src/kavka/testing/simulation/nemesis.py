@@ -1,4 +1,4 @@
-"""Who makes things fail, within the fault model of the run, and who heals them."""
+"""The nemesis: it causes faults within the fault model of the run, and heals them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kavka.testing.simulation.chance import stream
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.cluster import BrokerNode
 from kavka.testing.simulation.disk import DiskFaults
 from kavka.testing.simulation.events import PowerLost
 from kavka.testing.simulation.faults import Fault
+from kavka.testing.simulation.random_streams import stream
 from kavka.testing.simulation.scenario import Scenario
 from kavka.testing.simulation.world import Node, World
 
-_LASTING_S = (0.2, 6.0)
+_FAULT_DURATION_S = (0.2, 6.0)
 
 
 class Nemesis:
-    """Does one fault after the other until it is told to heal."""
+    """Causes one fault after the other until `heal`."""
 
     def __init__(
         self, world: World, scenario: Scenario, brokers: Sequence[BrokerNode], checker: Checker
@@ -38,7 +38,7 @@ class Nemesis:
             broker.node.disk.faults = replace(self._calm)
         self._endings: list[asyncio.Task[None]] = []
 
-    async def rage(self) -> None:
+    async def run(self) -> None:
         """Do faults of the model until the safety phase is over."""
         if not self._scenario.model.faults:
             return
@@ -62,7 +62,7 @@ class Nemesis:
         for node in self._world.nodes.values():
             if node.process is not None:
                 node.process.writes_left = None
-        self._world.story.tell("nemesis", "heals everything")
+        self._world.trace.add("nemesis", "heals everything")
 
     def _do(self, fault: Fault) -> None:
         victim, client = self._victim(), self._client()
@@ -87,14 +87,14 @@ class Nemesis:
                 count = self._world.network.break_connections(
                     self._source.uniform(0.3, 1), self._source
                 )
-                self._tell(f"breaks {count} connections")
+                self._trace(f"breaks {count} connections")
             case Fault.CUT | Fault.CUT_ONE_WAY | Fault.SLOW_LINK if client is not None:
-                self._harm_link(fault, broker, client)
+                self._disturb_link(fault, broker, client)
             case Fault.SLOW_DISK | Fault.FAIL_DISK | Fault.FILL_DISK:
-                self._harm_disk(fault, broker)
+                self._disturb_disk(fault, broker)
             case Fault.COLD:
-                self._tell("empties the page cache of the broker's host")
-                broker.disk.cool()
+                self._trace("empties the page cache of the broker's host")
+                broker.disk.evict_cached_pages()
             case Fault.JUMP_CLOCK:
                 (client or broker).jump_clock(self._source.choice([-60_000, -1_000, 1_000, 60_000]))
             case _:
@@ -123,29 +123,29 @@ class Nemesis:
 
         self._later(go_on)
 
-    def _harm_link(self, fault: Fault, broker: Node, client: Node) -> None:
+    def _disturb_link(self, fault: Fault, broker: Node, client: Node) -> None:
         network, ends = self._world.network, [broker.name, client.name]
         self._source.shuffle(ends)
         source, target = ends
         link = network.link(source, target)
         if fault is Fault.SLOW_LINK:
             link.slowness = self._source.choice([10.0, 100.0])
-            self._tell(f"makes {link.name} {link.slowness:g} times slower")
+            self._trace(f"makes {link.name} {link.slowness:g} times slower")
             self._later(lambda: setattr(link, "slowness", 1.0))
             return
         both_ways = fault is Fault.CUT
-        self._tell(f"cuts {link.name}{' both ways' if both_ways else ''}")
+        self._trace(f"cuts {link.name}{' both ways' if both_ways else ''}")
         network.cut(source, target, both_ways=both_ways)
 
         def heal() -> None:
-            self._tell(f"heals {link.name}")
+            self._trace(f"heals {link.name}")
             link.heal()
             if both_ways:
                 network.link(target, source).heal()
 
         self._later(heal)
 
-    def _harm_disk(self, fault: Fault, broker: Node) -> None:
+    def _disturb_disk(self, fault: Fault, broker: Node) -> None:
         disk = broker.disk
         match fault:
             case Fault.SLOW_DISK:
@@ -155,17 +155,17 @@ class Nemesis:
             case _:
                 room = disk.used_bytes + self._source.choice([0, 200, 5_000])
                 harm, disk.faults = "full", replace(self._calm, capacity_bytes=room)
-        self._tell(f"makes the broker's disk {harm}")
+        self._trace(f"makes the broker's disk {harm}")
 
         def heal() -> None:
-            self._tell("makes the broker's disk good again")
+            self._trace("makes the broker's disk good again")
             disk.faults = replace(self._calm)
 
         self._later(heal)
 
     def _later(self, action: object) -> None:
         """Call `action` after a while, or when everything is healed."""
-        seconds = self._source.uniform(*_LASTING_S)
+        seconds = self._source.uniform(*_FAULT_DURATION_S)
 
         async def wait() -> None:
             try:
@@ -176,5 +176,5 @@ class Nemesis:
 
         self._endings.append(asyncio.ensure_future(wait()))
 
-    def _tell(self, event: str) -> None:
-        self._world.story.tell("nemesis", event)
+    def _trace(self, event: str) -> None:
+        self._world.trace.add("nemesis", event)

@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from kavka.doors import Wire
-from kavka.testing.simulation.chance import stream
+from kavka.io import BufferedProtocol
 from kavka.testing.simulation.connection import Endpoint
 from kavka.testing.simulation.process import Process
+from kavka.testing.simulation.random_streams import stream
 
 if TYPE_CHECKING:
-    from kavka.testing.simulation.story import Story
+    from kavka.testing.simulation.trace import Trace
     from kavka.testing.simulation.world import Node, World
 
 KERNEL = contextvars.Context()
-"""Where the network's own callbacks run: they belong to no process, so that they go on when one dies."""
+"""The context of the network's own callbacks: they belong to no process, so that they go on when one crashes."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANY = ("", "0.0.0.0", "::")
@@ -36,7 +36,7 @@ EPHEMERAL_PORTS = 32_768
 
 @dataclass(slots=True)
 class Weather:
-    """How the links of a world are; times in seconds, probabilities per chunk, connection or attempt."""
+    """Properties of the links of a world; times in seconds, probabilities per chunk, connection or attempt."""
 
     latency_s: float = 0.0005
     jitter_s: float = 0.0002
@@ -65,16 +65,16 @@ class Link:
         self._free_at_s = 0.0
         self._held: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
-    def carry(
+    def send(
         self, size: int, not_before_s: float, arrive: Callable[..., None], *args: Any
     ) -> float:
         """Call `arrive(*args)` when `size` bytes are across, at `not_before_s` or later. Return that time."""
         at = self.crossing(size, not_before_s)
-        self.take_off(at, arrive, *args)
+        self.remove_held(at, arrive, *args)
         return at
 
     def crossing(self, size: int, not_before_s: float = 0.0) -> float:
-        """Send `size` bytes that nobody waits for. Return when they are across, unless the link is cut then."""
+        """Send `size` bytes without a receiver. Return when they have arrived, unless the link is cut then."""
         weather = self._network.weather
         free_at_s = max(self._network.loop.time(), self._free_at_s)
         departed = self._free_at_s = free_at_s + size * self.slowness / weather.bytes_per_s
@@ -94,7 +94,7 @@ class Link:
         for arrive, args in held:
             arrive(*args)
 
-    def take_off(self, at_s: float, arrive: Callable[..., None], *args: Any) -> None:
+    def remove_held(self, at_s: float, arrive: Callable[..., None], *args: Any) -> None:
         """Call `arrive(*args)` at that time, or when the link is whole again."""
         self._network.loop.call_at(at_s, self._arrive, arrive, args, context=KERNEL)
 
@@ -114,7 +114,7 @@ class SimNetwork:
         self.seed = world.seed
         self.loop = world.loop
         self.weather = Weather()
-        self.story: Story = world.story
+        self.trace: Trace = world.trace
         self.connections: list[Endpoint] = []
         self._sweep_at = 32
         self.cuts = stream(world.seed, "cuts")
@@ -123,9 +123,9 @@ class SimNetwork:
         self._listeners: dict[tuple[str, int], SimListener] = {}
         self._next_port = EPHEMERAL_PORTS
 
-    def door(self, process: Process, node: Node) -> NetworkDoor:
+    def for_process(self, process: Process, node: Node) -> ProcessNetwork:
         """Return the network as `process` on `node` sees it."""
-        return NetworkDoor(self, process, node)
+        return ProcessNetwork(self, process, node)
 
     def link(self, source: str, target: str) -> Link:
         """Return the link from one node to another."""
@@ -135,7 +135,7 @@ class SimNetwork:
         return self._links[key]
 
     def cut(self, source: str, target: str, *, both_ways: bool = True) -> None:
-        """Cut the link; the other direction too unless told otherwise."""
+        """Cut the link; by default in both directions."""
         self.link(source, target).cut()
         if both_ways:
             self.link(target, source).cut()
@@ -164,7 +164,7 @@ class SimNetwork:
         return self.connections
 
     def port(self) -> int:
-        """Return a port that nobody has."""
+        """Return an unused port."""
         self._next_port += 1
         return self._next_port
 
@@ -201,10 +201,15 @@ class SimNetwork:
 
 
 class SimListener:
-    """The door `Listener`."""
+    """An `io.Listener`."""
 
     def __init__(
-        self, network: SimNetwork, process: Process, node: Node, port: int, make: Callable[[], Wire]
+        self,
+        network: SimNetwork,
+        process: Process,
+        node: Node,
+        port: int,
+        make: Callable[[], BufferedProtocol],
     ) -> None:
         """Listen on `port` of `node`."""
         self.process = process
@@ -219,8 +224,8 @@ class SimListener:
         self._network.unbind(self)
 
 
-class NetworkDoor:
-    """The door `Network` of one process."""
+class ProcessNetwork:
+    """The `io.Network` of one process."""
 
     def __init__(self, network: SimNetwork, process: Process, node: Node) -> None:
         """Open `network` for `process`."""
@@ -228,7 +233,9 @@ class NetworkDoor:
         self._process = process
         self._node = node
 
-    async def listen(self, host: str, port: int, make: Callable[[], Wire]) -> SimListener:
+    async def listen(
+        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+    ) -> SimListener:
         """Accept connections to this node; a port of 0 takes a free one."""
         self._process.check_alive()
         if (
@@ -243,7 +250,9 @@ class NetworkDoor:
         self._network.bind(listener)
         return listener
 
-    async def connect(self, host: str, port: int, make: Callable[[], Wire]) -> Wire:
+    async def connect(
+        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+    ) -> BufferedProtocol:
         """Connect, or raise what the operating system would after as long as it would take."""
         self._process.check_alive()
         target = self._node if host in LOOPBACK else self._network.world.find(host)
@@ -251,9 +260,9 @@ class NetworkDoor:
             raise socket.gaierror(socket.EAI_NONAME, f"no node is called {host}")
         attempt = _Attempt(self._network, self._process, self._node, target, port)
         endpoint = await attempt.run()
-        wire = make()
-        endpoint.attach(wire)
-        return wire
+        protocol = make()
+        endpoint.attach(protocol)
+        return protocol
 
 
 class _Attempt:
@@ -267,7 +276,7 @@ class _Attempt:
         self._near = near
         self._target = target
         self._port = port
-        self._answer: Any = network.loop.create_future()
+        self._receive_answer: Any = network.loop.create_future()
         self._there = network.link(near.name, target.name)
         self._back = network.link(target.name, near.name)
 
@@ -275,42 +284,42 @@ class _Attempt:
         timer = self._network.loop.call_later(
             self._network.weather.connect_timeout_s, self._fail, errno.ETIMEDOUT, context=KERNEL
         )
-        self._there.carry(40, 0.0, self._knock)
+        self._there.send(40, 0.0, self._send_syn)
         try:
-            return await self._answer  # type: ignore[no-any-return]
+            return await self._receive_answer  # type: ignore[no-any-return]
         except asyncio.CancelledError:
             if (
-                self._answer.done()
-                and not self._answer.cancelled()
-                and not self._answer.exception()
+                self._receive_answer.done()
+                and not self._receive_answer.cancelled()
+                and not self._receive_answer.exception()
             ):
-                self._answer.result().abandon()
+                self._receive_answer.result().abandon()
             raise
         finally:
             timer.cancel()
 
-    def _knock(self) -> None:
+    def _send_syn(self) -> None:
         if not self._target.is_up:
             return  # nobody is there to refuse; the attempt times out
         listener = self._network.listener(self._target, self._port)
         if listener is None:
-            self._back.carry(40, 0.0, self._fail, errno.ECONNREFUSED)
+            self._back.send(40, 0.0, self._fail, errno.ECONNREFUSED)
             return
         endpoint = self._network.pair(self._process, self._near, listener)
-        endpoint.peer.accept(listener.make)
-        endpoint.peer.last_arrival_s = self._back.carry(40, 0.0, self._open, endpoint)
+        endpoint.peer.connect_protocol(listener.make)
+        endpoint.peer.last_arrival_s = self._back.send(40, 0.0, self._open, endpoint)
 
     def _open(self, endpoint: Endpoint) -> None:
-        if self._answer.done() or not self._process.alive:
-            endpoint.abandon()
+        if self._receive_answer.done() or not self._process.alive:
+            endpoint.discard()
         elif endpoint.closed:
-            self._answer.set_exception(_os_error(errno.ECONNRESET))
+            self._receive_answer.set_exception(_os_error(errno.ECONNRESET))
         else:
-            self._answer.set_result(endpoint)
+            self._receive_answer.set_result(endpoint)
 
     def _fail(self, number: int) -> None:
-        if not self._answer.done():
-            self._answer.set_exception(_os_error(number))
+        if not self._receive_answer.done():
+            self._receive_answer.set_exception(_os_error(number))
 
 
 def _os_error(number: int) -> OSError:

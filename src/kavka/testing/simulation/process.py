@@ -14,13 +14,13 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from kavka.testing.simulation.loop import SimLoop, Step
+    from kavka.testing.simulation.loop import ScheduledCall, SimLoop
 
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("PROCESS", default=None)
-"""Whose code is running; None for the world itself."""
+"""The running process; None for the world itself."""
 
 
-class ProcessDied(BaseException):
+class ProcessCrashed(BaseException):
     """Unwinds code of a process that was killed in the middle of a call; no policy of the product may catch it."""
 
 
@@ -34,9 +34,9 @@ class Process:
         self.alive = True
         self.killed = False
         self.may_leave_tasks = False
-        """Whether it ends because it cannot go on, so that unfinished work is no finding."""
+        """True if it ends because it cannot go on, so that unfinished work is no finding."""
         # Invariant: None unless paused; then what would have run meanwhile, in order.
-        self.held: list[Step] | None = None
+        self.held: list[ScheduledCall] | None = None
         self._pauses = 0
         self._ended: asyncio.Future[None] = loop.create_future()
         self.at_end: list[Callable[[], None]] = []
@@ -48,7 +48,7 @@ class Process:
 
     @property
     def ended(self) -> asyncio.Future[None]:
-        """A future that is done when the process is; cancelling it harms nobody else."""
+        """Return a future that is done when the process is; it may be cancelled."""
         return asyncio.shield(self._ended)
 
     def enter(self, callback: Callable[..., object], *args: Any) -> None:
@@ -67,7 +67,7 @@ class Process:
         return self._tasks
 
     def end(self, *, killed: bool) -> None:
-        """Stop for good: nothing of this process runs after it, and its doors are shut."""
+        """Stop permanently: no code of this process runs after it, and its I/O is closed."""
         if not self.alive:
             return
         self.alive = False
@@ -79,10 +79,10 @@ class Process:
         if not self.loop.is_closed():
             self._ended.set_result(None)
 
-    def die(self) -> NoReturn:
+    def crash(self) -> NoReturn:
         """End in the middle of a call, as by `kill -9`, and unwind to the loop."""
         self.end(killed=True)
-        raise ProcessDied(self.name)
+        raise ProcessCrashed(self.name)
 
     def pause(self) -> None:
         """Hold back every step until `resume`, as a stopped process or a long collection does; pauses add up."""
@@ -99,48 +99,48 @@ class Process:
             if held:
                 self.loop.put_back(held)
 
-    def bury(self) -> None:
-        """Close the coroutines of an ended process. The world does it last: `finally` blocks run, on shut doors."""
+    def release(self) -> None:
+        """Close the coroutines of an ended process. The world does it last: `finally` blocks run, on closed I/O."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # coroutines that never began
             for task in list(self.pending()):
-                task.die_quietly()
+                task.cancel_silently()
                 coroutine = task.get_coro()
                 try:
                     if isinstance(coroutine, Coroutine):
                         coroutine.close()
-                except (Exception, ProcessDied):  # noqa: BLE001 - the code of the dead has no say any more
+                except (Exception, ProcessCrashed):  # noqa: BLE001 - the code of the dead has no say any more
                     continue
 
     def check_alive(self) -> None:
-        """Raise ProcessDied when code of a dead process reaches one of its doors."""
+        """Raise ProcessCrashed when code of a crashed process uses its I/O."""
         if not self.alive:
-            raise ProcessDied(self.name)
+            raise ProcessCrashed(self.name)
 
 
-class _BornInOrder:
+class _OrderedByCreation:
     """Hashes by a birth number instead of an address, so that sets of tasks and futures iterate alike in every run."""
 
-    birth: int
+    creation_number: int
 
     def __hash__(self) -> int:
-        return self.birth
+        return self.creation_number
 
     def __eq__(self, other: object) -> bool:
         return self is other
 
 
-class SimFuture(_BornInOrder, asyncio.Future[Any]):
+class SimFuture(_OrderedByCreation, asyncio.Future[Any]):
     """A future of the simulated loop."""
 
     def __init__(self, *, loop: SimLoop) -> None:
         """Make a pending future."""
-        self.birth = loop.next_birth()
+        self.creation_number = loop.next_creation_number()
         self.process = PROCESS.get()
         super().__init__(loop=loop)
 
 
-class SimTask(_BornInOrder, asyncio.Task[Any]):
+class SimTask(_OrderedByCreation, asyncio.Task[Any]):
     """A task of the simulated loop; it knows the process that made it."""
 
     _log_destroy_pending: bool
@@ -155,14 +155,14 @@ class SimTask(_BornInOrder, asyncio.Task[Any]):
         **more: Any,
     ) -> None:
         """Start `coroutine`; its default name is its number in this loop, not in the interpreter."""
-        self.birth = loop.next_birth()
+        self.creation_number = loop.next_creation_number()
         self.process = PROCESS.get() if context is None else context.get(PROCESS)
-        name = name or f"task-{self.birth}"
+        name = name or f"task-{self.creation_number}"
         super().__init__(coroutine, loop=loop, name=name, context=context, **more)
         if self.process is not None:
             self.process.adopt(self)
 
-    def die_quietly(self) -> None:
+    def cancel_silently(self) -> None:
         """Let a task that never finishes be collected without a warning."""
         self._log_destroy_pending = False
 

@@ -1,4 +1,4 @@
-"""What a run of a seed gave."""
+"""The report of a seed's run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 from dataclasses import dataclass, field
 
 from kavka.testing.simulation.loop import Failure
-from kavka.testing.simulation.story import Story
+from kavka.testing.simulation.trace import Trace
 from kavka.testing.simulation.world import World
 
 
@@ -15,7 +15,7 @@ class Report:
     """The outcome: nothing broken and no failure is a pass."""
 
     seed: int
-    story: Story
+    trace: Trace
     broken: list[str]
     failures: list[Failure]
     virtual_s: float
@@ -25,11 +25,11 @@ class Report:
     def of(cls, world: World, broken: list[str], counts: dict[str, int] | None = None) -> Report:
         """Sum up a world that has ended. That the product logged a fault of its disk is no failure."""
         failures = [failure for failure in world.failures if not _is_disk_fault(failure.exception)]
-        return cls(world.seed, world.story, broken, failures, world.loop.time(), counts or {})
+        return cls(world.seed, world.trace, broken, failures, world.loop.time(), counts or {})
 
     @property
     def passed(self) -> bool:
-        """Whether everything held."""
+        """Return whether all invariants held."""
         return not self.broken and not self.failures
 
     def summary(self) -> str:

@@ -17,15 +17,15 @@ from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.cluster import BrokerNode
 from kavka.testing.simulation.faults import Durability
 from kavka.testing.simulation.invariants import for_model
-from kavka.testing.simulation.load.administering import AdminNode, SetUpNode
+from kavka.testing.simulation.load.admins import AdminNode, SetUpNode
 from kavka.testing.simulation.load.client import ClientNode
-from kavka.testing.simulation.load.grouping import MemberNode
-from kavka.testing.simulation.load.producing import ProducerNode
-from kavka.testing.simulation.load.reading import AuditorNode, ReaderNode
+from kavka.testing.simulation.load.group_members import MemberNode
+from kavka.testing.simulation.load.producers import ProducerNode
+from kavka.testing.simulation.load.readers import AuditorNode, ReaderNode
 from kavka.testing.simulation.nemesis import Nemesis
-from kavka.testing.simulation.playing import Playing
 from kavka.testing.simulation.report import Report
 from kavka.testing.simulation.scenario import BROKER, Scenario
+from kavka.testing.simulation.simulation_run import SimulationRun
 from kavka.testing.simulation.world import World
 
 _LIMIT_S = 3600.0
@@ -33,14 +33,14 @@ _SET_UP_S = 60.0
 _STOP_S = 120.0
 
 
-class BrokerRun(Playing):
+class BrokerRun(SimulationRun):
     """A run of `seed`; `run` plays it once."""
 
     def __init__(self, seed: int, scenario: Scenario | None = None) -> None:
         """Build the world of the seed. A test may pass a scenario of its own."""
         world = World(seed)
         self.scenario = scenario or Scenario.of(seed)
-        super().__init__(world, Checker(for_model(self.scenario.model), world.story))
+        super().__init__(world, Checker(for_model(self.scenario.model), world.trace))
         world.network.weather = self.scenario.weather
         self.broker = BrokerNode(world, BROKER, self.scenario.broker)
         self._nemesis = Nemesis(world, self.scenario, [self.broker], self.checker)
@@ -51,9 +51,11 @@ class BrokerRun(Playing):
 
     async def _play(self) -> None:
         try:
-            self.begin("broker", self.broker.keep_running())
+            self.start_task("broker", self.broker.keep_running())
             set_up = self._node(SetUpNode, "set-up")
-            await self.bounded("set up", _SET_UP_S, [self.begin("set-up", set_up.keep_running())])
+            await self.bounded(
+                "set up", _SET_UP_S, [self.start_task("set-up", set_up.keep_running())]
+            )
             await self._work()
         finally:
             await self.end_all()
@@ -66,12 +68,12 @@ class BrokerRun(Playing):
         admins = [self._node(AdminNode, "admin")] if scenario.has_admin else []
         finite = self._start_all([*producers, *admins])
         endless = self._start_all([*members, *readers])
-        await self.until_broken(self._nemesis.rage())
+        await self.run_until_broken(self._nemesis.run())
         await self._nemesis.heal()
         await self.bounded("the work", scenario.liveness_s, finite)
         auditor = self._node(AuditorNode, "auditor")
         await self.bounded(
-            "the audit", scenario.liveness_s, [self.begin("audit", auditor.keep_running())]
+            "the audit", scenario.liveness_s, [self.start_task("audit", auditor.keep_running())]
         )
         if scenario.model.durability is Durability.EVERYTHING_ACKNOWLEDGED:
             for member in members:
@@ -92,4 +94,4 @@ class BrokerRun(Playing):
         return kind(self.world, name, self.scenario, self.checker)
 
     def _start_all(self, clients: Iterable[ClientNode]) -> list[asyncio.Task[None]]:
-        return [self.begin(client.name, client.keep_running()) for client in clients]
+        return [self.start_task(client.name, client.keep_running()) for client in clients]

@@ -1,4 +1,4 @@
-"""What a seed chooses: fault model, settings, topics, weather, and who works how much (swarm testing).
+"""The scenario of a run, chosen by a seed: fault model, settings, topics, weather, and load (swarm testing).
 
 Not only faults are random: sizes and settings are too, each within bounds that make the rare things frequent. Segments
 of a few hundred bytes roll all the time, sessions end after seconds.
@@ -10,9 +10,9 @@ import random
 from dataclasses import dataclass
 
 from kavka.ids import TopicPartition
-from kavka.testing.simulation.chance import stream
 from kavka.testing.simulation.faults import MODELS, FaultModel
 from kavka.testing.simulation.network import Weather
+from kavka.testing.simulation.random_streams import stream
 
 BROKER = "broker-0"
 PORT = 9092
@@ -37,13 +37,13 @@ class Scenario:
     has_admin: bool
     fault_interval_s: float
     safety_s: float
-    """How long faults go on; then everything heals."""
+    """Seconds with faults; then everything heals."""
     liveness_s: float = 300.0
-    """How long the work may take after that."""
+    """Maximum seconds of the work after that."""
 
     @property
     def servers(self) -> str:
-        """What clients are told as `bootstrap.servers`."""
+        """Return `bootstrap.servers`."""
         return f"{BROKER}:{PORT}"
 
     @property

@@ -18,11 +18,11 @@ from kavka.storage.log import Appended, Log
 from kavka.storage.log_config import NEVER, LogConfig
 from kavka.storage.log_directory import LogDirectory
 from kavka.storage.log_store import LogStore
-from kavka.testing.simulation.chance import stream
 from kavka.testing.simulation.disk import DiskFaults
-from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.environment import SimEnvironment
 from kavka.testing.simulation.invariants.invariant import Violation
 from kavka.testing.simulation.log_model import LogModel, read_bytes
+from kavka.testing.simulation.random_streams import stream
 from kavka.testing.simulation.report import Report
 from kavka.testing.simulation.world import Node, World
 
@@ -33,22 +33,23 @@ DIRECTORIES = ("/data", "/more")
 
 @dataclass(frozen=True, slots=True)
 class StorageScenario:
-    """What a seed chose."""
+    """The scenario of a seed."""
 
-    lives: int
+    restarts: int
     power: bool
-    """Whether hosts lose power; else only processes die."""
+    """True if hosts lose power; else only processes crash."""
     flips: bool
-    """Whether bits flip on the medium while nobody runs."""
+    """True if bits flip on the medium while no process runs."""
     disk_fails: bool
-    """Whether writes and syncs fail now and then. Never with `power`: on Linux a sync that failed forgets what was
-    dirty, so a process that starts again finds it in the page cache, syncs nothing, and loses it with the power."""
+    """True if writes and syncs fail now and then. Never with `power`: on Linux a sync that failed forgets what was
+    dirty, so a process that starts again finds it in the page cache, syncs nothing, and loses it with the power.
+    """
     follows: bool
-    """Whether the log is a follower's, which is truncated now and then."""
+    """True if the log is a follower's, which is truncated now and then."""
     moves: bool
-    """Whether the log moves between the directories. Never with `flips`: the damage might be in a copy."""
+    """True if the log moves between the directories. Never with `flips`: the damage might be in a copy."""
     indexes_go: bool
-    """Whether somebody removes files of indexes while nobody runs, which must cost time only."""
+    """True if index files are removed while no process runs, which must cost time only."""
     config: LogConfig
 
     @classmethod
@@ -66,7 +67,7 @@ class StorageScenario:
         lives = source.randint(3, 6)
         flips = source.random() < 0.15
         return cls(
-            lives=lives,
+            restarts=lives,
             power=power,
             flips=flips,
             disk_fails=not power and source.random() < 0.5,
@@ -93,21 +94,21 @@ class StorageRun:
 
     def run(self) -> Report:
         """Live all lives. Return what was found."""
-        self.world.story.tell("scenario", str(self.scenario))
+        self.world.trace.add("scenario", str(self.scenario))
         self.world.run(self._play(), limit_s=3600)
         return Report.of(self.world, self._broken)
 
     async def _play(self) -> None:
-        for life in range(self.scenario.lives):
-            is_last = life == self.scenario.lives - 1
+        for life in range(self.scenario.restarts):
+            is_last = life == self.scenario.restarts - 1
             self._node.disk.faults = self._faults(is_last)
-            process = self._node.start(self._live)
-            death = asyncio.ensure_future(self._death(is_last))
+            process = self._node.start(self._run_once)
+            death = asyncio.ensure_future(self._choose_crash(is_last))
             await process.ended
             death.cancel()
             if self._broken or self.world.failures:
                 return
-            self._between_lives()
+            self._between_restarts()
 
     def _faults(self, is_last: bool) -> DiskFaults:
         fails = self.scenario.disk_fails and not is_last
@@ -124,7 +125,7 @@ class StorageRun:
         room = self._source.choice([1 << 30, 1 << 30, 3_000, 20_000])
         return self._node.disk.used_bytes + room
 
-    async def _death(self, is_last: bool) -> None:
+    async def _choose_crash(self, is_last: bool) -> None:
         """End the life, if it does not end by itself."""
         await asyncio.sleep(self._source.uniform(0.01, 1.5))
         if is_last:
@@ -137,7 +138,7 @@ class StorageRun:
         else:
             self._node.kill()
 
-    def _between_lives(self) -> None:
+    def _between_restarts(self) -> None:
         if self.scenario.flips and self._source.random() < 0.5:
             self._flip()
         if self.scenario.indexes_go and self._index_source.random() < 0.5:
@@ -153,7 +154,7 @@ class StorageRun:
         disk.change(path, None, None)
         disk.commit_names(path.rpartition("/")[0])
         disk.count_used()
-        self.world.story.tell("nemesis", f"removes {path}")
+        self.world.trace.add("nemesis", f"removes {path}")
 
     def _flip(self) -> None:
         """Damage a batch that recovery must check: one above the recovery point."""
@@ -173,15 +174,17 @@ class StorageRun:
                 model.flipped_from = min(
                     victim.base_offset, model.flipped_from or victim.base_offset
                 )
-                self.world.story.tell(
+                self.world.trace.add(
                     "nemesis", f"flips a bit of offset {victim.base_offset} in {path}"
                 )
 
     # -- a life
 
-    async def _live(self, host: SimHost) -> None:
+    async def _run_once(self, environment: SimEnvironment) -> None:
         directories = [
-            LogDirectory(host.disk, host.clock, host.chance, path, slow_write_ms=50)
+            LogDirectory(
+                environment.disk, environment.clock, environment.random, path, slow_write_ms=50
+            )
             for path in DIRECTORIES
         ]
         store = LogStore(directories, lambda topic: self.scenario.config)
@@ -189,13 +192,13 @@ class StorageRun:
         try:
             log = await self._open(store)
             await self._check(log)
-            work = _Work(self, host, store, log, self._source)
+            work = _Work(self, environment, store, log, self._source)
             await work.run()
         except Violation as violation:
             self._broken.append(str(violation))
-            self.world.story.tell("invariant", f"BROKEN: {violation}")
+            self.world.trace.add("invariant", f"BROKEN: {violation}")
         except OSError as error:
-            self.world.story.tell("log", f"gives up: {error}")
+            self.world.trace.add("log", f"gives up: {error}")
             if work is not None:
                 await work.give_up()
             for directory in directories:
@@ -208,7 +211,7 @@ class StorageRun:
         for unreadable in store.unreadable.values():
             raise Violation(f"the log cannot be opened: {unreadable}")
         log = store.get(PARTITION) or await store.create(PARTITION, TOPIC_ID, self.scenario.config)
-        self.world.story.tell(
+        self.world.trace.add(
             "log",
             f"opens {log.log_start_offset} to {log.log_end_offset} in {log.path}, {log.recovery}",
         )
@@ -224,7 +227,7 @@ class StorageRun:
             raise Violation(f"the damage at offset {model.flipped_from} was not found")
         lost = model.end - log.log_end_offset
         if lost:
-            self.world.story.tell("log", f"lost the last {lost} offsets")
+            self.world.trace.add("log", f"lost the last {lost} offsets")
         model.flipped_from = None
         model.cut(log.log_end_offset)
         model.check_producers(log)
@@ -238,18 +241,18 @@ class StorageRun:
 
 
 class _Work:
-    """What one life does with its open log."""
+    """The work of one process with its open log."""
 
     def __init__(
         self,
         run: StorageRun,
-        host: SimHost,
+        environment: SimEnvironment,
         store: LogStore,
         log: Log,
         source: random.Random,
     ) -> None:
         self._run = run
-        self._host = host
+        self._environment = environment
         self._store = store
         self._log = log
         self._source = source
@@ -296,7 +299,7 @@ class _Work:
     def _append(self) -> None:
         model = self._run.model
         content, header = model.next_batch(
-            self._host.clock.now_ms(), self._epoch, self._log.log_end_offset
+            self._environment.clock.now_ms(), self._epoch, self._log.log_end_offset
         )
         model.add(content, header)
         self._note(self._log.append(bytearray(content), [header], self._epoch))
@@ -305,7 +308,9 @@ class _Work:
         """Append what a leader might send: some batches and a part of another one."""
         model, offset, fetched = self._run.model, self._log.log_end_offset, bytearray()
         for _ in range(self._source.randint(1, 4)):
-            content, header = model.next_batch(self._host.clock.now_ms(), self._epoch, offset)
+            content, header = model.next_batch(
+                self._environment.clock.now_ms(), self._epoch, offset
+            )
             model.add(content, header)
             fetched += content
             offset = model.end

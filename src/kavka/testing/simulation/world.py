@@ -9,19 +9,19 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from kavka.testing.simulation.chance import stream
 from kavka.testing.simulation.clock import SimClock
 from kavka.testing.simulation.disk import SimDisk
-from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.environment import SimEnvironment
 from kavka.testing.simulation.loop import Failure, SimLoop
 from kavka.testing.simulation.network import SimNetwork
 from kavka.testing.simulation.process import Process, SimTask
-from kavka.testing.simulation.story import Story
+from kavka.testing.simulation.random_streams import stream
+from kavka.testing.simulation.trace import Trace
 
 T = TypeVar("T")
 
-Program = Callable[[SimHost], Coroutine[Any, Any, object]]
-"""What a node runs: it gets its doors, and its process ends when it returns."""
+Program = Callable[[SimEnvironment], Coroutine[Any, Any, object]]
+"""The program of a node: it gets its environment, and its process ends when it returns."""
 
 
 class Node:
@@ -47,7 +47,7 @@ class Node:
 
     @property
     def is_running(self) -> bool:
-        """Whether a program runs here."""
+        """Return whether a program runs here."""
         return self.process is not None and self.process.alive
 
     def start(self, program: Program) -> Process:
@@ -58,47 +58,47 @@ class Node:
         process = Process(self.name, self.world.loop)
         self.process = process
         self.world.processes.append(process)
-        host = SimHost(self, process)
-        self.world.story.tell(self.name, f"starts (run {self.starts})")
-        process.enter(self._begin, process, program, host)
+        environment = SimEnvironment(self, process)
+        self.world.trace.add(self.name, f"starts (run {self.starts})")
+        process.enter(self._begin, process, program, environment)
         return process
 
     def kill(self) -> None:
         """Kill the process (`kill -9`): the page cache stays, the kernel closes its connections."""
         if self.process is not None and self.process.alive:
-            self.world.story.tell(self.name, "is killed")
+            self.world.trace.add(self.name, "is killed")
             self.process.end(killed=True)
 
     def kill_in_write(self, writes: int) -> None:
         """Kill the process in the middle of a write to the disk, `writes` after this moment."""
         if self.process is not None and self.process.alive:
-            self.world.story.tell(self.name, f"will be killed {writes} writes from now")
+            self.world.trace.add(self.name, f"will be killed {writes} writes from now")
             self.process.writes_left = writes
-            self.process.at_end.append(lambda: self.world.story.tell(self.name, "is gone"))
+            self.process.at_end.append(lambda: self.world.trace.add(self.name, "is gone"))
 
     def lose_power(self) -> None:
-        """Crash the host: what was not synced may be lost, and nobody says goodbye."""
+        """Crash the host: unsynced data may be lost, and connections are not closed."""
         self.is_up = False
         if self.process is not None:
             self.process.end(killed=True)
         lost = self.disk.crash()
-        self.world.story.tell(self.name, "loses power" + "".join(f"; lost {loss}" for loss in lost))
+        self.world.trace.add(self.name, "loses power" + "".join(f"; lost {loss}" for loss in lost))
 
     def pause(self) -> None:
         """Stop the process for a while (`kill -STOP`)."""
         if self.process is not None and self.process.alive:
-            self.world.story.tell(self.name, "stands still")
+            self.world.trace.add(self.name, "stands still")
             self.process.pause()
 
     def resume(self) -> None:
         """Let a paused process go on."""
         if self.process is not None and self.process.alive:
-            self.world.story.tell(self.name, "goes on")
+            self.world.trace.add(self.name, "goes on")
             self.process.resume()
 
     def jump_clock(self, by_ms: int) -> None:
         """Set the wall clock."""
-        self.world.story.tell(self.name, f"has its clock set by {by_ms} ms")
+        self.world.trace.add(self.name, f"has its clock set by {by_ms} ms")
         self.clock.jump(by_ms)
 
     def _switch_on(self) -> None:
@@ -108,8 +108,8 @@ class Node:
             for action in waiting:
                 action()
 
-    def _begin(self, process: Process, program: Program, host: SimHost) -> None:
-        task = self.world.loop.create_task(program(host), name=f"main of {self.name}")
+    def _begin(self, process: Process, program: Program, environment: SimEnvironment) -> None:
+        task = self.world.loop.create_task(program(environment), name=f"main of {self.name}")
         task.add_done_callback(
             lambda done: self._ended(process, done), context=contextvars.Context()
         )
@@ -123,7 +123,7 @@ class Node:
                 self.world.fail(self.name, "its program failed", error)
             if left and not process.may_leave_tasks:
                 self.world.fail(self.name, f"left tasks behind: {left}", None)
-            self.world.story.tell(self.name, "ends" if error is None else f"ends with {error!r}")
+            self.world.trace.add(self.name, "ends" if error is None else f"ends with {error!r}")
 
 
 class World:
@@ -133,15 +133,17 @@ class World:
         """Make an empty world."""
         self.seed = seed
         self.loop = SimLoop()
-        self.story = Story(self.loop.time)
+        self.trace = Trace(self.loop.time)
         self.network = SimNetwork(self)
         self.nodes: dict[str, Node] = {}
         self.processes: list[Process] = []
 
     @property
     def failures(self) -> list[Failure]:
-        """What nobody handled, or what the product itself logged as an exception that it did not expect."""
-        logged = [Failure(0.0, who, message, error) for who, message, error in self.story.errors]
+        """Return unhandled exceptions, and those that the product logged as unexpected."""
+        logged = [
+            Failure(0.0, source, message, error) for source, message, error in self.trace.errors
+        ]
         return self.loop.failures + logged
 
     def node(self, name: str) -> Node:
@@ -157,10 +159,10 @@ class World:
                 return node
         return None
 
-    def fail(self, who: str, message: str, error: BaseException | None) -> None:
+    def fail(self, source: str, message: str, error: BaseException | None) -> None:
         """Note a failure of the run."""
-        self.story.tell(who, f"FAILURE: {message}" + (f" ({error!r})" if error else ""))
-        self.loop.failures.append(Failure(self.loop.time(), who, message, error))
+        self.trace.add(source, f"FAILURE: {message}" + (f" ({error!r})" if error else ""))
+        self.loop.failures.append(Failure(self.loop.time(), source, message, error))
 
     def run(self, main: Coroutine[Any, Any, T], *, limit_s: float = 86_400.0) -> T:
         """Run `main` as the world's own hand, then end everything.
@@ -168,7 +170,7 @@ class World:
         Raise TimeoutError after `limit_s` virtual seconds, and say who waits.
         """
         try:
-            with self.story.listening(), _collecting_seldom():
+            with self.trace.capture(), _collecting_seldom():
                 return self.loop.run(_limited(main, limit_s, self.loop))
         finally:
             self._end()
@@ -182,10 +184,10 @@ class World:
         for process in self.processes:
             process.end(killed=True)
         for process in self.processes:
-            process.bury()
+            process.release()
         for task in asyncio.all_tasks(self.loop):
             if isinstance(task, SimTask):
-                task.die_quietly()
+                task.cancel_silently()
         self.loop.close()
 
 

@@ -15,14 +15,14 @@ class AddPartitionsToTxnRequestTopic:
 
 @struct
 class AddPartitionsToTxnRequestTransaction:
-    """What one transaction is to take part in."""
+    """The partitions to add to one transaction."""
 
     transactional_id: string = field("4+")
     producer_id: i64 = field("4+")
     producer_epoch: i16 = field("4+")
     verify_only: boolean = field("4+")
-    """Whether the partitions are only looked for, not added: a leader asks so before it appends
-    the first batch of a transaction (KIP-890).
+    """True if the partitions are only verified, not added: a leader sends this before it appends the first batch of a
+    transaction (KIP-890).
     """
     topics: list[AddPartitionsToTxnRequestTopic] = field("4+")
 
@@ -40,7 +40,7 @@ class AddPartitionsToTxnRequest:
 
 @struct
 class AddPartitionsToTxnResponsePartition:
-    """What became of one partition."""
+    """Result for one partition."""
 
     partition_index: i32 = field()
     partition_error_code: i16 = field()
@@ -65,7 +65,7 @@ class AddPartitionsToTxnResponseTopic:
 
 @struct
 class AddPartitionsToTxnResponseTransaction:
-    """What became of one transaction's partitions."""
+    """Results for the partitions of one transaction."""
 
     transactional_id: string = field("4+")
     topic_results: list[AddPartitionsToTxnResponseTopic] = field("4+")
@@ -73,10 +73,10 @@ class AddPartitionsToTxnResponseTransaction:
 
 @message(api_key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse:
-    """What became of each partition; none is added unless all are."""
+    """Result for each partition; none is added unless all are."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field("4+", ignorable=True)
     """CLUSTER_AUTHORIZATION_FAILED: the asker is no broker."""
     results_by_transaction: list[AddPartitionsToTxnResponseTransaction] = field("4+")

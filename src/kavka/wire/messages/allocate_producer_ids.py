@@ -15,12 +15,12 @@ class AllocateProducerIdsRequest:
 
 @message(api_key=67, versions="0", flexible="0+")
 class AllocateProducerIdsResponse:
-    """Ids that nobody else was given."""
+    """A block of producer ids that belongs to this broker alone."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """NOT_CONTROLLER, STALE_BROKER_EPOCH, CLUSTER_AUTHORIZATION_FAILED."""
     producer_id_start: i64 = field()
     producer_id_len: i32 = field()
-    """How many there are, from `producer_id_start` on."""
+    """Number of ids, from `producer_id_start` on."""

@@ -34,7 +34,7 @@ class AlterConfigsRequest:
 
 @struct
 class AlterConfigsResponseResource:
-    """What became of one resource."""
+    """Result for one resource."""
 
     error_code: i16 = field()
     """INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, POLICY_VIOLATION,
@@ -47,8 +47,8 @@ class AlterConfigsResponseResource:
 
 @message(api_key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse:
-    """What became of each resource."""
+    """Result for each resource."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     responses: list[AlterConfigsResponseResource] = field()

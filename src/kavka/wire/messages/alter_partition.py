@@ -75,10 +75,10 @@ class AlterPartitionResponseTopic:
 
 @message(api_key=56, versions="0-3", flexible="0+")
 class AlterPartitionResponse:
-    """What became of each proposal."""
+    """Result for each proposal."""
 
     throttle_time_ms: i32 = field()
-    """How long the broker is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """NOT_CONTROLLER, STALE_BROKER_EPOCH, CLUSTER_AUTHORIZATION_FAILED."""
     topics: list[AlterPartitionResponseTopic] = field()

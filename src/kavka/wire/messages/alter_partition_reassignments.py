@@ -27,13 +27,13 @@ class AlterPartitionReassignmentsRequest:
     """Partitions to move. The controller takes it."""
 
     timeout_ms: i32 = field(default=60000)
-    """How long to wait until the moves have begun, milliseconds."""
+    """Milliseconds to wait until the reassignments have started."""
     topics: list[AlterPartitionReassignmentsRequestTopic] = field()
 
 
 @struct
 class AlterPartitionReassignmentsResponsePartition:
-    """Whether one move has begun."""
+    """Result for one partition: the reassignment has started, or an error."""
 
     partition_index: i32 = field()
     error_code: i16 = field()
@@ -53,10 +53,10 @@ class AlterPartitionReassignmentsResponseTopic:
 
 @message(api_key=45, versions="0", flexible="0+")
 class AlterPartitionReassignmentsResponse:
-    """What became of each move."""
+    """Result for each reassignment."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """NOT_CONTROLLER, CLUSTER_AUTHORIZATION_FAILED, REQUEST_TIMED_OUT."""
     error_message: string | None = field(nullable="0+", default=None)

@@ -15,7 +15,7 @@ class AlterReplicaLogDirsRequestTopic:
 
 @struct
 class AlterReplicaLogDirsRequestDir:
-    """What shall lie in one directory."""
+    """The replicas to move to one directory."""
 
     path: string = field()
     """Absolute."""
@@ -24,14 +24,16 @@ class AlterReplicaLogDirsRequestDir:
 
 @message(api_key=34, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsRequest:
-    """Where replicas of the broker asked shall lie; for a partition that it will get, where to create it."""
+    """The target directory of each replica of the broker; for a partition that it does not have yet, the directory to
+    create it in.
+    """
 
     dirs: list[AlterReplicaLogDirsRequestDir] = field()
 
 
 @struct
 class AlterReplicaLogDirsResponsePartition:
-    """Whether one move has begun."""
+    """Result for one replica: the move has started, or an error."""
 
     partition_index: i32 = field()
     error_code: i16 = field()
@@ -51,8 +53,8 @@ class AlterReplicaLogDirsResponseTopic:
 
 @message(api_key=34, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsResponse:
-    """What became of each move."""
+    """Result for each move."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     results: list[AlterReplicaLogDirsResponseTopic] = field()

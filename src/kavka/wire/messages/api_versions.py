@@ -1,5 +1,5 @@
-"""Which versions of which APIs a broker speaks: the first request on a connection (KIP-35,
-KIP-482, KIP-511, KIP-584).
+"""The APIs that a broker supports and their versions: the first request on a connection (KIP-35, KIP-482, KIP-511,
+KIP-584).
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ class ApiVersionsResponse:
     """
     api_keys: list[ApiVersionsResponseApi] = field()
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     supported_features: list[ApiVersionsResponseSupportedFeature] = field(
         "3+", tag=0, ignorable=True
     )
-    """What this broker could do. Below version 4 features from level 0 on are left out."""
+    """Features that this broker supports. Below version 4 features from level 0 on are left out."""
     finalized_features_epoch: i64 = field("3+", default=-1, tag=1, ignorable=True)
     """Grows with every change of the finalized features; -1 where the cluster has none."""
     finalized_features: list[ApiVersionsResponseFinalizedFeature] = field(
         "3+", tag=2, ignorable=True
     )
-    """What the cluster has agreed on; all brokers act by it."""
+    """Feature levels that the cluster has finalised; all brokers act by them."""
     zk_migration_ready: boolean = field("3+", tag=3, ignorable=True)
-    """Whether a KRaft controller may migrate the cluster from ZooKeeper; always false here."""
+    """True if a KRaft controller may migrate the cluster from ZooKeeper; always false here."""

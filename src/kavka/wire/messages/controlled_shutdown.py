@@ -27,7 +27,7 @@ class ControlledShutdownResponsePartition:
 
 @message(api_key=7, versions="0-3", flexible="3+")
 class ControlledShutdownResponse:
-    """What keeps the broker from stopping."""
+    """The partitions that still keep the broker from stopping."""
 
     error_code: i16 = field()
     """NOT_CONTROLLER, STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE,

@@ -18,25 +18,25 @@ class CreatePartitionsRequestTopic:
 
     name: string = field()
     count: i32 = field()
-    """How many it shall have in all."""
+    """The new total number of partitions."""
     assignments: list[CreatePartitionsRequestAssignment] | None = field(nullable="0+")
     """The brokers of every new partition; None lets the controller choose."""
 
 
 @message(api_key=37, versions="0-3", flexible="2+")
 class CreatePartitionsRequest:
-    """How many partitions topics shall have. The controller takes it."""
+    """The new number of partitions of topics. Sent to the controller."""
 
     topics: list[CreatePartitionsRequestTopic] = field()
     timeout_ms: i32 = field()
-    """How long to wait until the partitions are made, milliseconds."""
+    """Milliseconds to wait until the partitions are created."""
     validate_only: boolean = field()
     """Check everything, create nothing."""
 
 
 @struct
 class CreatePartitionsResponseTopic:
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: string = field()
     error_code: i16 = field()
@@ -49,8 +49,8 @@ class CreatePartitionsResponseTopic:
 
 @message(api_key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse:
-    """What became of each topic."""
+    """Result for each topic."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     results: list[CreatePartitionsResponseTopic] = field()

@@ -41,8 +41,8 @@ class CreateTopicsRequest:
 
     topics: list[CreateTopicsRequestTopic] = field()
     timeout_ms: i32 = field(default=60000)
-    """How long to wait until the topics are made, milliseconds; they may be made although the
-    answer is REQUEST_TIMED_OUT.
+    """Milliseconds to wait until the topics are created; they may be created although the answer is
+    REQUEST_TIMED_OUT.
     """
     validate_only: boolean = field("1+")
     """Check everything, create nothing."""
@@ -57,13 +57,13 @@ class CreateTopicsResponseConfig:
     """None for a sensitive one."""
     read_only: boolean = field()
     config_source: i8 = field(default=-1)
-    """Where the value comes from, as in DescribeConfigs."""
+    """Source of the value, as in DescribeConfigs."""
     is_sensitive: boolean = field()
 
 
 @struct
 class CreateTopicsResponseTopic:
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: string = field()
     topic_id: uuid = field("7+", ignorable=True)
@@ -87,8 +87,8 @@ class CreateTopicsResponseTopic:
 
 @message(api_key=19, versions="0-7", flexible="5+")
 class CreateTopicsResponse:
-    """What became of each topic."""
+    """Result for each topic."""
 
     throttle_time_ms: i32 = field("2+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     topics: list[CreateTopicsResponseTopic] = field()

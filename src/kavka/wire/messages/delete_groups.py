@@ -14,7 +14,7 @@ class DeleteGroupsRequest:
 
 @struct
 class DeleteGroupsResponseGroup:
-    """What became of one group."""
+    """Result for one group."""
 
     group_id: string = field()
     error_code: i16 = field()
@@ -25,8 +25,8 @@ class DeleteGroupsResponseGroup:
 
 @message(api_key=42, versions="0-2", flexible="2+")
 class DeleteGroupsResponse:
-    """What became of each group."""
+    """Result for each group."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     results: list[DeleteGroupsResponseGroup] = field()

@@ -7,7 +7,7 @@ from kavka.wire.schema import field, i16, i32, i64, message, string, struct
 
 @struct
 class DeleteRecordsRequestPartition:
-    """Where a partition shall begin."""
+    """The new log start offset of a partition."""
 
     partition_index: i32 = field()
     offset: i64 = field()
@@ -28,12 +28,12 @@ class DeleteRecordsRequest:
 
     topics: list[DeleteRecordsRequestTopic] = field()
     timeout_ms: i32 = field()
-    """How long to wait until all replicas have followed, milliseconds."""
+    """Milliseconds to wait until all replicas have followed."""
 
 
 @struct
 class DeleteRecordsResponsePartition:
-    """Where one partition begins now."""
+    """The low watermark of one partition."""
 
     partition_index: i32 = field()
     low_watermark: i64 = field()
@@ -55,8 +55,8 @@ class DeleteRecordsResponseTopic:
 
 @message(api_key=21, versions="0-2", flexible="2+")
 class DeleteRecordsResponse:
-    """Where the partitions begin now."""
+    """The low watermarks of the partitions."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     topics: list[DeleteRecordsResponseTopic] = field()

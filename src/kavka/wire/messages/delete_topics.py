@@ -22,12 +22,12 @@ class DeleteTopicsRequest:
     topics: list[DeleteTopicsRequestTopic] = field("6+")
     topic_names: list[string] = field("0-5", ignorable=True)
     timeout_ms: i32 = field()
-    """How long to wait until the topics are gone, milliseconds."""
+    """Milliseconds to wait until the topics are deleted."""
 
 
 @struct
 class DeleteTopicsResponseTopic:
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: string | None = field(nullable="6+")
     """None where the topic was given by id and is not known, or may not be seen."""
@@ -42,8 +42,8 @@ class DeleteTopicsResponseTopic:
 
 @message(api_key=20, versions="0-6", flexible="4+")
 class DeleteTopicsResponse:
-    """What became of each topic."""
+    """Result for each topic."""
 
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     responses: list[DeleteTopicsResponseTopic] = field()

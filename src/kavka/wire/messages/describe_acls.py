@@ -1,4 +1,4 @@
-"""Which access rules there are (KIP-140, KIP-290)."""
+"""List access control entries (KIP-140, KIP-290)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DescribeAclsRequest:
 
 @struct
 class DescribeAclsResponseAcl:
-    """Who may, or may not, do what, and from where."""
+    """One access control entry: principal, host, operation and permission."""
 
     principal: string = field()
     """Such as `User:alice`, or `User:*` for everybody."""
@@ -39,7 +39,7 @@ class DescribeAclsResponseAcl:
 
 @struct
 class DescribeAclsResponseResource:
-    """A resource, or a prefix of names, and its rules."""
+    """A resource or a prefix of names, and its access control entries."""
 
     resource_type: i8 = field()
     resource_name: string = field()
@@ -49,10 +49,10 @@ class DescribeAclsResponseResource:
 
 @message(api_key=29, versions="0-3", flexible="2+")
 class DescribeAclsResponse:
-    """The rules that fit."""
+    """The access control entries that match the filter."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """SECURITY_DISABLED: the broker has no authorizer. INVALID_REQUEST,
     CLUSTER_AUTHORIZATION_FAILED.

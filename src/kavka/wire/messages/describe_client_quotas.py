@@ -7,7 +7,7 @@ from kavka.wire.schema import boolean, f64, field, i8, i16, i32, message, string
 
 @struct
 class DescribeClientQuotasRequestComponent:
-    """What one component of an entity must be."""
+    """The filter for one component of an entity."""
 
     entity_type: string = field()
     """user, client-id or ip."""
@@ -18,12 +18,12 @@ class DescribeClientQuotasRequestComponent:
 
 @message(api_key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest:
-    """Which quotas are wanted."""
+    """A filter of quota entities."""
 
     components: list[DescribeClientQuotasRequestComponent] = field()
     """All must fit."""
     strict: boolean = field()
-    """Whether an entity may have no other components than those named."""
+    """True if an entity may have no other components than those named."""
 
 
 @struct
@@ -56,7 +56,7 @@ class DescribeClientQuotasResponse:
     """Quotas."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """INVALID_REQUEST, CLUSTER_AUTHORIZATION_FAILED."""
     error_message: string | None = field(nullable="0+", default=None)

@@ -27,10 +27,10 @@ class DescribeClusterResponseBroker:
 
 @message(api_key=60, versions="0-1", flexible="0+")
 class DescribeClusterResponse:
-    """Who the cluster is."""
+    """The cluster's id, controller and brokers."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE: by `endpoint_type` of the request."""
     error_message: string | None = field(nullable="0+", default=None)

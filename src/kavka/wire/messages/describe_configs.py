@@ -7,7 +7,7 @@ from kavka.wire.schema import boolean, field, i8, i16, i32, message, string, str
 
 @struct
 class DescribeConfigsRequestResource:
-    """Whose settings are wanted."""
+    """A resource and the names of its settings to describe."""
 
     resource_type: i8 = field()
     """2: topic. 4: broker. 8: loggers of a broker. 16: client metrics. 32: group."""
@@ -23,7 +23,7 @@ class DescribeConfigsRequest:
 
     resources: list[DescribeConfigsRequestResource] = field()
     include_synonyms: boolean = field("1+")
-    """Whether to list where else a value could have come from."""
+    """True to list all synonyms that could provide the value."""
     include_documentation: boolean = field("3+")
 
 
@@ -80,5 +80,5 @@ class DescribeConfigsResponse:
     """Settings."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     results: list[DescribeConfigsResponseResource] = field()

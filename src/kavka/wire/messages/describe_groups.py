@@ -22,11 +22,11 @@ class DescribeGroupsResponseMember:
     """The name of a static member (KIP-345); None for a dynamic one."""
     client_id: string = field()
     client_host: string = field()
-    """Where it joined from: a slash and the address."""
+    """Address that it joined from, after a slash."""
     member_metadata: binary = field()
     """Its metadata for the assignor in use; empty unless the group is Stable."""
     member_assignment: binary = field()
-    """What it was given; empty unless the group is Stable."""
+    """Its assignment; empty unless the group is Stable."""
 
 
 @struct
@@ -53,5 +53,5 @@ class DescribeGroupsResponse:
     """The groups."""
 
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     groups: list[DescribeGroupsResponseGroup] = field()

@@ -29,11 +29,10 @@ class DescribeLogDirsResponsePartition:
     partition_size: i64 = field()
     """Bytes of all segments."""
     offset_lag: i64 = field()
-    """How far the end of the log is behind the high watermark, or behind the current replica for
-    a future one.
+    """Lag of the log end offset behind the high watermark, or behind the current replica for a future one.
     """
     is_future_key: boolean = field()
-    """Whether the replica is being moved here and will replace the one in another directory."""
+    """True if the replica is being moved here and will replace the one in another directory."""
 
 
 @struct
@@ -64,7 +63,7 @@ class DescribeLogDirsResponse:
     """The log directories of the broker asked."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field("3+", ignorable=True)
     """CLUSTER_AUTHORIZATION_FAILED."""
     results: list[DescribeLogDirsResponseLogDir] = field()

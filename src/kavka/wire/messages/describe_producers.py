@@ -22,7 +22,7 @@ class DescribeProducersRequest:
 
 @struct
 class DescribeProducersResponseActiveProducer:
-    """What a partition remembers of a producer."""
+    """The state of one producer in a partition."""
 
     producer_id: i64 = field()
     producer_epoch: i32 = field()
@@ -62,5 +62,5 @@ class DescribeProducersResponse:
     """The producers."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     topics: list[DescribeProducersResponseTopic] = field()

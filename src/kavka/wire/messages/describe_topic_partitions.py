@@ -29,7 +29,7 @@ class DescribeTopicPartitionsRequest:
     response_partition_limit: i32 = field(default=2000)
     """The most partitions of a page; the broker has a limit of its own."""
     cursor: DescribeTopicPartitionsRequestCursor | None = field(nullable="0+", default=None)
-    """Where the page begins; None for the first one."""
+    """First partition of the page; None for the first page."""
 
 
 @struct
@@ -78,7 +78,7 @@ class DescribeTopicPartitionsResponse:
     """A page of topics."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     topics: list[DescribeTopicPartitionsResponseTopic] = field()
     next_cursor: DescribeTopicPartitionsResponseCursor | None = field(nullable="0+", default=None)
-    """Where the next page begins; None when this is the last one."""
+    """First partition of the next page; None when this is the last one."""

@@ -48,5 +48,5 @@ class DescribeTransactionsResponse:
     """The states, in the order of the request."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     transaction_states: list[DescribeTransactionsResponseTransactionState] = field()

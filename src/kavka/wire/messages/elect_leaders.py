@@ -24,12 +24,12 @@ class ElectLeadersRequest:
     topic_partitions: list[ElectLeadersRequestTopic] | None = field(nullable="0+")
     """None asks for all partitions."""
     timeout_ms: i32 = field(default=60000)
-    """How long to wait for the elections, milliseconds."""
+    """Milliseconds to wait for the elections."""
 
 
 @struct
 class ElectLeadersResponsePartition:
-    """What became of one election."""
+    """Result for one election."""
 
     partition_id: i32 = field()
     error_code: i16 = field()
@@ -49,10 +49,10 @@ class ElectLeadersResponseTopic:
 
 @message(api_key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse:
-    """What became of each election."""
+    """Result for each election."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field("1+")
     """NOT_CONTROLLER, CLUSTER_AUTHORIZATION_FAILED."""
     replica_election_results: list[ElectLeadersResponseTopic] = field()

@@ -21,7 +21,7 @@ class EndTxnResponse:
     """The decision is stored; partitions get their markers afterwards."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS: find the
     coordinator, try again. CONCURRENT_TRANSACTIONS: try again. INVALID_PRODUCER_ID_MAPPING,

@@ -21,7 +21,7 @@ class FetchRequestPartition:
 
     partition: i32 = field()
     current_leader_epoch: i32 = field("9+", default=-1, ignorable=True)
-    """What the reader believes to be the leader epoch; -1 does not check it."""
+    """The leader epoch that the reader knows; -1 disables the check."""
     fetch_offset: i64 = field()
     last_fetched_epoch: i32 = field("12+", default=-1)
     """The leader epoch of the last record that a follower has; the leader answers with
@@ -64,9 +64,9 @@ class FetchRequest:
     replica_id: i32 = field("0-14", default=-1)
     """The broker that follows; -1 for a consumer, -2 for a debugging one."""
     replica_state: FetchRequestReplicaState = field("15+", tag=1)
-    """Who follows, since version 15."""
+    """The fetching replica, since version 15."""
     max_wait_ms: i32 = field()
-    """How long the broker may wait for `min_bytes`, milliseconds."""
+    """Maximum milliseconds to wait for `min_bytes`."""
     min_bytes: i32 = field()
     """The broker waits until so many bytes are there over all partitions."""
     max_bytes: i32 = field("3+", default=2147483647, ignorable=True)
@@ -80,9 +80,9 @@ class FetchRequest:
     session.
     """
     topics: list[FetchRequestTopic] = field()
-    """What to read; in a session, what was added or changed."""
+    """Partitions to fetch; in a session, those that were added or changed."""
     forgotten_topics_data: list[FetchRequestForgottenTopic] = field("7+")
-    """What to drop from the session."""
+    """Partitions to remove from the session."""
     rack_id: string = field("11+", ignorable=True)
     """The consumer's rack, so that a replica near to it can be preferred (KIP-392)."""
 
@@ -97,7 +97,7 @@ class FetchResponseDivergingEpoch:
 
 @struct
 class FetchResponseCurrentLeader:
-    """Who leads a partition; -1 and -1 when it was not said."""
+    """The current leader of a partition; -1 and -1 when it is unknown."""
 
     leader_id: i32 = field(default=-1)
     leader_epoch: i32 = field(default=-1)
@@ -141,7 +141,7 @@ class FetchResponsePartition:
     log_start_offset: i64 = field("5+", default=-1, ignorable=True)
     """The first offset that the partition still has; -1 on error."""
     diverging_epoch: FetchResponseDivergingEpoch = field("12+", tag=0)
-    """Where the follower must truncate to: the end of the last epoch that both logs have."""
+    """The epoch and end offset that the follower must truncate to: the last epoch that both logs have."""
     current_leader: FetchResponseCurrentLeader = field("12+", tag=1)
     """The leader, where the error is about leadership."""
     snapshot_id: FetchResponseSnapshotId = field("12+", tag=2)
@@ -169,7 +169,7 @@ class FetchResponseTopic:
 
 @struct
 class FetchResponseNodeEndpoint:
-    """Where a broker listens."""
+    """The endpoint of a broker."""
 
     node_id: i32 = field()
     host: string = field()
@@ -183,7 +183,7 @@ class FetchResponse:
     """Records, and how far the partitions reach."""
 
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field("7+", ignorable=True)
     """FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR:
     begin a new session.
@@ -193,4 +193,4 @@ class FetchResponse:
     responses: list[FetchResponseTopic] = field()
     """In a session only partitions that have records, an error or moved marks."""
     node_endpoints: list[FetchResponseNodeEndpoint] = field("16+", tag=0)
-    """Where the leaders named in `current_leader` listen (KIP-951)."""
+    """Endpoints of the leaders named in `current_leader` (KIP-951)."""

@@ -1,4 +1,4 @@
-"""Which broker coordinates a group or a transactional id (KIP-98, KIP-699)."""
+"""Find the coordinator of a group or of a transactional id (KIP-98, KIP-699)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FindCoordinatorResponse:
     """The coordinators; the first fields answer for one key, `coordinators` for several."""
 
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field("0-3")
     """As that of a coordinator below."""
     error_message: string | None = field("1-3", nullable="1-3", default=None, ignorable=True)

@@ -18,10 +18,10 @@ class HeartbeatRequest:
 
 @message(api_key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse:
-    """Whether the member may go on."""
+    """Result of a heartbeat: the member goes on, or must rejoin."""
 
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """REBALANCE_IN_PROGRESS: join again. ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID,
     FENCED_INSTANCE_ID: the membership is lost. NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE:

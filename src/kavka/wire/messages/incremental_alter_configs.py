@@ -37,7 +37,7 @@ class IncrementalAlterConfigsRequest:
 
 @struct
 class IncrementalAlterConfigsResponseResource:
-    """What became of one resource; its changes are made all or none."""
+    """Result for one resource; its changes are made all or none."""
 
     error_code: i16 = field()
     """INVALID_CONFIG, INVALID_REQUEST (a setting named twice, or no value),
@@ -51,8 +51,8 @@ class IncrementalAlterConfigsResponseResource:
 
 @message(api_key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse:
-    """What became of each resource."""
+    """Result for each resource."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     responses: list[IncrementalAlterConfigsResponseResource] = field()

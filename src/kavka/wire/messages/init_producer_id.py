@@ -20,9 +20,9 @@ class InitProducerIdRequest:
     producer_epoch: i16 = field("3+", default=-1)
     """The epoch that it has; -1 for none."""
     enable_2pc: boolean = field("6+", default=False)
-    """Whether the coordinator never aborts a transaction because of its age (KIP-939)."""
+    """True if the coordinator must never abort a transaction because of its age (KIP-939)."""
     keep_prepared_txn: boolean = field("6+", default=False)
-    """Whether a transaction that is open is kept, for this producer to end it (KIP-939)."""
+    """True if an ongoing transaction is kept, for this producer to complete it (KIP-939)."""
 
 
 @message(api_key=22, versions="0-6", flexible="2+")
@@ -30,7 +30,7 @@ class InitProducerIdResponse:
     """A producer's id and epoch."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS: find the
     coordinator, try again. CONCURRENT_TRANSACTIONS: an unfinished transaction is being

@@ -13,7 +13,7 @@ class JoinGroupRequestProtocol:
 
     name: string = field()
     metadata: binary = field()
-    """What the assignor must know of the member: for consumers a `Subscription`."""
+    """The member's metadata for the assignor: for consumers a `Subscription`."""
 
 
 @message(api_key=11, versions="0-9", flexible="6+")
@@ -22,10 +22,9 @@ class JoinGroupRequest:
 
     group_id: string = field()
     session_timeout_ms: i32 = field()
-    """How long the member lives without a heartbeat, milliseconds."""
+    """Milliseconds without a heartbeat after which the member is removed."""
     rebalance_timeout_ms: i32 = field("1+", default=-1, ignorable=True)
-    """How long a rebalance waits for the member, milliseconds; -1 (version 0) means the session
-    timeout.
+    """Milliseconds for which a rebalance waits for the member; -1 (version 0) means the session timeout.
     """
     member_id: string = field()
     """Empty on the first join; afterwards as the coordinator gave it."""
@@ -36,7 +35,7 @@ class JoinGroupRequest:
     protocols: list[JoinGroupRequestProtocol] = field()
     """The assignors that the member supports, its favourite first."""
     reason: string | None = field("8+", nullable="8+", default=None, ignorable=True)
-    """Why it joins, for the broker's log (KIP-800)."""
+    """Reason for joining, for the broker's log (KIP-800)."""
 
 
 @struct
@@ -47,7 +46,7 @@ class JoinGroupResponseMember:
     group_instance_id: string | None = field("5+", nullable="5+", default=None, ignorable=True)
     """The name of a static member (KIP-345); None for a dynamic one."""
     metadata: binary = field()
-    """What it sent for the chosen assignor."""
+    """The member's metadata for the chosen assignor."""
 
 
 @message(api_key=11, versions="0-9", flexible="6+")
@@ -55,7 +54,7 @@ class JoinGroupResponse:
     """The new generation, with all members if the receiver is the leader."""
 
     throttle_time_ms: i32 = field("2+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """MEMBER_ID_REQUIRED: join again with the `member_id` of this answer. UNKNOWN_MEMBER_ID,
     FENCED_INSTANCE_ID. INCONSISTENT_GROUP_PROTOCOL, INVALID_SESSION_TIMEOUT,
@@ -71,8 +70,7 @@ class JoinGroupResponse:
     leader: string = field()
     """The member that assigns; empty on error."""
     skip_assignment: boolean = field("9+")
-    """Whether the leader shall keep the assignment that the group has: a static leader came back
-    (KIP-814).
+    """True if the leader must keep the group's assignment: a static leader came back (KIP-814).
     """
     member_id: string = field()
     members: list[JoinGroupResponseMember] = field()

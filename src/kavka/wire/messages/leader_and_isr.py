@@ -25,7 +25,7 @@ class LeaderAndIsrRequestPartition:
     adding_replicas: list[i32] = field("3+", ignorable=True)
     removing_replicas: list[i32] = field("3+", ignorable=True)
     is_new: boolean = field("1+", ignorable=True)
-    """Whether the broker shall expect to have no replica yet."""
+    """True if the replica is expected to be new on the broker."""
     leader_recovery_state: i8 = field("6+")
     """1 after an unclean election, until the leader has recovered."""
 
@@ -41,7 +41,7 @@ class LeaderAndIsrRequestTopic:
 
 @struct
 class LeaderAndIsrRequestLeader:
-    """Where a leader listens for its followers."""
+    """The endpoint of a leader for its followers."""
 
     broker_id: i32 = field()
     host_name: string = field()
@@ -56,7 +56,7 @@ class LeaderAndIsrRequest:
     is_kraft_controller: boolean = field("7+")
     controller_epoch: i32 = field()
     broker_epoch: i64 = field("2+", default=-1, ignorable=True)
-    """Of the broker that is told, as the controller knows it; fences orders to its former lives."""
+    """Epoch of the receiving broker as the controller knows it; fences requests to an earlier registration."""
     type: i8 = field("5+")
     """0: unknown. 1: some partitions. 2: all; a replica that is not named is stray."""
     ungrouped_partition_states: list[LeaderAndIsrRequestPartition] = field("0-1")
@@ -66,7 +66,7 @@ class LeaderAndIsrRequest:
 
 @struct
 class LeaderAndIsrResponsePartition:
-    """What a broker answers for one partition."""
+    """Result for one partition."""
 
     topic_name: string = field("0-4", ignorable=True)
     partition_index: i32 = field()
@@ -86,7 +86,7 @@ class LeaderAndIsrResponseTopic:
 
 @message(api_key=4, versions="0-7", flexible="4+")
 class LeaderAndIsrResponse:
-    """Which replicas obeyed."""
+    """Result for each partition."""
 
     error_code: i16 = field()
     """STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH: nothing was done."""

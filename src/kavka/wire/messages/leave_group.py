@@ -15,7 +15,7 @@ class LeaveGroupRequestMember:
     group_instance_id: string | None = field(nullable="0+", default=None)
     """The name of a static member (KIP-345); None for a dynamic one."""
     reason: string | None = field("5+", nullable="5+", default=None, ignorable=True)
-    """Why it leaves, for the broker's log (KIP-800)."""
+    """Reason for leaving, for the broker's log (KIP-800)."""
 
 
 @message(api_key=13, versions="0-5", flexible="4+")
@@ -29,7 +29,7 @@ class LeaveGroupRequest:
 
 @struct
 class LeaveGroupResponseMember:
-    """What became of one member."""
+    """Result for one member."""
 
     member_id: string = field()
     group_instance_id: string | None = field(nullable="0+", default=None)
@@ -40,10 +40,10 @@ class LeaveGroupResponseMember:
 
 @message(api_key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse:
-    """What became of each member."""
+    """Result for each member."""
 
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """Of the group: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS,
     INVALID_GROUP_ID, GROUP_AUTHORIZATION_FAILED. Below version 3 also the error of the one

@@ -32,7 +32,7 @@ class ListGroupsResponse:
     """The groups of this coordinator."""
 
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """COORDINATOR_NOT_AVAILABLE. COORDINATOR_LOAD_IN_PROGRESS: the list may lack groups."""
     groups: list[ListGroupsResponseGroup] = field()

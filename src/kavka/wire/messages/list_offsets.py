@@ -7,18 +7,18 @@ from kavka.wire.schema import field, i8, i16, i32, i64, message, string, struct
 
 @struct
 class ListOffsetsRequestPartition:
-    """Which offset of a partition is wanted."""
+    """The timestamp to look up in a partition."""
 
     partition_index: i32 = field()
     current_leader_epoch: i32 = field("4+", default=-1, ignorable=True)
-    """What the asker believes to be the leader epoch; -1 does not check it."""
+    """The leader epoch that the client knows; -1 disables the check."""
     timestamp: i64 = field()
     """Milliseconds since 1970: the first record at or after it. -1: the end. -2: the start. -3:
     the record of the largest timestamp (version 7 on). -4: the earliest on local disk (8 on).
     -5: the latest in tiered storage (9 on).
     """
     max_num_offsets: i32 = field("0", default=1)
-    """How many segment starts to list, in version 0."""
+    """Maximum number of segment base offsets to list, in version 0."""
 
 
 @struct
@@ -74,5 +74,5 @@ class ListOffsetsResponse:
     """Offsets of partitions."""
 
     throttle_time_ms: i32 = field("2+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     topics: list[ListOffsetsResponseTopic] = field()

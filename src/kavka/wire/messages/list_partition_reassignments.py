@@ -1,4 +1,4 @@
-"""Which partitions are being moved (KIP-455)."""
+"""List ongoing reassignments (KIP-455)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ListPartitionReassignmentsResponse:
     """Moves under way; partitions that do not move are left out."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """NOT_CONTROLLER, CLUSTER_AUTHORIZATION_FAILED."""
     error_message: string | None = field(nullable="0+", default=None)

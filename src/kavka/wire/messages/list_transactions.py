@@ -31,7 +31,7 @@ class ListTransactionsResponse:
     """The transactional ids of this coordinator."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """COORDINATOR_NOT_AVAILABLE. COORDINATOR_LOAD_IN_PROGRESS: the list would lack some."""
     unknown_state_filters: list[string] = field()

@@ -1,5 +1,5 @@
-"""Which brokers there are, and who leads which partition; may create the topics asked for
-(KIP-4, KIP-430, KIP-516, KIP-526).
+"""The brokers, the topics and the leaders of their partitions; may create missing topics (KIP-4, KIP-430, KIP-516,
+KIP-526).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class MetadataRequest:
     topics: list[MetadataRequestTopic] | None = field(nullable="1+")
     """None asks for all topics, an empty list for none; in version 0 an empty list asks for all."""
     allow_auto_topic_creation: boolean = field("4+", default=True)
-    """Whether a missing topic may be made, if auto.create.topics.enable allows it as well."""
+    """True if a missing topic may be created, if auto.create.topics.enable allows it as well."""
     include_cluster_authorized_operations: boolean = field("8-10")
     """Moved to DescribeCluster after version 10."""
     include_topic_authorized_operations: boolean = field("8+")
@@ -78,7 +78,7 @@ class MetadataResponseTopic:
     topic_id: uuid = field("10+", ignorable=True)
     """Zero for a name that no topic has."""
     is_internal: boolean = field("1+", ignorable=True)
-    """Whether it is `__consumer_offsets` or `__transaction_state`."""
+    """True for `__consumer_offsets` and `__transaction_state`."""
     partitions: list[MetadataResponsePartition] = field()
     topic_authorized_operations: i32 = field("8+", default=-2147483648)
     """A set of bits by AclOperation; the smallest number when not asked for."""
@@ -89,7 +89,7 @@ class MetadataResponse:
     """The cluster as this broker knows it."""
 
     throttle_time_ms: i32 = field("3+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     brokers: list[MetadataResponseBroker] = field()
     """The live ones, with their addresses on the listener that was asked."""
     cluster_id: string | None = field("2+", nullable="2+", default=None, ignorable=True)

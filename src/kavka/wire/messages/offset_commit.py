@@ -7,7 +7,7 @@ from kavka.wire.schema import field, i16, i32, i64, message, string, struct
 
 @struct
 class OffsetCommitRequestPartition:
-    """How far one partition was read."""
+    """The offset to commit for one partition."""
 
     partition_index: i32 = field()
     committed_offset: i64 = field()
@@ -30,7 +30,7 @@ class OffsetCommitRequestTopic:
 
 @message(api_key=8, versions="0-9", flexible="8+")
 class OffsetCommitRequest:
-    """Commits offsets as a member, or as nobody in particular while the group is empty."""
+    """Commit offsets as a member, or without membership while the group is empty."""
 
     group_id: string = field()
     generation_id_or_member_epoch: i32 = field("1+", default=-1, ignorable=True)
@@ -39,13 +39,13 @@ class OffsetCommitRequest:
     group_instance_id: string | None = field("7+", nullable="7+", default=None)
     """The name of a static member (KIP-345); None for a dynamic one."""
     retention_time_ms: i64 = field("2-4", default=-1, ignorable=True)
-    """How long to keep the offsets, milliseconds; -1 leaves it to offsets.retention.minutes."""
+    """Milliseconds to keep the offsets; -1 uses offsets.retention.minutes."""
     topics: list[OffsetCommitRequestTopic] = field()
 
 
 @struct
 class OffsetCommitResponsePartition:
-    """What became of one offset."""
+    """Result for one offset."""
 
     partition_index: i32 = field()
     error_code: i16 = field()
@@ -67,8 +67,8 @@ class OffsetCommitResponseTopic:
 
 @message(api_key=8, versions="0-9", flexible="8+")
 class OffsetCommitResponse:
-    """What became of each partition's offset."""
+    """Result for each partition's offset."""
 
     throttle_time_ms: i32 = field("3+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     topics: list[OffsetCommitResponseTopic] = field()

@@ -30,7 +30,7 @@ class OffsetDeleteRequest:
 
 @struct
 class OffsetDeleteResponsePartition:
-    """What became of one offset."""
+    """Result for one offset."""
 
     partition_index: i32 = field()
     error_code: i16 = field()
@@ -47,7 +47,7 @@ class OffsetDeleteResponseTopic:
 
 @message(api_key=47, versions="0")
 class OffsetDeleteResponse:
-    """What became of each offset."""
+    """Result for each offset."""
 
     error_code: i16 = field()
     """GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (not of consumers), NOT_COORDINATOR,
@@ -55,5 +55,5 @@ class OffsetDeleteResponse:
     GROUP_AUTHORIZATION_FAILED.
     """
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     topics: list[OffsetDeleteResponseTopic] = field()

@@ -1,4 +1,4 @@
-"""How far groups have read (KIP-447, KIP-709, KIP-848)."""
+"""Committed offsets of groups (KIP-447, KIP-709, KIP-848)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OffsetFetchRequestGroupTopic:
 
 @struct
 class OffsetFetchRequestGroup:
-    """What is wanted of one group."""
+    """A group and the partitions whose offsets are requested."""
 
     group_id: string = field()
     member_id: string | None = field("9+", nullable="9+", default=None, ignorable=True)
@@ -43,8 +43,7 @@ class OffsetFetchRequest:
     """None asks for all partitions with an offset."""
     groups: list[OffsetFetchRequestGroup] = field("8+")
     require_stable: boolean = field("7+")
-    """Whether offsets that a running transaction may still change give UNSTABLE_OFFSET_COMMIT
-    instead (KIP-447).
+    """True if offsets with a pending transaction give UNSTABLE_OFFSET_COMMIT (KIP-447).
     """
 
 
@@ -112,7 +111,7 @@ class OffsetFetchResponse:
     """Committed offsets; the first fields answer for one group, `groups` for several."""
 
     throttle_time_ms: i32 = field("3+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     topics: list[OffsetFetchResponseTopic] = field("0-7")
     error_code: i16 = field("2-7", ignorable=True)
     """As that of a group below."""

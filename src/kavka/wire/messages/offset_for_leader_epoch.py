@@ -1,4 +1,4 @@
-"""Where a leader epoch ends: how logs that differ find their common part (KIP-101, KIP-320)."""
+"""End offsets of leader epochs, by which a replica finds the point of divergence (KIP-101, KIP-320)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class OffsetForLeaderEpochRequestPartition:
 
     partition: i32 = field()
     current_leader_epoch: i32 = field("2+", default=-1, ignorable=True)
-    """What the asker believes to be the leader epoch; -1 does not check it."""
+    """The leader epoch that the client knows; -1 disables the check."""
     leader_epoch: i32 = field()
 
 
@@ -60,5 +60,5 @@ class OffsetForLeaderEpochResponse:
     """Ends of epochs."""
 
     throttle_time_ms: i32 = field("2+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     topics: list[OffsetForLeaderEpochResponseTopic] = field()

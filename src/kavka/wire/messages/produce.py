@@ -7,7 +7,7 @@ from kavka.wire.schema import field, i16, i32, i64, message, records, string, st
 
 @struct
 class ProduceRequestPartition:
-    """What goes to one partition."""
+    """The batch for one partition."""
 
     index: i32 = field()
     records: records | None = field(nullable="0+", default=None)
@@ -33,7 +33,7 @@ class ProduceRequest:
     INVALID_REQUIRED_ACKS.
     """
     timeout_ms: i32 = field()
-    """How long to wait for the replicas when `acks` is -1, milliseconds."""
+    """Milliseconds to wait for the replicas when `acks` is -1."""
     topic_data: list[ProduceRequestTopic] = field()
 
 
@@ -48,7 +48,7 @@ class ProduceResponseRecordError:
 
 @struct
 class ProduceResponseCurrentLeader:
-    """Who leads a partition; -1 and -1 when it was not said."""
+    """The current leader of a partition; -1 and -1 when it is unknown."""
 
     leader_id: i32 = field(default=-1)
     leader_epoch: i32 = field(default=-1)
@@ -56,7 +56,7 @@ class ProduceResponseCurrentLeader:
 
 @struct
 class ProduceResponsePartition:
-    """What became of one batch."""
+    """Result for one batch."""
 
     index: i32 = field()
     error_code: i16 = field()
@@ -74,15 +74,14 @@ class ProduceResponsePartition:
     -1 on error.
     """
     log_append_time_ms: i64 = field("2+", default=-1, ignorable=True)
-    """When the broker took the batch, milliseconds since 1970, for topics with LogAppendTime;
-    else -1.
+    """Time at which the broker appended the batch, milliseconds since 1970, for topics with LogAppendTime; else -1.
     """
     log_start_offset: i64 = field("5+", default=-1, ignorable=True)
     """The first offset that the partition still has; -1 on error."""
     record_errors: list[ProduceResponseRecordError] = field("8+", ignorable=True)
-    """Which records made the batch fail (KIP-467)."""
+    """The records that made the batch fail (KIP-467)."""
     error_message: string | None = field("8+", nullable="8+", default=None, ignorable=True)
-    """What they have in common, in words."""
+    """Common cause of the record errors."""
     current_leader: ProduceResponseCurrentLeader = field("10+", tag=0)
     """The leader, where the error is NOT_LEADER_OR_FOLLOWER (KIP-951)."""
 
@@ -97,7 +96,7 @@ class ProduceResponseTopic:
 
 @struct
 class ProduceResponseNodeEndpoint:
-    """Where a broker listens."""
+    """The endpoint of a broker."""
 
     node_id: i32 = field()
     host: string = field()
@@ -108,10 +107,10 @@ class ProduceResponseNodeEndpoint:
 
 @message(api_key=0, versions="0-12", flexible="9+")
 class ProduceResponse:
-    """What became of every partition's batch. None is sent for `acks` 0."""
+    """Result for each partition's batch. None is sent for `acks` 0."""
 
     responses: list[ProduceResponseTopic] = field()
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     node_endpoints: list[ProduceResponseNodeEndpoint] = field("10+", tag=0)
-    """Where the leaders named in `current_leader` listen (KIP-951)."""
+    """Endpoints of the leaders named in `current_leader` (KIP-951)."""

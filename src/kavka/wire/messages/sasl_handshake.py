@@ -17,7 +17,7 @@ class SaslHandshakeRequest:
 
 @message(api_key=17, versions="0-1")
 class SaslHandshakeResponse:
-    """Whether the mechanism can be used."""
+    """Result of choosing a SASL mechanism."""
 
     error_code: i16 = field()
     """UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE."""

@@ -47,9 +47,9 @@ class StopReplicaRequest:
     is_kraft_controller: boolean = field("4+")
     controller_epoch: i32 = field()
     broker_epoch: i64 = field("1+", default=-1, ignorable=True)
-    """Of the broker that is told, as the controller knows it; fences orders to its former lives."""
+    """Epoch of the receiving broker as the controller knows it; fences requests to an earlier registration."""
     delete_partitions: boolean = field("0-2")
-    """Whether all of them are to be deleted; from version 3 on each partition says it."""
+    """True if all of them are to be deleted; from version 3 on each partition has its own flag."""
     ungrouped_partitions: list[StopReplicaRequestUngroupedPartition] = field("0")
     topics: list[StopReplicaRequestTopic] = field("1-2")
     topic_states: list[StopReplicaRequestTopicState] = field("3+")
@@ -57,7 +57,7 @@ class StopReplicaRequest:
 
 @struct
 class StopReplicaResponsePartition:
-    """What a broker answers for one partition."""
+    """Result for one partition."""
 
     topic_name: string = field()
     partition_index: i32 = field()
@@ -69,7 +69,7 @@ class StopReplicaResponsePartition:
 
 @message(api_key=5, versions="0-4", flexible="2+")
 class StopReplicaResponse:
-    """Which replicas obeyed."""
+    """Result for each partition."""
 
     error_code: i16 = field()
     """STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH: nothing was done."""

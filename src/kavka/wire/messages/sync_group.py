@@ -7,7 +7,7 @@ from kavka.wire.schema import binary, field, i16, i32, message, string, struct
 
 @struct
 class SyncGroupRequestAssignment:
-    """What one member gets."""
+    """The assignment of one member."""
 
     member_id: string = field()
     assignment: binary = field()
@@ -33,10 +33,10 @@ class SyncGroupRequest:
 
 @message(api_key=14, versions="0-5", flexible="4+")
 class SyncGroupResponse:
-    """What the member gets."""
+    """The member's assignment."""
 
     throttle_time_ms: i32 = field("1+", ignorable=True)
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID: join
     again, the last two as a new member. INCONSISTENT_GROUP_PROTOCOL: type or name is not the

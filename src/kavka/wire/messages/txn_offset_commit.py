@@ -7,7 +7,7 @@ from kavka.wire.schema import field, i16, i32, i64, message, string, struct
 
 @struct
 class TxnOffsetCommitRequestPartition:
-    """How far one partition was read."""
+    """The offset to commit for one partition."""
 
     partition_index: i32 = field()
     committed_offset: i64 = field()
@@ -47,7 +47,7 @@ class TxnOffsetCommitRequest:
 
 @struct
 class TxnOffsetCommitResponsePartition:
-    """What became of one offset."""
+    """Result for one offset."""
 
     partition_index: i32 = field()
     error_code: i16 = field()
@@ -70,8 +70,8 @@ class TxnOffsetCommitResponseTopic:
 
 @message(api_key=28, versions="0-5", flexible="3+")
 class TxnOffsetCommitResponse:
-    """What became of each partition's offset."""
+    """Result for each partition's offset."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     topics: list[TxnOffsetCommitResponseTopic] = field()

@@ -13,7 +13,7 @@ class UpdateFeaturesRequestFeature:
     max_version_level: i16 = field()
     """0 and below turns the feature off, which is a downgrade."""
     allow_downgrade: boolean = field("0")
-    """Whether the level may be lower than it is."""
+    """True if the level may be lower than it is."""
     upgrade_type: i8 = field("1+", default=1)
     """1: only upwards. 2: downwards, where nothing is lost by it. 3: downwards in any case."""
 
@@ -25,12 +25,12 @@ class UpdateFeaturesRequest:
     timeout_ms: i32 = field(default=60_000)
     feature_updates: list[UpdateFeaturesRequestFeature] = field()
     validate_only: boolean = field("1+")
-    """Whether nothing is changed, and only said what would be refused."""
+    """True if the updates are validated but not made."""
 
 
 @struct
 class UpdateFeaturesResponseFeature:
-    """What became of one feature."""
+    """Result for one feature."""
 
     feature: string = field()
     error_code: i16 = field()
@@ -42,10 +42,10 @@ class UpdateFeaturesResponseFeature:
 
 @message(api_key=57, versions="0-1", flexible="0+")
 class UpdateFeaturesResponse:
-    """What became of each feature; one that is refused does not keep the others."""
+    """Result for each feature; one that is refused does not prevent the others."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
     """NOT_CONTROLLER. CLUSTER_AUTHORIZATION_FAILED."""
     error_message: string | None = field(nullable="0+", default=None)

@@ -37,7 +37,7 @@ class UpdateMetadataRequestTopic:
 
 @struct
 class UpdateMetadataRequestEndpoint:
-    """Where one listener of a broker is."""
+    """The endpoint of one listener of a broker."""
 
     port: i32 = field("1+")
     host: string = field("1+")
@@ -60,7 +60,7 @@ class UpdateMetadataRequestBroker:
 
 @message(api_key=6, versions="0-8", flexible="6+")
 class UpdateMetadataRequest:
-    """What has changed: all live brokers, and states of some partitions. The controller sends it."""
+    """All live brokers, and the states of the partitions that changed. Sent by the controller."""
 
     controller_id: i32 = field()
     is_kraft_controller: boolean = field("8+")
@@ -68,7 +68,7 @@ class UpdateMetadataRequest:
     """0: unknown. 1: some partitions. 2: all. A ZooKeeper controller leaves it 0."""
     controller_epoch: i32 = field()
     broker_epoch: i64 = field("5+", default=-1, ignorable=True)
-    """Of the broker that is told, as the controller knows it; fences orders to its former lives."""
+    """Epoch of the receiving broker as the controller knows it; fences requests to an earlier registration."""
     ungrouped_partition_states: list[UpdateMetadataRequestPartition] = field("0-4")
     topic_states: list[UpdateMetadataRequestTopic] = field("5+")
     live_brokers: list[UpdateMetadataRequestBroker] = field()
@@ -76,7 +76,7 @@ class UpdateMetadataRequest:
 
 @message(api_key=6, versions="0-8", flexible="6+")
 class UpdateMetadataResponse:
-    """Whether the broker has taken it in."""
+    """Result of updating the broker's metadata cache."""
 
     error_code: i16 = field()
     """STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH: nothing was done."""

@@ -15,7 +15,7 @@ class WriteTxnMarkersRequestTopic:
 
 @struct
 class WriteTxnMarkersRequestMarker:
-    """How one producer's transaction ended, and where to write it."""
+    """The outcome of one producer's transaction and the partitions to write it to."""
 
     producer_id: i64 = field()
     producer_epoch: i16 = field()
@@ -41,7 +41,7 @@ class WriteTxnMarkersRequest:
 
 @struct
 class WriteTxnMarkersResponsePartition:
-    """What became of the marker in one partition."""
+    """Result of writing the marker to one partition."""
 
     partition_index: i32 = field()
     error_code: i16 = field()
@@ -63,7 +63,7 @@ class WriteTxnMarkersResponseTopic:
 
 @struct
 class WriteTxnMarkersResponseMarker:
-    """What became of one producer's marker."""
+    """Results for one producer's marker."""
 
     producer_id: i64 = field()
     topics: list[WriteTxnMarkersResponseTopic] = field()
@@ -71,6 +71,6 @@ class WriteTxnMarkersResponseMarker:
 
 @message(api_key=27, versions="0-2", flexible="1+")
 class WriteTxnMarkersResponse:
-    """What became of each marker in each partition."""
+    """Result for each marker in each partition."""
 
     markers: list[WriteTxnMarkersResponseMarker] = field()

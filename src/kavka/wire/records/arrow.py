@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.records import kernel
 from kavka.wire.records.body import seal
 from kavka.wire.records.columns import BytesColumn, Columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.records import kernel
 from kavka.wire.records.body import DECOMPRESSED_LIMIT, body_of, seal
 from kavka.wire.records.compression import Compression
@@ -96,7 +96,7 @@ class BatchBuilder:
         # Timestamps between these have a delta of 4 bytes; none is, before the first record sets the base.
         self._earliest = self._latest = 0
         self._measured = 0
-        """How many records `_size` counts."""
+        """Number of records that `_size` includes."""
         self._size = HEADER_SIZE
 
     def __len__(self) -> int:

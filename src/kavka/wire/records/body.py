@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.crc32c import crc32c
 from kavka.wire.records.compression import Compression, compress, decompress
 from kavka.wire.records.corrupt import CorruptBatch
@@ -24,7 +24,7 @@ from kavka.wire.records.header import (
 )
 
 DECOMPRESSED_LIMIT: Final = 1 << 30
-"""What the records of one batch may decompress to where nobody says less."""
+"""Default limit in bytes of the decompressed records of one batch."""
 LARGEST_BATCH: Final = 0x7FFF_FFFF - LENGTH_END
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.records import corrupt, kernel
 from kavka.wire.records.batch_check import Allowance
 from kavka.wire.records.compression import Compression, decompress_pieces, decompress_small
@@ -40,7 +40,7 @@ class RecordCheck:
         )
         self.largest = max(self.largest, largest)
         if broken:
-            self.violations += broken[: corrupt.MOST_VIOLATIONS - len(self.violations)]
+            self.violations += broken[: corrupt.MAX_VIOLATIONS - len(self.violations)]
         return position
 
 

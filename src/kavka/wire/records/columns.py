@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.values import frozen
 from kavka.wire.records import kernel
 from kavka.wire.records.body import DECOMPRESSED_LIMIT, body_of, seal
@@ -51,7 +51,7 @@ class Columns:
     header_key: BytesColumn
     header_value: BytesColumn
     next_offset: int
-    """Where to read on: the offset after the last batch seen, whose records may not be visible."""
+    """Offset to read from next: the offset after the last batch seen, whose records may not be visible."""
 
     def offset_at(self, index: int) -> int:
         """Return the offset of a record."""
@@ -59,7 +59,7 @@ class Columns:
 
     @property
     def header_count(self) -> int:
-        """How many headers all records have together."""
+        """Return the number of headers of all records."""
         return memoryview(self.header_offsets).cast("B").cast("i")[self.count]
 
 

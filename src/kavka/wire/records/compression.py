@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import cramjam
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.records import gzip_members, lz4_frames, snappy_blocks, zstd_frames
 from kavka.wire.records.corrupt import BatchTooLarge
 from kavka.wire.records.snappy_blocks import XERIAL_MAGIC

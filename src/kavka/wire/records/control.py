@@ -6,7 +6,7 @@ from enum import IntEnum
 from struct import Struct, error
 from typing import Final, NamedTuple
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.records import kernel
 from kavka.wire.records.batch import decode_records
 from kavka.wire.records.body import seal
@@ -18,7 +18,7 @@ _VALUE: Final = Struct(">hi")
 
 
 class ControlType(IntEnum):
-    """What a control record says."""
+    """The type of a control record."""
 
     ABORT = 0
     COMMIT = 1

@@ -1,4 +1,4 @@
-"""What is raised for bytes that are no record batch."""
+"""Errors raised for bytes that are not a valid record batch."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ FAULTS = {
     MISSING: "fewer records than the header says",
     EXTRA: "bytes after the last record",
 }
-"""What a kernel finds wrong with the bytes of records; the position is that of the record."""
+"""Faults that a kernel finds in the bytes of records; the position is that of the record."""
 
 CHECKSUM = "a batch that fails its checksum"
 
 WRONG_OFFSET, NO_KEY, BAD_TIMESTAMP = 1, 2, 3
 """Rules that a well-formed record may break, as `check` tells them."""
-MOST_VIOLATIONS = 1024
-"""After so many broken rules `check` stops noting more."""
+MAX_VIOLATIONS = 1024
+"""Number of violations after which `check` stops recording more."""

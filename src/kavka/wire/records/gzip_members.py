@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.records.corrupt import CorruptBody
 
 PIECE: Final = 256 * 1024

@@ -18,7 +18,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.crc32c import crc32c
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.corrupt import CorruptBatch
@@ -30,7 +30,7 @@ LENGTH_END: Final = 12
 CRC_START: Final = 21
 """The first byte that the CRC covers."""
 MAGIC_POSITION: Final = 16
-"""Where the magic byte is, in batches and in the legacy messages of magic 0 and 1 alike."""
+"""Position of the magic byte, the same in batches and in legacy messages of magic 0 and 1."""
 
 COMPRESSION_MASK: Final = 0x07
 LOG_APPEND_TIME_BIT: Final = 0x08
@@ -48,7 +48,7 @@ _CODECS: Final = tuple(Compression)
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamps of a batch."""
+    """The source of the timestamps of a batch: the producer or the log."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -83,22 +83,22 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction (control batches of one too)."""
+        """Return whether the batch belongs to a transaction (control batches of one too)."""
         return self.attributes & TRANSACTIONAL_BIT != 0
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a marker that consumers must not see."""
+        """Return whether the batch holds a marker, which consumers do not see."""
         return self.attributes & CONTROL_BIT != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether the base timestamp is the time after which the cleaner may drop tombstones (KIP-534)."""
+        """Return whether the base timestamp is the time after which the cleaner may remove tombstones (KIP-534)."""
         return self.attributes & DELETE_HORIZON_BIT != 0
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whether the producer or the log set the timestamps."""
+        """Return the source of the timestamps: the producer or the log."""
         if self.attributes & LOG_APPEND_TIME_BIT:
             return TimestampType.LOG_APPEND_TIME
         return TimestampType.CREATE_TIME

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or os.environ.get("KAVKA_PURE") == "1":
     from kavka.wire.records import pure as chosen
-    from kavka.wire.records import pure_cleaning as cleaning
+    from kavka.wire.records import pure_cleaner as cleaning
 else:
     try:
         from kavka.wire.records import _kernel as chosen
@@ -19,7 +19,7 @@ else:
         cleaning = chosen
     except ImportError:
         from kavka.wire.records import pure as chosen
-        from kavka.wire.records import pure_cleaning as cleaning
+        from kavka.wire.records import pure_cleaner as cleaning
 
 NAME: str = chosen.NAME
 SLOW_BECAUSE = (
@@ -28,7 +28,7 @@ SLOW_BECAUSE = (
     if NAME == "python" and os.environ.get("KAVKA_PURE") != "1"
     else ""
 )
-"""What an operator, and the author of a program, is told of a twin that nobody asked for; else empty."""
+"""Warning for operators and developers when the pure kernel is used unintentionally; else empty."""
 check = chosen.check
 sound = chosen.sound
 records = chosen.records

@@ -14,7 +14,7 @@ from typing import Final
 
 import cramjam
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.records.corrupt import BatchTooLarge, CorruptBody
 from kavka.wire.records.kernel import xxhash32
 

@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.records import corrupt
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.xxhash32 import xxhash32 as xxhash32
@@ -78,7 +78,7 @@ def check(
     earliest: int,
     latest: int,
 ) -> tuple[int, int, int, int, list[tuple[int, int]]]:
-    """Walk records `first` to `count - 1` of a produced batch and hold them to the rules.
+    """Validate records `first` to `count - 1` of a produced batch.
 
     Return the index after the last whole record, its position, the largest timestamp (-1 without any) with the
     index of the first record that has it, and a list of (index, broken rule), one per record. When `last` is
@@ -106,7 +106,7 @@ def check(
             rule = corrupt.NO_KEY
         elif timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
             rule = corrupt.BAD_TIMESTAMP
-        if rule and len(violations) < corrupt.MOST_VIOLATIONS:
+        if rule and len(violations) < corrupt.MAX_VIOLATIONS:
             violations.append((index, rule))
         position = record[0]
         index += 1
@@ -456,7 +456,7 @@ def _skip_headers(data: bytes, record: RawRecord, position: int, start: int) -> 
 
 
 def _is_whole(data: bytes, position: int, start: int) -> bool:
-    """Tell whether the record at `position` is whole; a length that can never be right is a fault."""
+    """Return whether the record at `position` is whole; a length that can never be right is a fault."""
     for index in range(5):
         if position + index == len(data):
             return False

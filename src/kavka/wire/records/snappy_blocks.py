@@ -13,7 +13,7 @@ from typing import Final
 
 import cramjam
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.records.corrupt import BatchTooLarge, CorruptBody
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"

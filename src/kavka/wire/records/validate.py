@@ -1,4 +1,4 @@
-"""What a leader checks of produced bytes before it appends them.
+"""Validation of produced batches, before a leader appends them.
 
 In the order of Kafka: the request's rules (one batch, of magic 2, zstd from Produce 7 on), base offset, size, CRC,
 the header's own sense, then each record. A batch of a client must not poison the time index, retention or
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.doors import Buffer
 from kavka.errors import ErrorCode
+from kavka.io import Buffer
 from kavka.values import field, frozen
 from kavka.wire.crc32c import crc32c
 from kavka.wire.records import corrupt, kernel
@@ -71,13 +71,13 @@ class BatchRules:
     timestamp_after_max_ms: int = NO_LIMIT_MS
     needs_key: bool = False  # the topic is compacted
 
-    takes_batches_as_they_are: bool = field(init=False)
-    """Whether batches need neither another codec nor the broker's time."""
+    keeps_batches: bool = field(init=False)
+    """True if batches need neither recompression nor log append time."""
 
     def __post_init__(self) -> None:
         """Decide once what would be asked for each batch."""
         as_they_are = self.compression is None and self.timestamp_type is TimestampType.CREATE_TIME
-        object.__setattr__(self, "takes_batches_as_they_are", as_they_are)
+        object.__setattr__(self, "keeps_batches", as_they_are)
 
     @property
     def body_limit(self) -> int:
@@ -103,7 +103,7 @@ def number_produced(
     if allowance is None:
         allowance = Allowance()
     if (
-        rules.takes_batches_as_they_are
+        rules.keeps_batches
         and produce_version >= _ZSTD_FROM_PRODUCE
         and len(buffer) <= _LARGE_BATCH
     ):
@@ -216,7 +216,7 @@ def _body_steps(
     except CorruptBatch as error:
         return _invalid(f"Found invalid record structure: {error}")
     if check.violations:
-        return _refuse_records(check.violations[: corrupt.MOST_VIOLATIONS], earliest, latest)
+        return _refuse_records(check.violations[: corrupt.MAX_VIOLATIONS], earliest, latest)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
         header = stamp_log_append_time(buffer, header, now_ms)
     elif (largest := max(check.largest, -1)) != header.max_timestamp:
@@ -308,7 +308,7 @@ def _refuse_extent(buffer: Buffer, first: BatchHeader) -> Refusal:
 def _check_header(
     buffer: Buffer, header: BatchHeader, rules: BatchRules, produce_version: int
 ) -> Refusal | None:
-    """Hold the header to the rules; the CRC comes before what it covers is believed."""
+    """Validate the header; the CRC is checked before the fields that it covers are trusted."""
     attributes = header.attributes
     codec = attributes & COMPRESSION_MASK
     if codec == Compression.ZSTD and produce_version < _ZSTD_FROM_PRODUCE:

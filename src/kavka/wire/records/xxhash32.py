@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct, unpack_from
 from typing import Final
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 
 _MASK: Final = 0xFFFF_FFFF
 _PRIME_1: Final = 2654435761

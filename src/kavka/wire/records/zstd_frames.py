@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import cramjam
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch, CorruptBody
 
 _LARGE: Final = 256 * 1024

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias, overload
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.schema import binary, field, i32, i64, message, string, struct, uuid
 from kavka.wire.versioned import decode_versioned, encode_versioned, version_of
 
@@ -41,11 +41,11 @@ class OffsetCommitValue:
     metadata: string = field()
     """The committer's own words; empty where it sent none."""
     commit_timestamp: i64 = field()
-    """When the broker took the commit, milliseconds since 1970."""
+    """Time at which the broker appended the commit, milliseconds since 1970."""
     expire_timestamp: i64 = field("1", default=-1, ignorable=True)
-    """When the offset may go, milliseconds since 1970; -1 leaves that to offsets.retention.minutes."""
+    """Time at which the offset expires, milliseconds since 1970; -1 uses offsets.retention.minutes."""
     topic_id: uuid = field("4+", tag=0, ignorable=True)
-    """The topic that the offset belongs to, so that one made anew under the same name does not inherit it."""
+    """The id of the offset's topic, so that a recreated topic of the same name does not inherit the offset."""
 
 
 @message(versions="2")
@@ -64,15 +64,15 @@ class GroupMetadataMember:
     """The name of a static member (KIP-345); None for a dynamic one."""
     client_id: string = field()
     client_host: string = field()
-    """Where it joined from, as Kafka writes it: a slash and the address."""
+    """Address that it joined from, as Kafka writes it: after a slash."""
     rebalance_timeout: i32 = field("1+", ignorable=True)
-    """How long a rebalance waits for it, milliseconds."""
+    """Milliseconds for which a rebalance waits for it."""
     session_timeout: i32 = field()
-    """How long it lives without a heartbeat, milliseconds."""
+    """Milliseconds without a heartbeat after which it is removed."""
     subscription: binary = field()
     """Its metadata for the chosen protocol: for consumers a `Subscription` (`wire.consumer_protocol`)."""
     assignment: binary = field()
-    """What the leader gave it: for consumers an `Assignment`."""
+    """Its assignment from the group leader: for consumers an `Assignment`."""
 
 
 @message(versions="0-4", flexible="4+")
@@ -87,7 +87,7 @@ class GroupMetadataValue:
     leader: string | None = field(nullable="0+", default=None)
     """The member that assigns; None in an empty group."""
     current_state_timestamp: i64 = field("2+", default=-1, ignorable=True)
-    """When the group came into this state, milliseconds since 1970: offsets of an empty group expire from here."""
+    """Time of the last state change, milliseconds since 1970: offsets of an empty group expire from here."""
     members: list[GroupMetadataMember] = field()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.doors import Buffer
+from kavka.io import Buffer
 from kavka.wire.schema import field, i8, i16, i32, i64, message, string, struct
 from kavka.wire.versioned import decode_versioned, encode_versioned
 
@@ -23,7 +23,7 @@ STATES: Final = (
 
 @message(versions="0")
 class TransactionLogKey:
-    """Whose record it is."""
+    """The key of a transactional id's record."""
 
     transactional_id: string = field()
 
@@ -53,7 +53,7 @@ class TransactionLogValue:
     next_producer_id: i64 = field("1+", tag=1, default=-1, ignorable=True)
     """The id that follows when the transaction is complete, because the epochs of this one have run out."""
     client_transaction_version: i16 = field("1+", tag=2, default=0, ignorable=True)
-    """Which form of the protocol the client speaks; 2 has a new epoch for each transaction."""
+    """The transaction version of the client; from 2 on each transaction has a new epoch."""
     next_producer_epoch: i16 = field("1+", tag=3, default=-1, ignorable=True)
     """With `next_producer_id`, what a client has that took over the transaction to end it (KIP-939)."""
 

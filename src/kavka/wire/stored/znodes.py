@@ -257,8 +257,12 @@ def decode_controller(data: bytes) -> int:
 def encode_reassignments(targets: Mapping[TopicPartition, Sequence[int]]) -> bytes:
     """Return the payload of `/admin/reassign_partitions`."""
     rows = [
-        {"topic": where.topic, "partition": where.partition, "replicas": list(replicas)}
-        for where, replicas in targets.items()
+        {
+            "topic": topic_partition.topic,
+            "partition": topic_partition.partition,
+            "replicas": list(replicas),
+        }
+        for topic_partition, replicas in targets.items()
     ]
     return _dump({"version": 1, "partitions": rows})
 
@@ -272,7 +276,10 @@ def decode_reassignments(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
 
 def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
     """Return the payload of `/admin/preferred_replica_election`, and of an ISR change notification."""
-    rows = [{"topic": where.topic, "partition": where.partition} for where in partitions]
+    rows = [
+        {"topic": topic_partition.topic, "partition": topic_partition.partition}
+        for topic_partition in partitions
+    ]
     return _dump({"version": 1, "partitions": rows})
 
 

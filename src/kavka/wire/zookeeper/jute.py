@@ -46,7 +46,7 @@ class Reader:
 
     @property
     def remaining(self) -> int:
-        """How many bytes are left."""
+        """Return the number of bytes left."""
         return len(self._frame) - self.position
 
     def take(self, length: int) -> memoryview:

@@ -26,7 +26,7 @@ SEQUENCE_FLAG = 2
 
 
 class OpCode(IntEnum):
-    """What a request asks for."""
+    """The operation of a request."""
 
     CREATE = 1
     DELETE = 2
@@ -143,7 +143,7 @@ class CreateTtlRequest(NamedTuple):
 
 
 class Create2Response(NamedTuple):
-    """What CREATE2 made."""
+    """The path and stat of a node created by CREATE2."""
 
     path: ustring
     stat: StatRecord
@@ -233,7 +233,7 @@ class AuthRequest(NamedTuple):
 
 
 class SetWatchesRequest(NamedTuple):
-    """SET_WATCHES: a client that is back names what it watches; what happened since `relative_zxid` is told at once."""
+    """SET_WATCHES: a reconnected client lists its watches; changes since `relative_zxid` are sent at once."""
 
     relative_zxid: i64
     data_watches: list[ustring]
@@ -294,7 +294,7 @@ class NumberResponse(NamedTuple):
 
 
 class ClientInfo(NamedTuple):
-    """Who a connection is."""
+    """The identity of a connection."""
 
     auth_scheme: ustring
     user: ustring

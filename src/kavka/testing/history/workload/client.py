@@ -1,4 +1,4 @@
-"""What a workload needs of a Kafka client. Adapters hide the client's own exceptions and types."""
+"""The workload's interface to Kafka clients. Adapters hide the client's own exceptions and types."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kavka.ids import TopicPartition
 from kavka.testing.history.operations import Record, Type
 
 Done = Callable[[Type, int | None, str | None], None]
-"""Told once how a send ended: the outcome, the offset if it is known, what went wrong."""
+"""Called once with the end of a send: the outcome, the offset if it is known, the error."""
 Rebalanced = Callable[[Sequence[TopicPartition], Sequence[TopicPartition]], None]
-"""Told, inside of polls, which partitions were taken and which given."""
+"""Called, inside of polls, with the revoked and the assigned partitions."""
 
 
 class ClientFailed(Exception):
@@ -26,7 +26,7 @@ class MustStop(ClientFailed):
 class WorkloadProducer(Protocol):
     """An idempotent producer with acks=all, used by one thread."""
 
-    def send(self, at: TopicPartition, value: str, done: Done) -> None:
+    def send(self, topic_partition: TopicPartition, value: str, done: Done) -> None:
         """Send without waiting. `done` is called later, in any thread."""
 
     def wait(self, seconds: float) -> None:
@@ -54,7 +54,7 @@ class WorkloadConsumer(Protocol):
     def subscribe(self, topic: str, rebalanced: Rebalanced) -> None:
         """Join the group."""
 
-    def seek(self, at: TopicPartition, offset: int) -> None:
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
         """Read on at an offset."""
 
     def poll(self, seconds: float) -> list[Record]:
@@ -63,7 +63,9 @@ class WorkloadConsumer(Protocol):
     def commit(self) -> None:
         """Commit what was read for the group. Raise ClientFailed."""
 
-    def scan(self, at: TopicPartition, seconds: float) -> tuple[int, int, list[Record]]:
+    def scan(
+        self, topic_partition: TopicPartition, seconds: float
+    ) -> tuple[int, int, list[Record]]:
         """Return start and end of a partition and all that is visible. Raise ClientFailed."""
 
     def close(self) -> None:

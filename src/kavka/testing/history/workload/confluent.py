@@ -34,7 +34,7 @@ def _failures() -> Iterator[None]:
 class Confluent:
     """Each client has threads of librdkafka's."""
 
-    def __init__(self, bootstrap: str, patience_seconds: float) -> None:
+    def __init__(self, bootstrap: str, timeout_seconds: float) -> None:
         """Connect when asked for something. Raise ModuleNotFoundError without the library."""
         self._library: Any = import_module("confluent_kafka")
         self._settings = {
@@ -42,7 +42,7 @@ class Confluent:
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 200,
         }
-        self._patience_ms = int(patience_seconds * 1000)
+        self._timeout_ms = int(timeout_seconds * 1000)
         self._logger = logging.getLogger("kavka.testing.history.librdkafka")
         self._logger.setLevel(logging.CRITICAL)  # broken connections are expected
 
@@ -63,7 +63,7 @@ class Confluent:
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 2,
-            "delivery.timeout.ms": self._patience_ms,
+            "delivery.timeout.ms": self._timeout_ms,
         }
         if transactional_id is not None:
             chosen |= {"transactional.id": transactional_id, "transaction.timeout.ms": 10_000}
@@ -96,9 +96,9 @@ class ConfluentProducer:
         """Use a producer."""
         self._producer = producer
         self._refused = {errors.MSG_SIZE_TOO_LARGE, errors.TOPIC_AUTHORIZATION_FAILED}
-        self._untold: dict[TopicPartition, int] = {}
+        self._undelivered_errors: dict[TopicPartition, int] = {}
 
-    def send(self, at: TopicPartition, value: str, done: Done) -> None:
+    def send(self, topic_partition: TopicPartition, value: str, done: Done) -> None:
         """Produce; a full queue refuses at once."""
 
         def delivered(error: Any, message: Any) -> None:
@@ -106,31 +106,34 @@ class ConfluentProducer:
                 outcome = Type.FAIL if error.code() in self._refused else Type.INFO
                 done(outcome, None, str(error))
             else:
-                done(Type.OK, self._told(at, message.offset()), None)
+                done(Type.OK, self._delivered_offset(topic_partition, message.offset()), None)
 
         try:
             with _failures():
                 self._producer.produce(
-                    at.topic, value.encode(), partition=at.partition, on_delivery=delivered
+                    topic_partition.topic,
+                    value.encode(),
+                    partition=topic_partition.partition,
+                    on_delivery=delivered,
                 )
         except ClientFailed as error:
             done(Type.FAIL, None, str(error))
             if isinstance(error, MustStop):
                 raise
 
-    def _told(self, at: TopicPartition, offset: int | None) -> int | None:
-        """Return the offset that the broker told, if it did.
+    def _delivered_offset(self, topic_partition: TopicPartition, offset: int | None) -> int | None:
+        """Return the offset of the delivery report, if it has one.
 
         To a repetition a broker may answer that it is written, without the offset: -1. librdkafka counts on from
         there: the other records of that batch get 0, 1, 2 and so on.
         """
         if offset is None or offset < 0:
-            self._untold[at] = 0
+            self._undelivered_errors[topic_partition] = 0
             return None
-        if self._untold.get(at) == offset:
-            self._untold[at] = offset + 1
+        if self._undelivered_errors.get(topic_partition) == offset:
+            self._undelivered_errors[topic_partition] = offset + 1
             return None
-        self._untold.pop(at, None)
+        self._undelivered_errors.pop(topic_partition, None)
         return offset
 
     def wait(self, seconds: float) -> None:
@@ -150,15 +153,15 @@ class ConfluentProducer:
 
     def commit(self) -> None:
         """Commit, patiently where librdkafka says that trying again is right."""
-        self._patiently(self._producer.commit_transaction)
+        self._call_with_timeout(self._producer.commit_transaction)
 
     def abort(self) -> None:
         """Abort, patiently, what was written: librdkafka takes it ill when it had no time to add a partition."""
         with _failures():
             self._producer.flush(_CALL_SECONDS)
-        self._patiently(self._producer.abort_transaction)
+        self._call_with_timeout(self._producer.abort_transaction)
 
-    def _patiently(self, call: Any) -> None:
+    def _call_with_timeout(self, call: Any) -> None:
         library: Any = import_module("confluent_kafka")
         deadline = time.monotonic() + 3 * _CALL_SECONDS
         while True:
@@ -201,12 +204,18 @@ class ConfluentConsumer:
         was paused, say) makes it ask again half a second later and go back there, in the middle of reading (2.16). The
         topic is the workload's own: it begins at 0.
         """
-        for at in new:  # it has one from the last time that it was assigned
-            self._positions.pop(at, None)
-        start = {at: self._positions.get(at, 0) for at in partitions}
+        for topic_partition in new:  # it has one from the last time that it was assigned
+            self._positions.pop(topic_partition, None)
+        start = {
+            topic_partition: self._positions.get(topic_partition, 0)
+            for topic_partition in partitions
+        }
         with _failures():
             self._consumer.assign(
-                [self._library.TopicPartition(*at, offset) for at, offset in start.items()]
+                [
+                    self._library.TopicPartition(*topic_partition, offset)
+                    for topic_partition, offset in start.items()
+                ]
             )
 
     def subscribe(self, topic: str, rebalanced: Rebalanced) -> None:
@@ -223,9 +232,9 @@ class ConfluentConsumer:
                 [topic], on_assign=assigned, on_revoke=revoked, on_lost=revoked
             )
 
-    def seek(self, at: TopicPartition, offset: int) -> None:
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
         """Seek, by a new assignment of the same partitions: librdkafka's seek is of no effect before a first fetch."""
-        self._positions[at] = offset
+        self._positions[topic_partition] = offset
         self.assign([TopicPartition(p.topic, p.partition) for p in self._consumer.assignment()], [])
 
     def poll(self, seconds: float) -> list[Record]:
@@ -246,10 +255,12 @@ class ConfluentConsumer:
         with _failures():
             self._consumer.commit(asynchronous=False)
 
-    def scan(self, at: TopicPartition, seconds: float) -> tuple[int, int, list[Record]]:
+    def scan(
+        self, topic_partition: TopicPartition, seconds: float
+    ) -> tuple[int, int, list[Record]]:
         """Read until librdkafka says that this is the end."""
         deadline = time.monotonic() + seconds
-        place = self._library.TopicPartition(*at, self._library.OFFSET_BEGINNING)
+        place = self._library.TopicPartition(*topic_partition, self._library.OFFSET_BEGINNING)
         with _failures():
             start, end = self._consumer.get_watermark_offsets(place, timeout=_CALL_SECONDS)
             self._consumer.assign([place])
@@ -257,10 +268,12 @@ class ConfluentConsumer:
             while time.monotonic() < deadline:
                 for message in self._consumer.consume(1000, 0.1):
                     if message.error() is None:
-                        found.append(Record(at, message.offset(), message.value().decode()))
+                        found.append(
+                            Record(topic_partition, message.offset(), message.value().decode())
+                        )
                     elif message.error().code() == self._library.KafkaError._PARTITION_EOF:
                         return start, max(end, message.offset()), found
-        raise ClientFailed(f"{at} was not read to its end {end} in time")
+        raise ClientFailed(f"{topic_partition} was not read to its end {end} in time")
 
     def close(self) -> None:
         """Close."""

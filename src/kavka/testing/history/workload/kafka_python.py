@@ -33,7 +33,7 @@ def _failures() -> Iterator[None]:
 class KafkaPython:
     """kafka-python, from 3.0 on."""
 
-    def __init__(self, bootstrap: str, patience_seconds: float) -> None:
+    def __init__(self, bootstrap: str, timeout_seconds: float) -> None:
         """Connect when asked for something. Raise ModuleNotFoundError without the library."""
         self._library: Any = import_module("kafka")
         self._settings = {
@@ -41,7 +41,7 @@ class KafkaPython:
             "reconnect_backoff_ms": 20,
             "reconnect_backoff_max_ms": 200,
         }
-        self._patience_ms = int(patience_seconds * 1000)
+        self._timeout_ms = int(timeout_seconds * 1000)
 
     def create_topic(
         self, topic: str, partitions: int, replication_factor: int, configs: dict[str, str]
@@ -65,7 +65,7 @@ class KafkaPython:
             "enable_idempotence": True,
             "acks": "all",
             "linger_ms": 2,
-            "delivery_timeout_ms": self._patience_ms,
+            "delivery_timeout_ms": self._timeout_ms,
         }
         if transactional_id is not None:
             chosen |= {"transactional_id": transactional_id, "transaction_timeout_ms": 10_000}
@@ -98,11 +98,13 @@ class KafkaPythonProducer:
         self._producer = producer
         self._refused: Any = import_module("kafka.errors").MessageSizeTooLargeError
 
-    def send(self, at: TopicPartition, value: str, done: Done) -> None:
+    def send(self, topic_partition: TopicPartition, value: str, done: Done) -> None:
         """Send; what is raised was not taken."""
         try:
             with _failures():
-                future = self._producer.send(at.topic, value.encode(), partition=at.partition)
+                future = self._producer.send(
+                    topic_partition.topic, value.encode(), partition=topic_partition.partition
+                )
         except ClientFailed as error:
             done(Type.FAIL, None, str(error))
             if isinstance(error, MustStop):
@@ -155,9 +157,11 @@ class KafkaPythonConsumer:
     def assign(self, partitions: Sequence[TopicPartition], new: Sequence[TopicPartition]) -> None:
         """New ones are sent to the beginning."""
         with _failures():
-            self._consumer.assign([self._library.TopicPartition(*at) for at in partitions])
+            self._consumer.assign(
+                [self._library.TopicPartition(*topic_partition) for topic_partition in partitions]
+            )
             if new:
-                places = [self._library.TopicPartition(*at) for at in new]
+                places = [self._library.TopicPartition(*topic_partition) for topic_partition in new]
                 self._consumer.seek_to_beginning(*places)
 
     def subscribe(self, topic: str, rebalanced: Rebalanced) -> None:
@@ -173,9 +177,9 @@ class KafkaPythonConsumer:
         with _failures():
             self._consumer.subscribe([topic], listener=Listener())
 
-    def seek(self, at: TopicPartition, offset: int) -> None:
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
         """Seek."""
-        self._consumer.seek(self._library.TopicPartition(*at), offset)
+        self._consumer.seek(self._library.TopicPartition(*topic_partition), offset)
 
     def poll(self, seconds: float) -> list[Record]:
         """Poll."""
@@ -192,10 +196,12 @@ class KafkaPythonConsumer:
         with _failures():
             self._consumer.commit()
 
-    def scan(self, at: TopicPartition, seconds: float) -> tuple[int, int, list[Record]]:
+    def scan(
+        self, topic_partition: TopicPartition, seconds: float
+    ) -> tuple[int, int, list[Record]]:
         """Read until the position is at the end."""
         with _failures():
-            place = self._library.TopicPartition(*at)
+            place = self._library.TopicPartition(*topic_partition)
             return scan_to_end(self._consumer, place, self.poll, seconds)
 
     def close(self) -> None:

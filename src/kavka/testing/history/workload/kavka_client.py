@@ -45,10 +45,10 @@ def _failures() -> Iterator[None]:
 class KavkaClient:
     """`kavka.client.blocking`, which runs each client in a thread of its own."""
 
-    def __init__(self, bootstrap: str, patience_seconds: float) -> None:
+    def __init__(self, bootstrap: str, timeout_seconds: float) -> None:
         """Connect when asked for something."""
         self._settings = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 200}
-        self._patience_ms = int(patience_seconds * 1000)
+        self._timeout_ms = int(timeout_seconds * 1000)
 
     def create_topic(
         self, topic: str, partitions: int, replication_factor: int, configs: dict[str, str]
@@ -62,7 +62,7 @@ class KavkaClient:
 
     def producer(self, transactional_id: str | None) -> KavkaProducer:
         """Connect a producer."""
-        chosen: dict[str, Any] = {"linger.ms": 2, "delivery.timeout.ms": self._patience_ms}
+        chosen: dict[str, Any] = {"linger.ms": 2, "delivery.timeout.ms": self._timeout_ms}
         if transactional_id is not None:
             chosen |= _TRANSACTIONAL | {"transactional.id": transactional_id}
         with _failures():
@@ -73,7 +73,7 @@ class KavkaClient:
                 except BaseException:
                     producer.close(timeout_ms=1000)
                     raise
-        return KavkaProducer(producer, self._patience_ms / 1000)
+        return KavkaProducer(producer, self._timeout_ms / 1000)
 
     def consumer(self, group: str | None) -> KavkaConsumer:
         """Connect a consumer."""
@@ -92,18 +92,21 @@ class KavkaClient:
 class KavkaProducer:
     """Our producer."""
 
-    def __init__(self, producer: Producer, patience_seconds: float) -> None:
+    def __init__(self, producer: Producer, timeout_seconds: float) -> None:
         """Use a connected one; a commit or an abort is waited for as long as `patience_seconds`."""
         self._producer = producer
-        self._patience_seconds = patience_seconds
+        self._timeout_seconds = timeout_seconds
 
-    def send(self, at: TopicPartition, value: str, done: Done) -> None:
+    def send(self, topic_partition: TopicPartition, value: str, done: Done) -> None:
         """Append, and look at the future when it is done."""
         future = self._producer.append(
-            at.topic, value.encode(), partition=at.partition, want_future=True
+            topic_partition.topic,
+            value.encode(),
+            partition=topic_partition.partition,
+            want_future=True,
         )
         assert future is not None
-        future.add_done_callback(_telling(done))
+        future.add_done_callback(_completion_callback(done))
 
     def wait(self, seconds: float) -> None:
         """Sleep: callbacks run in the client's thread."""
@@ -116,14 +119,14 @@ class KavkaProducer:
 
     def commit(self) -> None:
         """Commit; what is not decided in time is asked for again."""
-        self._patiently(self._producer.commit_transaction)
+        self._call_with_timeout(self._producer.commit_transaction)
 
     def abort(self) -> None:
         """Abort."""
-        self._patiently(self._producer.abort_transaction)
+        self._call_with_timeout(self._producer.abort_transaction)
 
-    def _patiently(self, call: Callable[[], None]) -> None:
-        deadline = time.monotonic() + self._patience_seconds
+    def _call_with_timeout(self, call: Callable[[], None]) -> None:
+        deadline = time.monotonic() + self._timeout_seconds
         while True:
             try:
                 with _failures():
@@ -136,12 +139,12 @@ class KavkaProducer:
                     raise MustStop(str(error)) from error
 
     def close(self) -> None:
-        """Send what waits; failures were told to the senders."""
+        """Send waiting records; failures were reported to the senders."""
         with _failures():
             self._producer.close()
 
 
-def _telling(done: Done) -> Callable[[Future[RecordMetadata]], None]:
+def _completion_callback(done: Done) -> Callable[[Future[RecordMetadata]], None]:
     def tell(future: Future[RecordMetadata]) -> None:
         error = future.exception()
         if error is None:
@@ -180,16 +183,16 @@ class KavkaConsumer:
         """Join."""
         self._consumer.subscribe([topic], listener=_Listener(rebalanced))
 
-    def seek(self, at: TopicPartition, offset: int) -> None:
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
         """Seek."""
-        self._consumer.seek(at, offset)
+        self._consumer.seek(topic_partition, offset)
 
     def poll(self, seconds: float) -> list[Record]:
         """Poll."""
         with _failures():
             found = self._consumer.poll(timeout_ms=int(seconds * 1000))
         return [
-            Record(batches.at, record.offset, record.value.decode())
+            Record(batches.topic_partition, record.offset, record.value.decode())
             for batches in found
             for record in batches.records()
         ]
@@ -199,10 +202,12 @@ class KavkaConsumer:
         with _failures():
             self._consumer.commit(timeout_ms=5000)
 
-    def scan(self, at: TopicPartition, seconds: float) -> tuple[int, int, list[Record]]:
+    def scan(
+        self, topic_partition: TopicPartition, seconds: float
+    ) -> tuple[int, int, list[Record]]:
         """Read until the position is at the end."""
         with _failures():
-            return scan_to_end(self._consumer, at, self.poll, seconds)
+            return scan_to_end(self._consumer, topic_partition, self.poll, seconds)
 
     def close(self) -> None:
         """Close."""

@@ -16,10 +16,10 @@ from kavka.testing.history.promises import Promises
 from kavka.testing.history.recorder import Recorder
 from kavka.testing.history.workload.client import WorkloadClient
 from kavka.testing.history.workload.confluent import Confluent
-from kavka.testing.history.workload.consuming import Joining, Reading, scan
+from kavka.testing.history.workload.consumers import AssigningReader, GroupMemberWorker, scan
 from kavka.testing.history.workload.kafka_python import KafkaPython
 from kavka.testing.history.workload.kavka_client import KavkaClient
-from kavka.testing.history.workload.producing import Producing, Transacting
+from kavka.testing.history.workload.producers import ProducerWorker, TransactionalWorker
 from kavka.testing.history.workload.settings import Settings
 
 CLIENTS: dict[str, Callable[[str, float], WorkloadClient]] = {
@@ -45,7 +45,7 @@ class Load:
             write_header(sink, self.promises.as_fields())
         self.recorder = Recorder(sink=sink)
         self.acknowledged = 0
-        self._client = CLIENTS[settings.client](settings.bootstrap, settings.patience_seconds)
+        self._client = CLIENTS[settings.client](settings.bootstrap, settings.timeout_seconds)
         self._partitions = [TopicPartition(settings.topic, n) for n in range(settings.partitions)]
         self._failures: list[BaseException] = []
         self._lock = threading.Lock()
@@ -81,7 +81,7 @@ class Load:
         """Stop writing and reading, read all that is left, and judge. The brokers must be well by now."""
         self._stop()
         self._raise_failure()
-        scan(self._client, self.recorder, self._partitions, self.settings.patience_seconds)
+        scan(self._client, self.recorder, self._partitions, self.settings.timeout_seconds)
         return check(self.recorder.events, self.promises)
 
     def _stop(self) -> None:
@@ -116,12 +116,12 @@ class Load:
         first is refused as out of order when it comes again, and librdkafka reports it as delivered. Apache Kafka's
         brokers allow that (seen with 3.9), so a load begins when it cannot happen.
         """
-        scan(self._client, Recorder(), self._partitions, self.settings.patience_seconds)
+        scan(self._client, Recorder(), self._partitions, self.settings.timeout_seconds)
 
     def _writers(self) -> list[tuple[str, _Worker]]:
         s = self.settings
-        names = [(f"producer-{n}", Producing) for n in range(s.producers)]
-        names += [(f"transactor-{n}", Transacting) for n in range(s.transactional)]
+        names = [(f"producer-{n}", ProducerWorker) for n in range(s.producers)]
+        names += [(f"transactor-{n}", TransactionalWorker) for n in range(s.transactional)]
         return [
             (name, kind(name, self._client, self.recorder, self._partitions, s.rate, f"{s.seed} {name}", self._count))
             for name, kind in names
@@ -132,13 +132,15 @@ class Load:
         workers: list[tuple[str, _Worker]] = []
         for n in range(s.readers):
             name = f"reader-{n}"
-            reading = Reading(
+            reading = AssigningReader(
                 name, self._client, self.recorder, self._partitions, f"{s.seed} {name}"
             )
             workers.append((name, reading))
         for n in range(s.members):
             name = f"member-{n}"
-            joining = Joining(name, self._client, self.recorder, s.topic, f"{s.seed} {name}")
+            joining = GroupMemberWorker(
+                name, self._client, self.recorder, s.topic, f"{s.seed} {name}"
+            )
             workers.append((name, joining))
         return workers
 

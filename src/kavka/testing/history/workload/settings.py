@@ -1,4 +1,4 @@
-"""What a workload does, in numbers."""
+"""Parameters of a workload."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ class Settings:
     """Consumers that subscribe, in one group; they come and go."""
     rate: float = 200
     """Records a second of each producer."""
-    patience_seconds: float = 120
-    """How long a record may be on its way, and how long the final scan may take."""
+    timeout_seconds: float = 120
+    """Maximum seconds for sending a record, and for the final scan."""
     seed: int = 0

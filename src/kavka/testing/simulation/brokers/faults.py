@@ -1,4 +1,4 @@
-"""What may fail in a cluster, together, and what is promised nevertheless.
+"""Fault models of a cluster: faults that may happen together, and the guarantees that remain.
 
 Replication promises: a record acknowledged to `acks=all` survives as long as one replica of those in sync keeps it. A
 killed process keeps what it wrote, because the page cache is the kernel's; a host that loses power keeps what was

@@ -1,4 +1,4 @@
-"""Who makes brokers, links, sessions and disks of a cluster fail, within the fault model of the run."""
+"""The nemesis of a cluster: faults of brokers, links, sessions and disks, within the fault model of the run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from kavka.testing.simulation.brokers.health import Health
-from kavka.testing.simulation.brokers.registries import RegistrySide, ServedNode
+from kavka.testing.simulation.brokers.registries import RegistryServerNode, SimulatedRegistry
 from kavka.testing.simulation.brokers.scenario import ClusterScenario, broker_name
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.cluster import BrokerNode
@@ -32,7 +32,7 @@ class ClusterNemesis(Nemesis):
         scenario: ClusterScenario,
         brokers: Sequence[BrokerNode],
         checker: Checker,
-        registry: RegistrySide,
+        registry: SimulatedRegistry,
         health: Health,
     ) -> None:
         """Know the victims."""
@@ -47,11 +47,11 @@ class ClusterNemesis(Nemesis):
         for broker in self._brokers:
             self._registry.heal(broker.node.name)
             self._registry.slow(broker.node.name, on=False)
-        if isinstance(self._registry, ServedNode):
+        if isinstance(self._registry, RegistryServerNode):
             self._registry.down_s = (0.05, 0.3)
 
     def _do(self, fault: Fault) -> None:
-        if self._is_careful and fault not in _ON_CLIENTS and self._health.what_is_wrong():
+        if self._is_careful and fault not in _ON_CLIENTS and self._health.first_problem():
             return
         victim = self._victim()
         name = victim.node.name
@@ -66,13 +66,13 @@ class ClusterNemesis(Nemesis):
             case Fault.EXPIRE_SESSION:
                 self._expire(name)
             case Fault.CUT_REGISTRY | Fault.SLOW_REGISTRY:
-                self._harm_session(fault, name)
+                self._disturb_session(fault, name)
             case Fault.CUT_BROKERS | Fault.CUT_BROKERS_ONE_WAY | Fault.ISOLATE | Fault.SPLIT:
                 self._cut_brokers(fault, name)
             case Fault.SLOW_BROKERS:
                 self._slow_brokers(name)
             case Fault.KILL_REGISTRY:
-                if isinstance(self._registry, ServedNode):
+                if isinstance(self._registry, RegistryServerNode):
                     self._registry.node.kill()
             case Fault.LOSE_POWER:
                 victim.node.lose_power()
@@ -85,7 +85,9 @@ class ClusterNemesis(Nemesis):
 
     def _client(self) -> Node | None:
         client = super()._client()
-        is_registry = isinstance(self._registry, ServedNode) and client is self._registry.node
+        is_registry = (
+            isinstance(self._registry, RegistryServerNode) and client is self._registry.node
+        )
         return None if is_registry else client
 
     def _controller(self) -> BrokerNode:
@@ -102,35 +104,35 @@ class ClusterNemesis(Nemesis):
         if process is None or not process.alive:
             return
         node.pause()
-        if is_broker and not isinstance(self._registry, ServedNode):
+        if is_broker and not isinstance(self._registry, RegistryServerNode):
             self._registry.cut(node.name)
 
         def go_on() -> None:
             if node.process is process:
-                if is_broker and not isinstance(self._registry, ServedNode):
+                if is_broker and not isinstance(self._registry, RegistryServerNode):
                     self._registry.heal(node.name)
                 node.resume()
 
         self._later(go_on)
 
     def _expire(self, name: str) -> None:
-        self._tell(f"ends the session of {name}")
+        self._trace(f"ends the session of {name}")
         self._registry.expire(name)
 
-    def _harm_session(self, fault: Fault, name: str) -> None:
+    def _disturb_session(self, fault: Fault, name: str) -> None:
         if fault is Fault.SLOW_REGISTRY:
-            self._tell(f"makes the way of {name} to the registry slow")
+            self._trace(f"makes the way of {name} to the registry slow")
             self._registry.slow(name, on=True)
             self._later(lambda: self._registry.slow(name, on=False))
             return
-        self._tell(f"cuts {name} off the registry")
+        self._trace(f"cuts {name} off the registry")
         process = next(b.node.process for b in self._brokers if b.node.name == name)
         self._registry.cut(name)
 
         def heal() -> None:
             still = next(b.node.process for b in self._brokers if b.node.name == name) is process
-            if still or isinstance(self._registry, ServedNode):
-                self._tell(f"lets {name} reach the registry")
+            if still or isinstance(self._registry, RegistryServerNode):
+                self._trace(f"lets {name} reach the registry")
                 self._registry.heal(name)
 
         self._later(heal)
@@ -159,7 +161,7 @@ class ClusterNemesis(Nemesis):
         slowness = self._source.choice([10.0, 100.0])
         others = [broker.node.name for broker in self._brokers if broker.node.name != name]
         links = [network.link(*pair) for other in others for pair in ((name, other), (other, name))]
-        self._tell(f"makes the links of {name} to other brokers {slowness:g} times slower")
+        self._trace(f"makes the links of {name} to other brokers {slowness:g} times slower")
         for link in links:
             link.slowness = slowness
 
@@ -172,12 +174,12 @@ class ClusterNemesis(Nemesis):
     def _cut_pairs(self, pairs: list[tuple[str, str]], *, one_way: bool) -> None:
         network = self._world.network
         shown = ", ".join(f"{source}{'->' if one_way else '-'}{target}" for source, target in pairs)
-        self._tell(f"cuts brokers {shown}")
+        self._trace(f"cuts brokers {shown}")
         for source, target in pairs:
             network.cut(source, target, both_ways=not one_way)
 
         def heal() -> None:
-            self._tell(f"heals brokers {shown}")
+            self._trace(f"heals brokers {shown}")
             for source, target in pairs:
                 network.link(source, target).heal()
                 if not one_way:
@@ -188,10 +190,10 @@ class ClusterNemesis(Nemesis):
 
 async def until_healthy(health: Health, seconds: float) -> None:
     """Wait until nothing is wrong. Raise TimeoutError, which says what still is."""
-    wrong = health.what_is_wrong()
+    wrong = health.first_problem()
     for _ in range(int(seconds * 10)):
         if not wrong:
             return
         await asyncio.sleep(0.1)
-        wrong = health.what_is_wrong()
+        wrong = health.first_problem()
     raise TimeoutError(f"the cluster is not whole {seconds} s after healing: {wrong}")

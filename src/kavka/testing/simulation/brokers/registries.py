@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from kavka.core.znodes import Create, Operation, SetData, ZnodeTree
 from kavka.registry.interface import Registry
-from kavka.registry.keeper import Keeper, Result
-from kavka.registry.served import ServedConfig, ServedRegistry
-from kavka.registry.session import Session
+from kavka.registry.local_session import LocalSession
+from kavka.registry.registry_server import RegistryServer, RegistryServerConfig
+from kavka.registry.znode_server import Result, ZnodeServer
 from kavka.testing.simulation.brokers.scenario import REGISTRY, REGISTRY_PORT
-from kavka.testing.simulation.chance import SimChance, stream
+from kavka.testing.simulation.environment import SimEnvironment
 from kavka.testing.simulation.events import ControllerElected, StateWritten
-from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.random_streams import SimRandom, stream
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import StateNode
 
@@ -30,8 +30,8 @@ Observe = Callable[[StateWritten | ControllerElected], None]
 """Who takes what is written."""
 
 
-class WatchedKeeper(Keeper):
-    """A keeper whose writes are seen by the invariants."""
+class ObservedZnodeServer(ZnodeServer):
+    """A znode server whose writes are reported to the invariants."""
 
     observe: Observe
     prefix = ""
@@ -45,13 +45,13 @@ class WatchedKeeper(Keeper):
         for each in written:
             path = each.path.removeprefix(self.prefix)
             if path == znodes.CONTROLLER_EPOCH and each.data:
-                self._tell_event(ControllerElected(int(each.data), session_id))
+                self._record_event(ControllerElected(int(each.data), session_id))
             elif each.path in before and each.data:
-                self._tell_state(path, before[each.path], each.data, session_id)
+                self._record_state(path, before[each.path], each.data, session_id)
         return results
 
-    def _tell_event(self, event: StateWritten | ControllerElected) -> None:
-        """Tell it when it counts: before its sync nobody is told, and the process may die."""
+    def _record_event(self, event: StateWritten | ControllerElected) -> None:
+        """Report a write after its sync: before that it is not visible, and the process may crash."""
 
         def tell(failure: ConnectionError | None) -> None:
             if failure is None:
@@ -59,11 +59,11 @@ class WatchedKeeper(Keeper):
 
         self.after_sync(tell)
 
-    def _tell_state(self, path: str, before: bytes | None, data: bytes, session_id: int) -> None:
+    def _record_state(self, path: str, before: bytes | None, data: bytes, session_id: int) -> None:
         topic, partition = path.split("/")[3], int(path.split("/")[5])
         epoch = self.tree.data(self.prefix + znodes.CONTROLLER_EPOCH)
         topic_data = self.tree.data(self.prefix + znodes.topic_path(topic)) or b""
-        self._tell_event(
+        self._record_event(
             StateWritten(
                 topic,
                 partition,
@@ -80,7 +80,7 @@ def _is_state(path: str) -> bool:
     return path.endswith(_STATE) and "/brokers/topics/" in path
 
 
-class RegistrySide(ABC):
+class SimulatedRegistry(ABC):
     """The registry as a run, its nemesis and its witness see it."""
 
     prefix = ""
@@ -89,10 +89,10 @@ class RegistrySide(ABC):
     @property
     @abstractmethod
     def tree(self) -> ZnodeTree:
-        """What is written."""
+        """Return the tree."""
 
     @abstractmethod
-    def session(self, name: str, host: SimHost) -> Registry | None:
+    def session(self, name: str, environment: SimEnvironment) -> Registry | None:
         """Return what a broker's process is given; None when its settings say where to connect."""
 
     @abstractmethod
@@ -131,7 +131,7 @@ class RegistrySide(ABC):
 
     @property
     def controller(self) -> int:
-        """The id of the broker that holds the office, -1 for none."""
+        """Return the id of the elected controller, -1 for none."""
         data = self.data(znodes.CONTROLLER)
         return -1 if data is None else znodes.decode_controller(data)
 
@@ -140,26 +140,26 @@ class RegistrySide(ABC):
         return self.owner(f"{znodes.BROKER_IDS}/{name.rpartition('-')[2]}")
 
 
-class KeptRegistry(RegistrySide):
-    """A keeper in memory, which never fails; each process of a broker has a session of its own."""
+class InProcessRegistry(SimulatedRegistry):
+    """A znode server in memory, which never fails; each process of a broker has a session of its own."""
 
     def __init__(self, world: World, observe: Observe, timeout_ms: int, delay_ms: int) -> None:
         """Keep an empty tree; `observe` takes what is written."""
         clock = world.node(REGISTRY).clock
-        self._keeper = WatchedKeeper(clock, SimChance(stream(world.seed, "keeper")))
-        self._keeper.observe = observe
+        self._znode_server = ObservedZnodeServer(clock, SimRandom(stream(world.seed, "keeper")))
+        self._znode_server.observe = observe
         self._timeout_ms = timeout_ms
         self._delay_ms = delay_ms
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, LocalSession] = {}
 
     @property
     def tree(self) -> ZnodeTree:
-        """What is written."""
-        return self._keeper.tree
+        """Return the tree."""
+        return self._znode_server.tree
 
-    def session(self, name: str, host: SimHost) -> Registry | None:
+    def session(self, name: str, environment: SimEnvironment) -> Registry | None:
         """Begin a session, which is cut when the process ends, as its connection would be."""
-        session = self._sessions[name] = self._keeper.open_session(self._timeout_ms)
+        session = self._sessions[name] = self._znode_server.open_session(self._timeout_ms)
         session.delay_ms = self._delay_ms
 
         def end() -> None:
@@ -168,7 +168,7 @@ class KeptRegistry(RegistrySide):
             if asyncio._get_running_loop() is not None:  # else the world is ending
                 session.cut()
 
-        host.process.at_end.append(end)
+        environment.process.at_end.append(end)
         return session
 
     def cut(self, name: str) -> None:
@@ -189,10 +189,10 @@ class KeptRegistry(RegistrySide):
     def expire(self, name: str) -> None:
         """End a broker's session as silence does."""
         if name in self._sessions:
-            self._keeper.expire(self._sessions[name])
+            self._znode_server.expire(self._sessions[name])
 
 
-class ServedNode(RegistrySide):
+class RegistryServerNode(SimulatedRegistry):
     """A node whose process serves the registry, with a journal on its disk."""
 
     prefix = "/kavka"
@@ -204,7 +204,7 @@ class ServedNode(RegistrySide):
         self._world = world
         self._observe = observe
         self._source = stream(world.seed, "keeper of the registry")
-        self._keeper: WatchedKeeper | None = None
+        self._znode_server: ObservedZnodeServer | None = None
         self._tree = ZnodeTree()
 
     async def keep_running(self) -> None:
@@ -214,13 +214,15 @@ class ServedNode(RegistrySide):
             await process.ended
             await asyncio.sleep(self._source.uniform(*self.down_s))
 
-    async def _serve(self, host: SimHost) -> None:
-        host.disk.make_directories("/registry")
-        keeper = await WatchedKeeper.open(host.disk, "/registry", host.clock, host.chance)
-        assert isinstance(keeper, WatchedKeeper)
-        keeper.prefix = self.prefix
-        keeper.observe = self._observe
-        self._keeper, self._tree = keeper, keeper.tree
+    async def _serve(self, environment: SimEnvironment) -> None:
+        environment.disk.make_directories("/registry")
+        znode_server = await ObservedZnodeServer.open(
+            environment.disk, "/registry", environment.clock, environment.random
+        )
+        assert isinstance(znode_server, ObservedZnodeServer)
+        znode_server.prefix = self.prefix
+        znode_server.observe = self._observe
+        self._znode_server, self._tree = znode_server, znode_server.tree
         texts = {
             "dataDir": "/registry",
             "clientPortAddress": REGISTRY,
@@ -228,16 +230,18 @@ class ServedNode(RegistrySide):
             "tickTime": "500",
             "maxClientCnxns": "0",
         }
-        served = ServedRegistry(keeper, ServedConfig.parse(texts), host.network)
-        await served.start()
+        server = RegistryServer(
+            znode_server, RegistryServerConfig.parse(texts), environment.network
+        )
+        await server.start()
         await asyncio.get_running_loop().create_future()
 
     @property
     def tree(self) -> ZnodeTree:
-        """What is written; while the process is down, what was."""
+        """Return the tree; while the process is down, its last state."""
         return self._tree
 
-    def session(self, name: str, host: SimHost) -> Registry | None:
+    def session(self, name: str, environment: SimEnvironment) -> Registry | None:
         """Leave it to the broker to connect."""
         return None
 
@@ -261,5 +265,5 @@ class ServedNode(RegistrySide):
     def expire(self, name: str) -> None:
         """End a broker's session as silence does."""
         session = self.session_of(name)
-        if session and self._keeper is not None and self.node.is_running:
-            self._keeper.expire(session)
+        if session and self._znode_server is not None and self.node.is_running:
+            self._znode_server.expire(session)

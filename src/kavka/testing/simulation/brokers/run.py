@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kavka.testing.simulation.brokers.administering import (
+from kavka.testing.simulation.brokers.admins import (
     ClusterAdminNode,
     ClusterSetUpNode,
     LiftNode,
@@ -21,44 +21,44 @@ from kavka.testing.simulation.brokers.administering import (
 )
 from kavka.testing.simulation.brokers.health import Health
 from kavka.testing.simulation.brokers.nemesis import ClusterNemesis, until_healthy
-from kavka.testing.simulation.brokers.reading import ClusterAuditorNode, ClusterReaderNode
+from kavka.testing.simulation.brokers.observer import ClusterObserver
+from kavka.testing.simulation.brokers.readers import ClusterAuditorNode, ClusterReaderNode
 from kavka.testing.simulation.brokers.registries import (
-    KeptRegistry,
+    InProcessRegistry,
     Observe,
-    RegistrySide,
-    ServedNode,
+    RegistryServerNode,
+    SimulatedRegistry,
 )
 from kavka.testing.simulation.brokers.scenario import ClusterScenario, broker_name
 from kavka.testing.simulation.brokers.throttling import LateProducerNode
-from kavka.testing.simulation.brokers.transacting import (
+from kavka.testing.simulation.brokers.transactional_clients import (
     CommittedReaderNode,
     TransactionAuditorNode,
     TransactionNode,
 )
 from kavka.testing.simulation.brokers.two_phase import Arbiter, TwoPhaseNode
 from kavka.testing.simulation.brokers.unclean import UncleanElections
-from kavka.testing.simulation.brokers.witness import Witness
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.cluster import BrokerNode
 from kavka.testing.simulation.faults import Durability
 from kavka.testing.simulation.invariants import for_cluster
 from kavka.testing.simulation.load.client import ClientNode
-from kavka.testing.simulation.load.grouping import MemberNode
-from kavka.testing.simulation.load.producing import ProducerNode
-from kavka.testing.simulation.playing import Playing
+from kavka.testing.simulation.load.group_members import MemberNode
+from kavka.testing.simulation.load.producers import ProducerNode
 from kavka.testing.simulation.report import Report
+from kavka.testing.simulation.simulation_run import SimulationRun
 from kavka.testing.simulation.world import World
 
 _LIMIT_S = 3600.0
 _SET_UP_S = 120.0
 _STOP_S = 180.0
-_WHOLE_S = 120.0
+_HEALTHY_S = 120.0
 _SLOW_S = 0.05
 """Where followers may fall out of sync because of the latency alone."""
 _THROTTLED_S = 60.0
 
 
-class ClusterRun(Playing):
+class ClusterRun(SimulationRun):
     """A run of `seed`; `run` plays it once."""
 
     def __init__(
@@ -70,7 +70,7 @@ class ClusterRun(Playing):
         invariants = for_cluster(
             self.scenario.model, two_phase=self.scenario.two_phase, unclean=self.scenario.unclean
         )
-        super().__init__(world, Checker(invariants, world.story))
+        super().__init__(world, Checker(invariants, world.trace))
         world.network.weather = self.scenario.weather
         elections = UncleanElections(world, self.checker, self.scenario.log_dirs)
         self.registry = elections.registry = self._registry(elections.observe)
@@ -84,36 +84,38 @@ class ClusterRun(Playing):
         if self.scenario.unclean:
             for broker in self.brokers:
                 broker.down_s = (0.05, 8.0)  # so that others must lead
-        self._witness = Witness(world, self.brokers, self.registry, self.checker)
-        self._witness.expects_throttle = self.scenario.throttles
-        self._health = Health(self.brokers, self.registry, self._witness)
+        self._observer = ClusterObserver(world, self.brokers, self.registry, self.checker)
+        self._observer.expects_throttle = self.scenario.throttles
+        self._health = Health(self.brokers, self.registry, self._observer)
         self._nemesis = ClusterNemesis(
             world, self.scenario, self.brokers, self.checker, self.registry, self._health
         )
 
-    def _registry(self, observe: Observe) -> RegistrySide:
+    def _registry(self, observe: Observe) -> SimulatedRegistry:
         if self.scenario.serves_registry:
-            return ServedNode(self.world, observe)
+            return RegistryServerNode(self.world, observe)
         timeout_ms = int(self.scenario.broker["zookeeper.session.timeout.ms"])
-        return KeptRegistry(self.world, observe, timeout_ms, self.scenario.registry_delay_ms)
+        return InProcessRegistry(self.world, observe, timeout_ms, self.scenario.registry_delay_ms)
 
     def run(self) -> Report:
         """Play the run. Return what was found."""
         return self.play(self.scenario.describe(), self._play(), _LIMIT_S)
 
-    def what_waits(self) -> str:
+    def unfinished_tasks(self) -> str:
         """Say what is not well, and who waits where."""
-        wrong = self._health.what_is_wrong() or "the cluster is whole"
-        return f"{wrong}\n{super().what_waits()}"
+        wrong = self._health.first_problem() or "the cluster is whole"
+        return f"{wrong}\n{super().unfinished_tasks()}"
 
     async def _play(self) -> None:
         try:
-            if isinstance(self.registry, ServedNode):
-                self.begin("registry", self.registry.keep_running())
+            if isinstance(self.registry, RegistryServerNode):
+                self.start_task("registry", self.registry.keep_running())
             for broker in self.brokers:
-                self.begin(broker.node.name, broker.keep_running())
+                self.start_task(broker.node.name, broker.keep_running())
             set_up = self._node(ClusterSetUpNode, "set-up")
-            await self.bounded("set up", _SET_UP_S, [self.begin("set-up", set_up.keep_running())])
+            await self.bounded(
+                "set up", _SET_UP_S, [self.start_task("set-up", set_up.keep_running())]
+            )
             await self._work()
         finally:
             await self.end_all()
@@ -125,20 +127,20 @@ class ClusterRun(Playing):
         readers = self._nodes(ClusterReaderNode, "reader", scenario.readers)
         admins = self._nodes(ClusterAdminNode, "admin", scenario.admins)
         tills, committed_readers = self._transactional()
-        finite = self.begin_all([*producers, *admins, *tills])
-        endless = self.begin_all([*members, *readers, *committed_readers])
-        await self.until_broken(self._nemesis.rage())
+        finite = self.start_all([*producers, *admins, *tills])
+        endless = self.start_all([*members, *readers, *committed_readers])
+        await self.run_until_broken(self._nemesis.run())
         await self._nemesis.heal()
         await self.bounded("the work", scenario.liveness_s, finite)
-        await self._become_whole()
+        await self._wait_until_healthy()
         if scenario.throttles and scenario.weather.latency_s < _SLOW_S:
             await self._work_throttled()
         auditor = self._node(ClusterAuditorNode, "auditor")
-        audit = self.begin("audit", auditor.keep_running())
+        audit = self.start_task("audit", auditor.keep_running())
         await self.bounded("the audit", scenario.liveness_s, [audit])
         if scenario.payments:
             transactions = self._node(TransactionAuditorNode, "transactions-auditor")
-            audit = self.begin("transactions", transactions.keep_running())
+            audit = self.start_task("transactions", transactions.keep_running())
             await self.bounded("the audit of transactions", scenario.liveness_s, [audit])
         if scenario.model.durability is Durability.EVERYTHING_ACKNOWLEDGED:
             for member in members:
@@ -150,7 +152,7 @@ class ClusterRun(Playing):
         for client in [*members, *readers, *committed_readers]:
             client.quits.set()
         await self.bounded("the readers and members", scenario.liveness_s, endless)
-        await self._become_whole()
+        await self._wait_until_healthy()
         await self._compare()
         await self._stop()
 
@@ -160,8 +162,12 @@ class ClusterRun(Playing):
         arbiter = Arbiter(self.world, self.checker)
 
         def till(number: int, rival: int) -> ClientNode:
-            who = self.world, f"till-{number}-{rival}", scenario, self.checker, number
-            return TwoPhaseNode(*who, arbiter) if scenario.two_phase else TransactionNode(*who)
+            arguments = self.world, f"till-{number}-{rival}", scenario, self.checker, number
+            return (
+                TwoPhaseNode(*arguments, arbiter)
+                if scenario.two_phase
+                else TransactionNode(*arguments)
+            )
 
         tills = [
             till(number, rival)
@@ -177,13 +183,13 @@ class ClusterRun(Playing):
             (LateProducerNode, "late-producer", _THROTTLED_S),
             (LiftNode, "lifter", self.scenario.liveness_s),
         ):
-            work = self.begin(name, self._node(kind, name).keep_running())
+            work = self.start_task(name, self._node(kind, name).keep_running())
             await self.bounded(f"the work of {name}", seconds, [work])
-        await self._become_whole()
+        await self._wait_until_healthy()
 
-    async def _become_whole(self) -> None:
+    async def _wait_until_healthy(self) -> None:
         if not self.checker.stop.is_set():
-            await self.until_broken(until_healthy(self._health, _WHOLE_S))
+            await self.run_until_broken(until_healthy(self._health, _HEALTHY_S))
 
     async def _compare(self) -> None:
         """Compare all replicas, once the last high watermark is known everywhere."""
@@ -193,9 +199,9 @@ class ClusterRun(Playing):
             await asyncio.sleep(0.1)
         else:
             raise TimeoutError(f"replicas never become equal: {self._health.replicas_differ()}")
-        self._witness.look()
-        self._witness.compare()
-        self._witness.audit()
+        self._observer.observe()
+        self._observer.compare()
+        self._observer.audit()
 
     async def _stop(self) -> None:
         """Stop one broker after the other, so that each but the last hands over."""
@@ -213,6 +219,6 @@ class ClusterRun(Playing):
     def _nodes(self, kind: Callable[..., Any], name: str, count: int) -> list[Any]:
         return [self._node(kind, f"{name}-{number}") for number in range(count)]
 
-    def begin_all(self, clients: list[ClientNode]) -> list[asyncio.Task[None]]:
+    def start_all(self, clients: list[ClientNode]) -> list[asyncio.Task[None]]:
         """Start clients."""
-        return [self.begin(client.name, client.keep_running()) for client in clients]
+        return [self.start_task(client.name, client.keep_running()) for client in clients]

@@ -1,4 +1,4 @@
-"""What a seed chooses for a whole cluster, on top of what it chooses for one broker."""
+"""The scenario of a whole cluster, chosen by a seed on top of that of one broker."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from kavka.ids import TopicPartition
 from kavka.testing.simulation.brokers.faults import MODELS, UNCLEAN
-from kavka.testing.simulation.chance import stream
 from kavka.testing.simulation.network import Weather
+from kavka.testing.simulation.random_streams import stream
 from kavka.testing.simulation.scenario import PORT, Scenario
 
 REGISTRY = "registry"
@@ -34,25 +34,25 @@ class ClusterScenario(Scenario):
     replication: int
     """Replicas of each partition."""
     serves_registry: bool
-    """Whether the registry is a process of its own, spoken to in ZooKeeper's protocol, instead of an object."""
+    """True if the registry is a process of its own with ZooKeeper's protocol, instead of an object."""
     registry_delay_ms: int
-    """How long a message to or from a registry that is an object takes."""
+    """Latency of messages to and from a registry that is an object."""
     admins: int
     transactional_ids: int
     rivals: int
     """Producers of one transactional id, which take it from one another."""
     inputs: int
-    """What each transactional id has to process."""
+    """Inputs of each transactional id."""
     payments: tuple[TopicPartition, ...]
-    """Where the results go; none without transactions."""
+    """Partitions of the results; none without transactions."""
     transactional: dict[str, str]
     """Settings of these producers."""
     two_phase: bool
-    """Whether somebody else decides about what they have prepared."""
+    """True if prepared transactions are decided by an arbiter."""
     log_dirs: tuple[str, ...]
     """The log directories of each broker, between which administrators move replicas."""
     factors: tuple[int, ...]
-    """How many replicas a moved partition may have."""
+    """Possible replication factors of a reassigned partition."""
     unclean: tuple[str, ...]
     """The topics that allow unclean elections."""
     rack: str
@@ -77,7 +77,7 @@ class ClusterScenario(Scenario):
 
     @property
     def servers(self) -> str:
-        """What clients are told as `bootstrap.servers`."""
+        """Return `bootstrap.servers`."""
         return ",".join(f"{broker_name(number)}:{PORT}" for number in self.numbers)
 
     def settings(self, number: int) -> dict[str, str]:
@@ -136,7 +136,7 @@ class ClusterScenario(Scenario):
             unclean=tuple(alone.topics) if model is UNCLEAN else (),
             throttles=more.random() < _THROTTLES,
             **_transactions(stream(seed, "transactions"), replication, minimum, inherited),
-            **_places(stream(seed, "places"), brokers, replication, inherited),
+            **_placement(stream(seed, "places"), brokers, replication, inherited),
         )
 
 
@@ -150,7 +150,7 @@ def _reading(source: random.Random, inherited: dict[str, Any]) -> dict[str, Any]
     return {"rack": rack}
 
 
-def _places(
+def _placement(
     source: random.Random, brokers: int, replication: int, inherited: dict[str, Any]
 ) -> dict[str, Any]:
     """Choose where replicas may go, with draws of their own; add what brokers need for it to their settings."""
@@ -207,7 +207,7 @@ def _time_of_transactions(source: random.Random, weather: Weather) -> str:
     return "10000" if weather.latency_s >= 0.05 else chosen
 
 
-def _patience_of_followers(source: random.Random, weather: Weather) -> str:
+def _replica_lag_time(source: random.Random, weather: Weather) -> str:
     chosen = source.choice(["3000", "10000"])
     # of two kilobytes for each way there and back, what a follower has missed may never come in three seconds
     return "10000" if weather.latency_s >= 0.05 and weather.window_bytes <= 2_000 else chosen
@@ -226,7 +226,7 @@ def _settings(
         "replica.fetch.backoff.ms": source.choice(["50", "500"]),
         "replica.fetch.max.bytes": source.choice(["300", "5000", "1048576"]),
         "num.replica.fetchers": source.choice(["1", "1", "2"]),
-        "replica.socket.timeout.ms": _patience_of_followers(source, alone.weather),
+        "replica.socket.timeout.ms": _replica_lag_time(source, alone.weather),
         "zookeeper.session.timeout.ms": str(session_ms),
         "zookeeper.connection.timeout.ms": "5000",
         "controller.socket.timeout.ms": source.choice(["2000", "10000"]),

@@ -14,7 +14,7 @@ from kavka.client.admin.configs import AlterOp, ConfigOp, ConfigResource, Resour
 from kavka.errors import KafkaError
 from kavka.testing.simulation.brokers.scenario import ClusterScenario
 from kavka.testing.simulation.checker import Checker
-from kavka.testing.simulation.load.producing import ProducerNode
+from kavka.testing.simulation.load.producers import ProducerNode
 from kavka.testing.simulation.world import World
 
 SIDES = ("leader", "follower")

@@ -1,4 +1,4 @@
-"""Two-phase commit (KIP-939): who works prepares, somebody else decides, and whoever holds the id then carries it out.
+"""Two-phase commit (KIP-939): the producer prepares, an arbiter decides, and the holder of the id carries it out.
 
 prepares, tells the arbiter --> the arbiter decides, soon or late --> who prepared it, or whoever took the id over
                                                                       with what was prepared, ends it as decided
@@ -12,27 +12,27 @@ from typing import NamedTuple
 
 from kavka.client import AbortableError
 from kavka.client.producer import Producer
-from kavka.client.producer.prepared import PreparedTxnState
+from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.testing.simulation.brokers.scenario import ClusterScenario
-from kavka.testing.simulation.brokers.transacting import TransactionNode, group_of
-from kavka.testing.simulation.chance import stream
+from kavka.testing.simulation.brokers.transactional_clients import TransactionNode, group_of
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.events import (
-    CommitAsked,
+    CommitRequested,
     Decided,
     Prepared,
+    ProducerInitialized,
     Resumed,
-    TookOver,
     TransactionEnded,
 )
+from kavka.testing.simulation.random_streams import stream
 from kavka.testing.simulation.world import World
 
 _LATE_S = 4.0
-"""How long a late decision takes on average: longer than time-outs of transactions."""
+"""Average seconds of a late decision: longer than transaction timeouts."""
 
 
 class _Name(NamedTuple):
-    """What tells one prepared transaction from all others."""
+    """The identity of one prepared transaction."""
 
     transactional_id: str
     state: PreparedTxnState
@@ -50,14 +50,14 @@ class Arbiter:
         self._world = world
         self._checker = checker
         self._source = stream(world.seed, "arbiter")
-        self._announced: dict[_Name, CommitAsked] = {}
+        self._announced: dict[_Name, CommitRequested] = {}
         self._decisions: dict[_Name, bool] = {}
         self._waiting: dict[_Name, list[asyncio.Future[None]]] = {}
 
-    def announce(self, name: _Name, wish: CommitAsked) -> None:
+    def announce(self, name: _Name, wanted_outcome: CommitRequested) -> None:
         """Learn that a transaction is prepared, whose outcome is decided some time from now."""
-        self._checker.observe(Prepared(wish.transaction, *name))
-        self._announced[name] = wish
+        self._checker.observe(Prepared(wanted_outcome.transaction, *name))
+        self._announced[name] = wanted_outcome
         if name in self._decisions:
             return
         delay_s = self._source.expovariate(1 / _LATE_S) if self._source.random() < 0.1 else 0.02
@@ -66,8 +66,8 @@ class Arbiter:
 
     def transaction(self, name: _Name) -> str | None:
         """Return what the one who announced it calls a transaction."""
-        wish = self._announced.get(name)
-        return None if wish is None else wish.transaction
+        wanted_outcome = self._announced.get(name)
+        return None if wanted_outcome is None else wanted_outcome.transaction
 
     async def outcome(self, name: _Name) -> bool:
         """Wait for the decision; tell whether it is to commit."""
@@ -94,7 +94,7 @@ class Arbiter:
             self._checker.observe(Decided(*name, committed))
             what = "committed" if committed else "aborted"
             told = f"decides that {name.state} of {name.transactional_id} is to be {what}"
-            self._world.story.tell("arbiter", told)
+            self._world.trace.add("arbiter", told)
 
 
 class TwoPhaseNode(TransactionNode):
@@ -123,10 +123,12 @@ class TwoPhaseNode(TransactionNode):
         """Take the id over, and with it what a former life has left open; end that."""
         left = await producer.init_transactions(keep_prepared=True)
         identity = producer.transaction_identity
-        self.checker.observe(TookOver(self.transactional_id, self._life, *identity))
+        self.checker.observe(
+            ProducerInitialized(self.transactional_id, self._incarnation, *identity)
+        )
         self.checker.observe(Resumed(self.transactional_id, identity, left))
         if left is not None:
-            self._tell(f"finds {left} open")
+            self._trace(f"finds {left} open")
             await self._complete(producer, left)
 
     async def _finish(self, producer: Producer, transaction: str, position: int, end: int) -> int:
@@ -136,9 +138,9 @@ class TwoPhaseNode(TransactionNode):
         except AbortableError as error:
             return await self._abort(producer, transaction, position, error)
         assert state is not None, "something was sent"
-        wish = CommitAsked(transaction, group_of(self.transactional_id), end)
-        self._arbiter.announce(_Name(self.transactional_id, state), wish)
-        self._tell(f"prepares {transaction} up to {end} as {state}")
+        wanted_outcome = CommitRequested(transaction, group_of(self.transactional_id), end)
+        self._arbiter.announce(_Name(self.transactional_id, state), wanted_outcome)
+        self._trace(f"prepares {transaction} up to {end} as {state}")
         if self.source.random() < 0.25:
             await self._hold()
             raise ConnectionError("it leaves what it has prepared to whoever comes")
@@ -150,9 +152,9 @@ class TwoPhaseNode(TransactionNode):
         committed = await self._arbiter.outcome(name)
         told = state if committed else None
         transaction = self._arbiter.transaction(name)
-        await self._patiently(lambda: producer.complete_transaction(told), f"{state}")
+        await self._retry_until_done(lambda: producer.complete_transaction(told), f"{state}")
         if transaction is not None:
             self.checker.observe(TransactionEnded(transaction, committed))
         ended = f"{'commits' if committed else 'aborts'} {transaction or 'what was not announced'}"
-        self._tell(f"{ended} as decided")
+        self._trace(f"{ended} as decided")
         return committed

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from kavka.core.controller.election import is_unclean
 from kavka.ids import TopicPartition
-from kavka.testing.simulation.brokers.registries import RegistrySide
+from kavka.testing.simulation.brokers.registries import SimulatedRegistry
 from kavka.testing.simulation.brokers.scenario import REGISTRY, broker_name
 from kavka.testing.simulation.checker import Checker
 from kavka.testing.simulation.cluster import BrokerNode
@@ -40,7 +40,7 @@ class UncleanElections:
 
     def __init__(self, world: World, checker: Checker, log_dirs: Sequence[str]) -> None:
         """Look at the logs in `log_dirs` of each broker. The run sets `registry` and `brokers` when they are made."""
-        self.registry: RegistrySide | None = None
+        self.registry: SimulatedRegistry | None = None
         self.brokers: dict[int, BrokerNode] = {}
         self._world = world
         self._checker = checker
@@ -59,24 +59,24 @@ class UncleanElections:
     def _tell(self, election: UncleanElection) -> None:
         what = f"{election.partition} elects {election.leader}, which was not in sync"
         lost = f"{len(election.lost)} records" if election.lost else "nothing"
-        self._world.story.tell("registry", f"{what}: {lost} lost from {election.first_lost} on")
+        self._world.trace.add("registry", f"{what}: {lost} lost from {election.first_lost} on")
 
     def _election(self, event: StateWritten, in_sync_replicas: Sequence[int]) -> UncleanElection:
-        where = TopicPartition(event.topic, event.partition)
-        elected = self._logged(event.after.leader, where)
+        topic_partition = TopicPartition(event.topic, event.partition)
+        elected = self._logged(event.after.leader, topic_partition)
         start, end = next(iter(elected)).base_offset if elected else 0, 0
         for batch in elected:
             end = batch.last_offset + 1
         lost: Contents = {}
         for broker in in_sync_replicas:
-            theirs = self._logged(broker, where)
+            theirs = self._logged(broker, topic_partition)
             # What is below the start of the elected one was asked to be deleted.
             lost |= {b: r for b, r in theirs.items() if b not in elected and b.last_offset >= start}
         kept = {record for records in elected.values() for record in records}
         gone = {record for records in lost.values() for record in records} - kept
         values, left = {value for _, value in gone}, {value for _, value in kept}
         return UncleanElection(
-            where,
+            topic_partition,
             event.topic_id,
             event.after.leader,
             event.after.leader_epoch,
@@ -97,12 +97,12 @@ class UncleanElections:
             return False
         return self._world.node(REGISTRY).clock.now_ms() - registered_ms >= _READY_MS
 
-    def _logged(self, broker: int, where: TopicPartition) -> Contents:
+    def _logged(self, broker: int, topic_partition: TopicPartition) -> Contents:
         node = self._world.node(broker_name(broker))
         return {
             batch: records
             for log_dir in self._log_dirs
-            for batch, records in logged(node, f"{log_dir}/{where}").items()
+            for batch, records in logged(node, f"{log_dir}/{topic_partition}").items()
         }
 
 

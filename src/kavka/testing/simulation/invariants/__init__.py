@@ -1,4 +1,4 @@
-"""What must hold in every run, one class for each promise.
+"""Invariants of every run, one class for each guarantee.
 
 An invariant sees the events of a run one by one and raises `Violation` at the first that breaks its promise. Most
 know nothing of brokers, only what users can see; those of clusters also know what replicas hold and who wrote what.
@@ -11,7 +11,7 @@ from collections.abc import Collection
 from kavka.testing.simulation.faults import Durability, FaultModel
 from kavka.testing.simulation.invariants.acknowledged import AcknowledgedRecordsSurvive
 from kavka.testing.simulation.invariants.contiguous import OffsetsHaveNoGaps
-from kavka.testing.simulation.invariants.controlling import (
+from kavka.testing.simulation.invariants.controller import (
     OneControllerPerEpoch,
     StatesGoForward,
 )
@@ -46,7 +46,7 @@ from kavka.testing.simulation.invariants.watermark import HighWatermarkOnlyGrows
 __all__ = ["Invariant", "Violation", "for_cluster", "for_model"]
 
 _POWER_MODEL = "power"
-"""Where a replica in sync may have lost its end, and nobody knows before its broker has registered anew."""
+"""Fault models in which an in-sync replica may have lost its end, unknown until its broker has registered again."""
 
 _ALWAYS: tuple[type[Invariant], ...] = (
     OffsetsHaveNoGaps,

@@ -14,7 +14,7 @@ from kavka.testing.simulation.invariants.invariant import Invariant, Violation
 
 
 class AcknowledgedRecordsSurvive(Invariant):
-    """Every acknowledged record that nobody deleted is in the log, at the offset that was acknowledged.
+    """Every acknowledged record that was not deleted is in the log, at the acknowledged offset.
 
     But those that an unclean election lost.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.ids import TopicPartition
-from kavka.testing.simulation.events import Audited, Event, PowerLost, Read, Sought
+from kavka.testing.simulation.events import Audited, Event, PositionReset, PowerLost, Read
 from kavka.testing.simulation.invariants.invariant import Invariant, Violation
 
 
@@ -19,7 +19,7 @@ class OffsetsHaveNoGaps(Invariant):
     def observe(self, event: Event) -> None:
         """Follow each reader."""
         match event:
-            case Sought(reader, partition):
+            case PositionReset(reader, partition):
                 self._next.pop((reader, partition), None)
             case Read(reader, partition, offset, _):
                 expected = self._next.get((reader, partition), offset)

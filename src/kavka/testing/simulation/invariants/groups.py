@@ -41,7 +41,7 @@ class OneOwnerPerPartition(Invariant):
 
 
 class CommittedOffsetsStay(Invariant):
-    """Who asks for a group's offset is never told less than was confirmed before.
+    """A request for a group's offset never returns less than was confirmed before.
 
     Members of these runs never commit backwards, but where an unclean election has lost records: who finds its position
     beyond the end begins again.
@@ -55,7 +55,7 @@ class CommittedOffsetsStay(Invariant):
         self._cut: set[TopicPartition] = set()
 
     def observe(self, event: Event) -> None:
-        """Compare what is told with what was confirmed."""
+        """Compare returned with confirmed offsets."""
         match event:
             case Committed(group, _, partition, offset, at_s):
                 self._committed.setdefault((group, partition), []).append((at_s, offset))
@@ -73,7 +73,7 @@ class CommittedOffsetsStay(Invariant):
 
 
 class CommittedRecordsWereProcessed(Invariant):
-    """Nobody skips work: below a committed offset, each record of the log was processed by some member.
+    """No record is skipped: below a committed offset, each record of the log was processed by some member.
 
     An offset that was committed before an unclean election says nothing of what came in the place of lost records.
     """

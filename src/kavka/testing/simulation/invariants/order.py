@@ -8,7 +8,7 @@ from kavka.testing.simulation.invariants.invariant import Invariant, Violation
 
 
 class RecordsKeepTheirOrder(Invariant):
-    """For each producer and partition the numbers never go down, and no value is there that nobody sent.
+    """For each producer and partition the numbers never go down, and every value was sent.
 
     A record that an unclean election lost has its place where it was sent again, perhaps.
     """

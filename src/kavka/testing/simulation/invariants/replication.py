@@ -8,11 +8,11 @@ from kavka.ids import TopicId, TopicPartition
 from kavka.testing.simulation.events import (
     Batch,
     BatchesSeen,
-    EndAsked,
-    EndSeen,
+    ClusterObserved,
+    EndOffsetRead,
+    EndOffsetRequested,
     Event,
     LogsAudited,
-    Looked,
     ReplicaSeen,
     StateWritten,
     UncleanElection,
@@ -35,7 +35,7 @@ class OneLeaderPerEpoch(Invariant):
         if isinstance(event, StateWritten) and event.after.leader >= 0:
             key = (event.topic_id, event.partition, event.after.leader_epoch)
             self._claim(key, event.after.leader, f"{event.topic}-{event.partition}")
-        elif isinstance(event, Looked):
+        elif isinstance(event, ClusterObserved):
             for seen in event.replicas:
                 if seen.leads:
                     key = (seen.topic_id, seen.partition.partition, seen.leader_epoch)
@@ -48,13 +48,13 @@ class OneLeaderPerEpoch(Invariant):
 
 
 class InSyncReplicasHaveWhatIsCommitted(Invariant):
-    """Whoever the registry counts as in sync has every record below the leader's high watermark."""
+    """Every in-sync replica of the registry has every record below the leader's high watermark."""
 
     says = "a replica in sync has everything that is committed"
 
     def observe(self, event: Event) -> None:
         """Compare the ends of logs with the leader's high watermark."""
-        if not isinstance(event, Looked):
+        if not isinstance(event, ClusterObserved):
             return
         by_partition: dict[tuple[TopicPartition, TopicId], list[ReplicaSeen]] = {}
         for seen in event.replicas:
@@ -84,7 +84,7 @@ class LeadersWatermarkOnlyGrows(Invariant):
 
     def observe(self, event: Event) -> None:
         """Follow each leader."""
-        if not isinstance(event, Looked):
+        if not isinstance(event, ClusterObserved):
             return
         for seen in event.replicas:
             if not seen.leads:
@@ -101,7 +101,7 @@ class LeadersWatermarkOnlyGrows(Invariant):
 
 
 class CommittedLogsAreEqual(Invariant):
-    """Below their high watermarks all replicas hold the same batches, with the same epochs, for ever.
+    """Below their high watermarks all replicas hold the same batches, with the same epochs, at all times.
 
     Compaction may take records out of a batch, and batches out of a log; what is left is as it was. Batches that an
     unclean election lost are left for a while where they were, until their replica is truncated.
@@ -175,7 +175,8 @@ class ReplicasEndAlike(Invariant):
 
 
 class EndOfPartitionNeverGoesBack(Invariant):
-    """Who asks a leader for the end of a partition is told no less than was told before, by it or an earlier one.
+    """The end of a partition that a leader returns is never lower than one returned before, by it or an earlier
+    leader.
 
     An unclean election takes what was told in epochs before it back to the end of the log that it elects.
     """
@@ -194,10 +195,10 @@ class EndOfPartitionNeverGoesBack(Invariant):
             self._elections.setdefault(event.partition, []).append(event)
         elif isinstance(event, WatermarkSeen):
             self._note(event.partition, event.leader_epoch, event.high_watermark)
-        elif isinstance(event, EndAsked):
+        elif isinstance(event, EndOffsetRequested):
             known = dict(self._most.get(event.partition, {}))
             self._asked[event.reader, event.partition] = known
-        elif isinstance(event, EndSeen):
+        elif isinstance(event, EndOffsetRead):
             known = self._asked.pop((event.reader, event.partition), {})
             for epoch, offset in known.items():
                 offset = self._left_of(offset, event, epoch)
@@ -208,7 +209,7 @@ class EndOfPartitionNeverGoesBack(Invariant):
                     )
             self._note(event.partition, event.leader_epoch, event.offset)
 
-    def _left_of(self, offset: int, told: EndSeen, epoch: int) -> int:
+    def _left_of(self, offset: int, told: EndOffsetRead, epoch: int) -> int:
         """Return what the unclean elections between two epochs have left of what was told in the first."""
         ends = [
             election.end_offset

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kavka.ids import TopicPartition
 from kavka.testing.simulation.events import (
-    CommitAsked,
+    CommitRequested,
     CommittedRead,
     Event,
     PositionSeen,
     Prepared,
+    ProducerInitialized,
     SentInTransaction,
-    TookOver,
     TransactionEnded,
     TransactionsAudited,
 )
@@ -42,14 +42,14 @@ class TransactionsAreAllOrNothing(Invariant):
                     if min(counts) != max(counts) or (
                         transaction in self._committed and not counts[0]
                     ):
-                        told = "committed" if transaction in self._committed else "not"
-                        raise Violation(f"{transaction}, {told} told: of its records, {counts}")
+                        state = "committed" if transaction in self._committed else "not"
+                        raise Violation(f"{transaction}, {state} told: of its records, {counts}")
             case _:
                 pass
 
 
 class OnlyCommittedRecordsAreRead(Invariant):
-    """Nobody who reads committed records gets one before its commit was asked for, or of an aborted transaction.
+    """A read_committed reader never gets a record before its commit was requested, or of an aborted transaction.
 
     A reader goes forward, offset by offset.
     """
@@ -69,7 +69,7 @@ class OnlyCommittedRecordsAreRead(Invariant):
         match event:
             case SentInTransaction(transaction, _, _, _, value):
                 self._transaction[value] = transaction
-            case CommitAsked(transaction, _, _):
+            case CommitRequested(transaction, _, _):
                 self._asked.add(transaction)
             case TransactionEnded(transaction, committed=False):
                 self._aborted.add(transaction)
@@ -99,7 +99,7 @@ class OnlyCommittedRecordsAreRead(Invariant):
 
 
 class FencedProducersCommitNothing(Invariant):
-    """Who has lost its transactional id commits nothing more: neither what is open then, nor what it begins later.
+    """A fenced producer commits nothing more: neither the open transaction, nor a later one.
 
     Of two producers with one producer id the one with the higher epoch is the later one (KIP-360).
     """
@@ -112,48 +112,54 @@ class FencedProducersCommitNothing(Invariant):
         self._epochs: dict[str, tuple[int, int]] = {}
         self._producers: dict[str, tuple[str, str]] = {}
         self._asked: set[str] = set()
-        self._doomed: dict[str, str] = {}
+        self._fenced_transactions: dict[str, str] = {}
         self._values: dict[bytes, str] = {}
 
     def observe(self, event: Event) -> None:
         """Remember who took what over; no transaction that a takeover found open may be committed."""
         match event:
-            case TookOver(transactional_id, producer, producer_id, epoch):
+            case ProducerInitialized(transactional_id, producer, producer_id, epoch):
                 self._epochs[producer] = (producer_id, epoch)
                 key = (transactional_id, producer_id)
                 if epoch > self._holders.get(key, (-1, ""))[0]:
                     self._holders[key] = (epoch, producer)
                 for transaction in self._producers:
-                    self._look(transaction)
+                    self._check_transaction(transaction)
             case SentInTransaction(transaction, transactional_id, producer, _, value):
                 self._producers[transaction] = (transactional_id, producer)
                 self._values[value] = transaction
-            case CommitAsked(transaction, _, _) | Prepared(transaction, _, _):
+            case CommitRequested(transaction, _, _) | Prepared(transaction, _, _):
                 # Whoever takes the id over is given what is prepared, and its decision with it.
-                self._look(transaction)
+                self._check_transaction(transaction)
                 self._asked.add(transaction)
-            case TransactionEnded(transaction, committed=True) if transaction in self._doomed:
-                raise Violation(f"{transaction} is committed, but {self._doomed[transaction]}")
+            case TransactionEnded(transaction, committed=True) if (
+                transaction in self._fenced_transactions
+            ):
+                raise Violation(
+                    f"{transaction} is committed, but {self._fenced_transactions[transaction]}"
+                )
             case TransactionsAudited(records, _):
                 for partition, values in records.items():
                     for value in values:
                         transaction = self._values.get(value, "")
-                        if transaction in self._doomed:
+                        if transaction in self._fenced_transactions:
                             raise Violation(
-                                f"{partition} shows {value[:40]!r}, but {self._doomed[transaction]}"
+                                f"{partition} shows {value[:40]!r}, but {self._fenced_transactions[transaction]}"
                             )
             case _:
                 pass
 
-    def _look(self, transaction: str) -> None:
-        """Doom a transaction whose commit nobody has asked for when its producer has lost its id."""
+    def _check_transaction(self, transaction: str) -> None:
+        """Mark a transaction as fenced when its producer was fenced before the commit was requested."""
         if transaction in self._asked:
             return
         transactional_id, producer = self._producers[transaction]
         producer_id, epoch = self._epochs[producer]
         newest, holder = self._holders[transactional_id, producer_id]
         if epoch < newest:
-            self._doomed[transaction] = f"{holder} had taken {transactional_id} from {producer}"
+            self._fenced_transactions[transaction] = (
+                f"{holder} had taken {transactional_id} from {producer}"
+            )
 
 
 class OffsetsMoveWithTransactions(Invariant):
@@ -170,11 +176,11 @@ class OffsetsMoveWithTransactions(Invariant):
         self._values: dict[bytes, str] = {}
 
     def observe(self, event: Event) -> None:
-        """Compare what a group is told with the outcome of its transactions."""
+        """Compare a group's returned offset with the outcome of its transactions."""
         match event:
             case SentInTransaction(transaction, _, _, _, value):
                 self._values[value] = transaction
-            case CommitAsked(transaction, group, offset):
+            case CommitRequested(transaction, group, offset):
                 self._asked.setdefault(group, {})[transaction] = offset
                 self._groups[transaction] = group
             case TransactionEnded(transaction, committed=True):

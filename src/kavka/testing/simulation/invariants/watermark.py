@@ -14,7 +14,7 @@ from kavka.testing.simulation.invariants.invariant import Invariant, Violation
 
 
 class HighWatermarkOnlyGrows(Invariant):
-    """No reader is told a lower high watermark than before by a leader, or gets a record above it.
+    """A leader never returns a lower high watermark than before, nor a record above it.
 
     A leader that has just been elected may know a lower one than the leader before, until its followers have fetched
     once: it gives no records above it, and refuses to name the end of its log (KIP-207). A follower that has started

@@ -1,1 +1,1 @@
-"""Who uses the broker of a run: programs on client nodes that tell the checker what they see."""
+"""Load of a run: programs on client nodes that report to the checker."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 
-from kavka.testing.simulation.chance import stream
 from kavka.testing.simulation.checker import Checker
-from kavka.testing.simulation.host import SimHost
+from kavka.testing.simulation.environment import SimEnvironment
+from kavka.testing.simulation.random_streams import stream
 from kavka.testing.simulation.scenario import Scenario
 from kavka.testing.simulation.world import World
 
@@ -25,10 +25,10 @@ class ClientNode(ABC):
         self.source = stream(world.seed, name)
         self.is_done = False
         self.quits = asyncio.Event()
-        """Set when nobody needs the work any more: end soon, and cleanly."""
+        """Set when the work is no longer needed: end soon, and cleanly."""
 
     @property
-    def who(self) -> str:
+    def client_id(self) -> str:
         """The name of this incarnation."""
         return f"{self.name}.{self.node.starts}"
 
@@ -39,10 +39,10 @@ class ClientNode(ABC):
             await process.ended
             await asyncio.sleep(self.source.uniform(0.1, 2.0))
 
-    async def _program(self, host: SimHost) -> None:
-        await self.work(host)
+    async def _program(self, environment: SimEnvironment) -> None:
+        await self.work(environment)
         self.is_done = True
 
     @abstractmethod
-    async def work(self, host: SimHost) -> None:
+    async def work(self, environment: SimEnvironment) -> None:
         """Do the work of this incarnation, or what is left of it."""

@@ -1,0 +1,65 @@
+"""Deferred imports: modules that a start leaves out are imported while the broker is idle.
+
+A start imports what every broker needs. Handlers and the parts behind them are imported when they are first asked for,
+and a broker under load would stand still for that, some milliseconds each time. So they are imported one after the
+other, each in a moment before which no request came for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+from collections.abc import Callable
+
+from kavka.broker.dispatch import SUPPORTED_APIS
+
+_FIRST_PAUSE_S = 1.0
+"""After the start: the first client is on its way."""
+_PAUSE_S = 0.02
+_BUSY_PAUSE_S = 1.0
+
+
+def deferred_modules() -> list[str]:
+    """Return the modules that a start leaves out, smallest first: each finds imported what it is built on."""
+    built_on = (
+        "kavka.core.group.events",
+        "kavka.core.group.shard",
+        "kavka.broker.coordination.groups",
+        "kavka.core.transaction.events",
+        "kavka.core.transaction.shard",
+        "kavka.broker.coordination.transactions",
+        "kavka.broker.coordination.marker_appends",
+        "kavka.broker.producer_ids",
+        "kavka.broker.coordination.verification",
+    )
+    return [*built_on, *(f"kavka.broker.api.{name}" for name in SUPPORTED_APIS.values())]
+
+
+async def import_in_background(
+    requests_received: Callable[[], int],
+    load: Callable[[str], object] = importlib.import_module,
+) -> None:
+    """Import what is left out, in quiet moments; then collect once what the start left, and spare the rest from it.
+
+    `requests_received` counts requests, `load` is called with each name.
+    """
+    await asyncio.sleep(_FIRST_PAUSE_S)
+    for name in deferred_modules():
+        await _wait_until_idle(requests_received)
+        load(name)
+    await _wait_until_idle(requests_received)
+    gc.unfreeze()
+    gc.collect()
+    # What there is now lives as long as the broker: the collector need not walk it again.
+    gc.freeze()
+
+
+async def _wait_until_idle(requests_received: Callable[[], int]) -> None:
+    """Return when no request came within a pause."""
+    while True:
+        before = requests_received()
+        await asyncio.sleep(_PAUSE_S)
+        if requests_received() == before:
+            return
+        await asyncio.sleep(_BUSY_PAUSE_S)

@@ -1,0 +1,253 @@
+"""Orders as requests: LeaderAndIsr, UpdateMetadata, StopReplica, from the picture as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TypeVar
+
+from kavka.core.controller.broker_updates import PendingUpdates
+from kavka.core.controller.machine import ControllerMachine
+from kavka.core.controller.state import Assignment, ClusterState, Leadership
+from kavka.errors import ErrorCode
+from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from kavka.wire.messages.leader_and_isr import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrRequestLeader,
+    LeaderAndIsrRequestPartition,
+    LeaderAndIsrRequestTopic,
+    LeaderAndIsrResponse,
+)
+from kavka.wire.messages.stop_replica import (
+    StopReplicaRequest,
+    StopReplicaRequestPartition,
+    StopReplicaRequestTopicState,
+)
+from kavka.wire.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataRequestBroker,
+    UpdateMetadataRequestEndpoint,
+    UpdateMetadataRequestPartition,
+    UpdateMetadataRequestTopic,
+)
+
+T = TypeVar("T", LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
+_LEADER_DURING_DELETE: Final = -2
+_SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+class ControlRequestBuilder:
+    """Makes the requests to one broker."""
+
+    def __init__(
+        self, machine: ControllerMachine, controller_id: int, listener: str, broker_epoch: int
+    ) -> None:
+        """`listener` is where followers reach leaders."""
+        self._state: ClusterState = machine.state
+        self._listener = listener
+        self._controller_id = controller_id
+        self._controller_epoch = machine.epoch
+        self._broker_epoch = broker_epoch
+
+    def _signed(self, request: T) -> T:
+        """Say who orders, and in which life of the broker."""
+        request.controller_id = self._controller_id
+        request.controller_epoch = self._controller_epoch
+        request.broker_epoch = self._broker_epoch
+        return request
+
+    def requests(self, order: PendingUpdates) -> Iterator[Any]:
+        """Make the requests of an order, each when it is asked for."""
+        if order.live_brokers or order.deleted:
+            yield self.update_metadata((), order.deleted)
+        if order.leader_and_isr:
+            request = self.leader_and_isr(order.leader_and_isr)
+            if request.topic_states:
+                yield request
+        if order.metadata:
+            yield self.update_metadata(order.metadata, {})
+        if order.stops:
+            yield self.stop_replica(order)
+
+    # -- LeaderAndIsr
+
+    def leader_and_isr(self, wanted: dict[TopicPartition, bool]) -> LeaderAndIsrRequest:
+        """Make the request that says who leads; partitions that are gone are left out."""
+        topics: dict[str, LeaderAndIsrRequestTopic] = {}
+        leaders: dict[int, None] = {}
+        for topic_partition in sorted(wanted):
+            state = self._replica_state(topic_partition, is_new=wanted[topic_partition])
+            if state is None:
+                continue
+            topic = topics.get(topic_partition.topic)
+            if topic is None:
+                topic = topics[topic_partition.topic] = LeaderAndIsrRequestTopic(
+                    topic_name=topic_partition.topic,
+                    topic_id=self._state.topics[topic_partition.topic].topic_id,
+                )
+            topic.partition_states.append(state)
+            leaders[state.leader] = None
+        return self._signed(
+            LeaderAndIsrRequest(
+                topic_states=list(topics.values()), live_leaders=list(self._leaders(leaders))
+            )
+        )
+
+    def _replica_state(
+        self, topic_partition: TopicPartition, *, is_new: bool
+    ) -> LeaderAndIsrRequestPartition | None:
+        known = self._metadata_state(topic_partition)
+        if known is None:
+            return None
+        assignment, leadership = known
+        node = leadership.node
+        return LeaderAndIsrRequestPartition(
+            partition_index=topic_partition.partition,
+            controller_epoch=node.controller_epoch,
+            leader=node.leader,
+            leader_epoch=node.leader_epoch,
+            isr=list(node.in_sync_replicas),
+            partition_epoch=leadership.partition_epoch,
+            replicas=list(assignment.replicas),
+            adding_replicas=list(assignment.adding),
+            removing_replicas=list(assignment.removing),
+            is_new=is_new,
+            leader_recovery_state=int(node.recovering),
+        )
+
+    def _metadata_state(
+        self, topic_partition: TopicPartition
+    ) -> tuple[Assignment, Leadership] | None:
+        """Return replicas and leader of a partition; None when it is deleted, or has never had a leader."""
+        assignment = self._state.obeyed_assignment(topic_partition)
+        leadership = self._state.leadership(topic_partition)
+        return None if assignment is None or leadership is None else (assignment, leadership)
+
+    def _leaders(self, brokers: Iterable[int]) -> Iterator[LeaderAndIsrRequestLeader]:
+        for broker in brokers:
+            live = self._state.brokers.get(broker)
+            for endpoint in live.endpoints if live is not None else ():
+                if endpoint.listener == self._listener:
+                    yield LeaderAndIsrRequestLeader(
+                        broker_id=broker, host_name=endpoint.host, port=endpoint.port
+                    )
+
+    # -- UpdateMetadata
+
+    def update_metadata(
+        self, wanted: Iterable[TopicPartition], deleted: dict[TopicPartition, TopicId]
+    ) -> UpdateMetadataRequest:
+        """Make the request that shows partitions, and those that are deleted."""
+        topics: dict[str, UpdateMetadataRequestTopic] = {}
+        for topic_partition, topic_id in deleted.items():
+            gone = UpdateMetadataRequestPartition(
+                partition_index=topic_partition.partition,
+                leader=_LEADER_DURING_DELETE,
+                leader_epoch=-1,
+            )
+            _topic(topics, topic_partition.topic, topic_id).partition_states.append(gone)
+        for topic_partition in sorted(wanted):
+            state = self._published_state(topic_partition)
+            if state is not None:
+                topic_id = self._state.topics[topic_partition.topic].topic_id
+                _topic(topics, topic_partition.topic, topic_id).partition_states.append(state)
+        return self._signed(
+            UpdateMetadataRequest(
+                topic_states=list(topics.values()), live_brokers=list(self._brokers())
+            )
+        )
+
+    def _published_state(
+        self, topic_partition: TopicPartition
+    ) -> UpdateMetadataRequestPartition | None:
+        known = self._metadata_state(topic_partition)
+        if known is None or self._state.is_deleting(topic_partition.topic):
+            return None
+        assignment, leadership = known
+        node = leadership.node
+        is_online = self._state.is_online
+        return UpdateMetadataRequestPartition(
+            partition_index=topic_partition.partition,
+            controller_epoch=node.controller_epoch,
+            leader=node.leader,
+            leader_epoch=node.leader_epoch,
+            isr=list(node.in_sync_replicas),
+            zk_version=leadership.partition_epoch,
+            replicas=list(assignment.replicas),
+            offline_replicas=[
+                broker
+                for broker in assignment.replicas
+                if not is_online(broker, topic_partition, or_leaving=True)
+            ],
+        )
+
+    def _brokers(self) -> Iterator[UpdateMetadataRequestBroker]:
+        # Suspects stay in the list while they are registered: a client drops all that it has under way with a broker
+        # that vanishes (librdkafka loses a second by it), and a suspect leads nothing any more.
+        for broker, live in sorted(self._state.brokers.items()):
+            yield UpdateMetadataRequestBroker(
+                id=broker,
+                rack=live.rack,
+                endpoints=[
+                    UpdateMetadataRequestEndpoint(
+                        port=endpoint.port,
+                        host=endpoint.host,
+                        listener=endpoint.listener,
+                        security_protocol=_SECURITY_PROTOCOLS.get(endpoint.protocol, 0),
+                    )
+                    for endpoint in live.endpoints
+                ],
+            )
+
+    # -- StopReplica
+
+    def stop_replica(self, order: PendingUpdates) -> StopReplicaRequest:
+        """Make the request that stops replicas."""
+        topics: dict[str, StopReplicaRequestTopicState] = {}
+        for topic_partition, stop in sorted(order.stops.items()):
+            topic = topics.get(topic_partition.topic)
+            if topic is None:
+                topic = topics[topic_partition.topic] = StopReplicaRequestTopicState(
+                    topic_name=topic_partition.topic
+                )
+            topic.partition_states.append(
+                StopReplicaRequestPartition(
+                    partition_index=topic_partition.partition,
+                    leader_epoch=stop.leader_epoch,
+                    delete_partition=stop.deletes,
+                )
+            )
+        return self._signed(StopReplicaRequest(topic_states=list(topics.values())))
+
+
+def _topic(
+    topics: dict[str, UpdateMetadataRequestTopic], name: str, topic_id: TopicId
+) -> UpdateMetadataRequestTopic:
+    topic = topics.get(name)
+    if topic is None:
+        topic = topics[name] = UpdateMetadataRequestTopic(topic_name=name, topic_id=topic_id)
+    return topic
+
+
+def leader_and_isr_errors(
+    response: LeaderAndIsrResponse, names: dict[TopicId, str]
+) -> dict[TopicPartition, ErrorCode]:
+    """Return a broker's error for each partition; `names` are of the topics in the request."""
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for row in response.partition_errors:
+        topic_partition = TopicPartition(row.topic_name, row.partition_index)
+        errors[topic_partition] = ErrorCode.of(row.error_code)
+    for topic in response.topics:
+        name = names.get(TopicId(bytes(topic.topic_id)))
+        for row in topic.partition_errors if name is not None else ():
+            topic_partition = TopicPartition(name or "", row.partition_index)
+            errors[topic_partition] = ErrorCode.of(row.error_code)
+    return errors
+
+
+def topic_names_in(request: LeaderAndIsrRequest) -> dict[TopicId, str]:
+    """Return the names of the topics of a request, by id."""
+    return {
+        TopicId(bytes(topic.topic_id)): topic.topic_name
+        for topic in request.topic_states
+        if topic.topic_id != NO_TOPIC_ID
+    }

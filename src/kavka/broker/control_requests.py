@@ -1,0 +1,472 @@
+"""Control requests of the controller to this broker: LeaderAndIsr, StopReplica and UpdateMetadata.
+
+    LeaderAndIsr    partition by partition, only in newer leader epochs
+    StopReplica     perhaps with the log
+    UpdateMetadata  all live brokers, and the states of some partitions
+
+Orders are carried out one after another. `control_request_check` judges those that come over the network. The order
+of an older controller is refused here, too (STALE_CONTROLLER_EPOCH), since a newer one may have ordered meanwhile,
+and so is one to an older registration of this broker (STALE_BROKER_EPOCH): a broker epoch is the czxid of its
+registration.
+
+Once a controller speaks, the metadata cache has its topics and brokers from here; besides, `Broker` enters itself,
+`ReplicaManager` takes away the leader of a log that failed here, and `replication.fetchers` doubts leaders that it
+cannot reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kavka.broker.config import Endpoint
+from kavka.broker.configs import stored_overrides
+from kavka.broker.metadata import LiveBroker, PartitionMetadata, TopicMetadata
+from kavka.broker.pace import Pace
+from kavka.core.controller.topics import bad_name
+from kavka.core.partition import PartitionState
+from kavka.errors import ErrorCode
+from kavka.ids import (
+    NO_TOPIC_ID,
+    BrokerId,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+    are_other_topics,
+)
+from kavka.registry.interface import RegistryRefused
+from kavka.wire.messages.leader_and_isr import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrRequestPartition,
+    LeaderAndIsrResponse,
+    LeaderAndIsrResponsePartition,
+    LeaderAndIsrResponseTopic,
+)
+from kavka.wire.messages.stop_replica import (
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaResponsePartition,
+)
+from kavka.wire.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataRequestBroker,
+    UpdateMetadataRequestPartition,
+    UpdateMetadataResponse,
+)
+from kavka.wire.stored import znodes
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+LEADER_DURING_DELETE: Final = BrokerId(-2)
+_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_FIRST_LEADER_AND_ISR_BY_ID = 5
+_AT_ONCE = 64
+_UNKNOWN = PartitionMetadata(BrokerId(-1), -1, (), (), -1)
+_MOST_UNTOLD: Final = 10_000
+_UNTOLD_PER_STATE: Final = 10
+"""How many partitions an order may leave out below those that it names, for each that it names."""
+
+_Changes = dict[str, tuple[TopicId, list[UpdateMetadataRequestPartition]]]
+
+
+class _PartitionState(NamedTuple):
+    """One partition of a LeaderAndIsr."""
+
+    topic_partition: TopicPartition
+    state: PartitionState
+    is_new: bool
+
+
+class ControlRequests:
+    """Carries out what controllers order."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Know no controller yet."""
+        self._broker = broker
+        self._lock = asyncio.Lock()
+        self.controller_epoch = -1
+        """The newest that was heard of."""
+        self.broker_epoch = -1
+        """Of this broker's registration, -1 before it; `Broker` sets it."""
+
+    # -- who may order
+
+    def _refusal(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> ErrorCode:
+        """Judge the epochs of an order. The controller may know a newer registration than this broker does."""
+        if 0 <= broker_epoch < self.broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        if controller_epoch < self.controller_epoch:
+            log.warning(
+                "control request of a stale controller refused controller=%d epoch=%d newest=%d",
+                controller_id,
+                controller_epoch,
+                self.controller_epoch,
+            )
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        self.controller_epoch = controller_epoch
+        return ErrorCode.NONE
+
+    # -- LeaderAndIsr
+
+    async def leader_and_isr(
+        self, request: LeaderAndIsrRequest, version: int = 7
+    ) -> LeaderAndIsrResponse:
+        """Lead and follow as ordered. The request may be incomplete, whatever its type says: nothing is deleted."""
+        async with self._lock:
+            error = self._refusal(
+                request.controller_id, request.controller_epoch, request.broker_epoch
+            )
+            if error is not ErrorCode.NONE:
+                return LeaderAndIsrResponse(error_code=error)
+            pace = Pace(self._broker.clock.tick_ms)
+            orders = []
+            for order in _partition_states(request):
+                orders.append(order)
+                if pace.is_over():
+                    await pace.rest()
+            await self._load_topic_configs(
+                (o.topic_partition.topic, o.state.topic_id) for o in orders
+            )
+            own = self._broker.broker_id
+            # Leaders first: who follows needs them.
+            orders.sort(key=lambda order: order.state.leader != own)
+            outcomes = await self._apply_all(orders)
+            return await _leader_and_isr_response(orders, outcomes, version, pace)
+
+    async def _apply_all(self, orders: list[_PartitionState]) -> list[ErrorCode]:
+        """Obey some at a time: new logs are made together."""
+        outcomes: list[ErrorCode] = []
+        for at in range(0, len(orders), _AT_ONCE):
+            some = orders[at : at + _AT_ONCE]
+            if any(order.is_new for order in some):
+                outcomes += await asyncio.gather(*map(self._apply, some))
+            else:
+                outcomes += [await self._apply(order) for order in some]
+                await asyncio.sleep(0)
+        return outcomes
+
+    async def _apply(self, order: _PartitionState) -> ErrorCode:
+        if order.topic_partition.partition < 0 or bad_name(order.topic_partition.topic) is not None:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION  # its directory could be anywhere
+        if self._broker.broker_id not in order.state.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        try:
+            code = await self._broker.replica_manager.make_leader_or_follower(
+                order.topic_partition, order.state, is_new=order.is_new
+            )
+        except OSError as error:
+            log.error(
+                "control request failed on an offline log directory partition=%s reason=%s",
+                order.topic_partition,
+                error,
+            )
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+        except Exception:
+            # A fault in one partition must not keep all others from being led.
+            log.exception("control request failed partition=%s", order.topic_partition)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if code not in (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH):
+            log.warning(
+                "control request refused partition=%s error=%s", order.topic_partition, code.name
+            )
+        return code
+
+    async def _load_topic_configs(self, topics: Iterable[tuple[str, TopicId]]) -> None:
+        """Read what topics override that this broker has not heard of, be it that one of the name was there before."""
+        registry = self._broker.registry
+        unknown = [each for each in dict.fromkeys(topics) if not self._has_topic_configs(*each)]
+        for topic, topic_id in unknown:
+            overrides: dict[str, str] = {}
+            path = znodes.config_path("topics", topic)
+            try:
+                data, _stat = await registry.get(path)
+                overrides = stored_overrides(data, path)
+            except RegistryRefused:
+                pass  # a topic without settings of its own
+            self._broker.topics.topic_configured(topic, overrides, topic_id)
+
+    def _has_topic_configs(self, topic: str, topic_id: TopicId) -> bool:
+        """Return whether the cached settings of this name belong to this topic.
+
+        Without ids, the topic that is shown is taken for it: it would be gone if it had been deleted.
+        """
+        configs = self._broker.configs
+        known_id = configs.topic_id(topic)
+        if NO_TOPIC_ID in (known_id, topic_id):
+            return configs.knows(topic) and topic in self._broker.metadata.topics
+        return known_id == topic_id
+
+    # -- StopReplica
+
+    async def stop_replica(
+        self, request: StopReplicaRequest, version: int = 4
+    ) -> StopReplicaResponse:
+        """Stop replicas, and delete them if so."""
+        async with self._lock:
+            error = self._refusal(
+                request.controller_id, request.controller_epoch, request.broker_epoch
+            )
+            if error is not ErrorCode.NONE:
+                return StopReplicaResponse(error_code=error)
+            stops, replica_manager = (
+                list(stopped_replicas(request, version)),
+                self._broker.replica_manager,
+            )
+            answers = []
+            for at in range(0, len(stops), _AT_ONCE):
+                some = stops[at : at + _AT_ONCE]
+                codes = await asyncio.gather(
+                    *(
+                        replica_manager.stop(topic_partition, epoch, delete=delete)
+                        for topic_partition, epoch, delete in some
+                    )
+                )
+                answers += [
+                    StopReplicaResponsePartition(
+                        topic_name=topic_partition.topic,
+                        partition_index=topic_partition.partition,
+                        error_code=code,
+                    )
+                    for (topic_partition, _epoch, _delete), code in zip(some, codes, strict=True)
+                ]
+            return StopReplicaResponse(partition_errors=answers)
+
+    # -- UpdateMetadata
+
+    async def update_metadata(
+        self, request: UpdateMetadataRequest, version: int = 8
+    ) -> UpdateMetadataResponse:
+        """Show clients the live brokers as they are now, and what has changed about topics."""
+        async with self._lock:
+            error = self._refusal(
+                request.controller_id, request.controller_epoch, request.broker_epoch
+            )
+            if error is not ErrorCode.NONE:
+                return UpdateMetadataResponse(error_code=error)
+            pace = Pace(self._broker.clock.tick_ms)
+            changes = await _changes(request, pace)
+            if not self._is_sensible(changes):
+                log.warning("metadata refused controller=%d reason=index", request.controller_id)
+                return UpdateMetadataResponse(error_code=ErrorCode.INVALID_REQUEST)
+            await self._load_topic_configs(
+                (topic, topic_id)
+                for topic, (topic_id, states) in changes.items()
+                if any(state.leader != LEADER_DURING_DELETE for state in states)
+            )
+            metadata = self._broker.metadata
+            metadata.controller_id = BrokerId(request.controller_id)
+            known_brokers = metadata.brokers.keys()
+            metadata.brokers = {
+                BrokerId(live.id): self._live_broker(live, version) for live in request.live_brokers
+            }
+            gone = []
+            for topic, (topic_id, states) in changes.items():
+                if self._put_topic(topic, topic_id, states):
+                    gone.append(topic)
+                if pace.is_over(len(states)):
+                    await pace.rest()
+            if gone:
+                for coordinators in self._broker.coordinators.values():
+                    coordinators.topics_deleted(tuple(gone))
+            metadata.changed()
+            for topic, (topic_id, states) in changes.items():
+                await self._remove_partitions(topic, topic_id, states)
+                if pace.is_over(len(states)):
+                    await pace.rest()
+            self._broker.replica_manager.metadata_changed(
+                (
+                    TopicPartition(topic, state.partition_index)
+                    for topic, (_, states) in changes.items()
+                    for state in states
+                ),
+                are_brokers_others=known_brokers != metadata.brokers.keys(),
+            )
+            for coordinators in self._broker.coordinators.values():
+                coordinators.metadata_changed()
+            return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+    def _is_sensible(self, changes: _Changes) -> bool:
+        """Tell whether the partitions named are about all that there are.
+
+        What is known of a topic has a place for every partition below the largest; a few may not be told of yet.
+        """
+        unknown, told = 0, 0
+        for topic, (_topic_id, states) in changes.items():
+            indexes = [state.partition_index for state in states]
+            if min(indexes, default=0) < 0:
+                return False
+            known = self._broker.metadata.topics.get(topic)
+            places = 0 if known is None else len(known.partitions)
+            unknown += max(0, max(indexes, default=-1) + 1 - places)
+            told += len(states)
+        return unknown <= _MOST_UNTOLD + _UNTOLD_PER_STATE * told
+
+    async def _remove_partitions(
+        self, topic: str, topic_id: TopicId, states: list[UpdateMetadataRequestPartition]
+    ) -> None:
+        """Delete replicas that were moved away from here while the controller could not reach this broker.
+
+        It was told neither to follow the new leader nor to stop, so an old leader would go on to serve.
+        """
+        own = self._broker.broker_id
+        for state in states:
+            if own in state.replicas or state.leader in (own, LEADER_DURING_DELETE):
+                continue  # who leads is never one of those that are not needed
+            topic_partition = TopicPartition(topic, state.partition_index)
+            replica = self._broker.replica_manager.find(topic_partition)
+            if isinstance(replica, ErrorCode):
+                continue
+            partition = replica.partition
+            is_other = are_other_topics(topic_id, partition.topic_id)
+            if is_other or state.leader_epoch <= partition.leader_epoch:
+                continue
+            log.info(
+                "replica was moved away partition=%s replicas=%s", topic_partition, state.replicas
+            )
+            await self._broker.replica_manager.stop(
+                topic_partition, state.leader_epoch, delete=True
+            )
+
+    def _live_broker(self, live: UpdateMetadataRequestBroker, version: int) -> LiveBroker:
+        endpoints = tuple(
+            Endpoint(
+                endpoint.listener if version >= 3 else _protocol(endpoint.security_protocol),
+                endpoint.host,
+                endpoint.port,
+                _protocol(endpoint.security_protocol),
+            )
+            for endpoint in live.endpoints
+        )
+        if version == 0:
+            endpoints = (Endpoint("PLAINTEXT", live.v0_host, live.v0_port, "PLAINTEXT"),)
+        epoch = self.broker_epoch if live.id == self._broker.broker_id else -1
+        return LiveBroker(BrokerId(live.id), endpoints, live.rack, epoch)
+
+    def _put_topic(
+        self, name: str, topic_id: TopicId, states: list[UpdateMetadataRequestPartition]
+    ) -> bool:
+        """Change one topic; tell whether the topic that was known by this name is gone."""
+        metadata = self._broker.metadata
+        known = metadata.topics.get(name)
+        is_replaced = known is not None and are_other_topics(known.topic_id, topic_id)
+        if is_replaced:
+            metadata.remove_topic(name)
+            known = None
+        partitions = list(known.partitions) if known is not None else []
+        for state in states:
+            missing = state.partition_index + 1 - len(partitions)
+            partitions += [_UNKNOWN] * missing
+            partitions[state.partition_index] = PartitionMetadata(
+                BrokerId(state.leader),
+                state.leader_epoch,
+                tuple(map(BrokerId, state.replicas)),
+                tuple(map(BrokerId, state.isr)),
+                state.zk_version,
+                tuple(map(BrokerId, state.offline_replicas)),
+            )
+        if all(
+            partition_metadata.leader == LEADER_DURING_DELETE for partition_metadata in partitions
+        ):
+            metadata.remove_topic(name)
+            self._broker.configs.put_topic(name, None)
+            return known is not None
+        if topic_id == NO_TOPIC_ID and known is not None:
+            topic_id = known.topic_id
+        metadata.put_topic(TopicMetadata(name, topic_id, tuple(partitions)))
+        return is_replaced
+
+
+def _protocol(number: int) -> str:
+    known = 0 <= number < len(_SECURITY_PROTOCOLS)
+    return _SECURITY_PROTOCOLS[number] if known else f"UNKNOWN_{number}"
+
+
+def _partition_states(request: LeaderAndIsrRequest) -> Iterator[_PartitionState]:
+    for ungrouped in request.ungrouped_partition_states:
+        yield _partition_state(ungrouped.topic_name, NO_TOPIC_ID, ungrouped)
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield _partition_state(topic.topic_name, TopicId(bytes(topic.topic_id)), state)
+
+
+def _partition_state(
+    topic: str, topic_id: TopicId, state: LeaderAndIsrRequestPartition
+) -> _PartitionState:
+    return _PartitionState(
+        TopicPartition(topic, state.partition_index),
+        PartitionState(
+            BrokerId(state.leader),
+            LeaderEpoch(state.leader_epoch),
+            state.partition_epoch,
+            tuple(map(BrokerId, state.isr)),
+            tuple(map(BrokerId, state.replicas)),
+            tuple(map(BrokerId, state.adding_replicas)),
+            tuple(map(BrokerId, state.removing_replicas)),
+            state.controller_epoch,
+            topic_id,
+        ),
+        state.is_new,
+    )
+
+
+async def _leader_and_isr_response(
+    orders: list[_PartitionState], outcomes: list[ErrorCode], version: int, pace: Pace
+) -> LeaderAndIsrResponse:
+    by_topic: dict[TopicId, list[LeaderAndIsrResponsePartition]] = {}
+    for order, code in zip(orders, outcomes, strict=True):
+        answer = LeaderAndIsrResponsePartition(
+            topic_name=order.topic_partition.topic if version < _FIRST_LEADER_AND_ISR_BY_ID else "",
+            partition_index=order.topic_partition.partition,
+            error_code=code,
+        )
+        by_topic.setdefault(order.state.topic_id, []).append(answer)
+        if pace.is_over():
+            await pace.rest()
+    if version < _FIRST_LEADER_AND_ISR_BY_ID:
+        flat = [answer for answers in by_topic.values() for answer in answers]
+        return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=flat)
+    return LeaderAndIsrResponse(
+        error_code=ErrorCode.NONE,
+        topics=[
+            LeaderAndIsrResponseTopic(topic_id=topic_id, partition_errors=answers)
+            for topic_id, answers in by_topic.items()
+        ],
+    )
+
+
+def stopped_replicas(
+    request: StopReplicaRequest, version: int
+) -> Iterator[tuple[TopicPartition, int, bool]]:
+    """Go over what is to be stopped, in any version's form: partition, leader epoch, whether to delete."""
+    if version >= 3:
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                topic_partition = TopicPartition(topic.topic_name, state.partition_index)
+                yield topic_partition, state.leader_epoch, state.delete_partition
+        return
+    for ungrouped in request.ungrouped_partitions:
+        topic_partition = TopicPartition(ungrouped.topic_name, ungrouped.partition_index)
+        yield topic_partition, -1, request.delete_partitions
+    for grouped in request.topics:
+        for index in grouped.partition_indexes:
+            yield TopicPartition(grouped.name, index), -1, request.delete_partitions
+
+
+async def _changes(request: UpdateMetadataRequest, pace: Pace) -> _Changes:
+    """Return the states by topic, in any version's form."""
+    changes: _Changes = {}
+    for state in request.ungrouped_partition_states:
+        changes.setdefault(state.topic_name, (NO_TOPIC_ID, []))[1].append(state)
+        if pace.is_over():
+            await pace.rest()
+    for topic in request.topic_states:
+        topic_id = TopicId(bytes(topic.topic_id))
+        changes.setdefault(topic.topic_name, (topic_id, []))[1].extend(topic.partition_states)
+        if pace.is_over():
+            await pace.rest()
+    return changes

@@ -1,0 +1,129 @@
+"""One shard of the group coordinator: drives the machine over its partition of `__consumer_offsets`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kavka.broker.coordination.shard_runtime import ShardRuntime
+from kavka.broker.replica import Replica
+from kavka.core.group.events import Event, Reply
+from kavka.core.group.records import OffsetRecord, PendingOffsetRecord, Record, TransactionEnd
+from kavka.core.group.settings import GroupSettings
+from kavka.core.group.shard import GroupShard
+from kavka.core.group.step import GroupDecision
+from kavka.core.group.stored import CONFIRMATION, from_bytes, to_bytes
+from kavka.core.machine import Answer, Decision
+from kavka.errors import ErrorCode
+from kavka.io import Clock, Disk
+from kavka.wire.records.batch import BatchBuilder, decode_records
+from kavka.wire.records.compression import Compression
+from kavka.wire.records.control import ControlType, decode_end_marker
+from kavka.wire.records.header import BatchHeader
+
+
+class GroupShardRuntime(ShardRuntime[Event, Record, Answer[Reply]]):
+    """The shell of one `GroupShard`."""
+
+    _confirmation: ClassVar[bytes] = CONFIRMATION
+
+    def __init__(
+        self,
+        replica: Replica,
+        settings: GroupSettings,
+        compression: Compression,
+        commit_timeout_ms: int,
+        clock: Clock,
+        disk: Disk,
+    ) -> None:
+        """Load nothing before `start`; `commit_timeout_ms` is `offsets.commit.timeout.ms`."""
+        self.machine = GroupShard(settings)
+        super().__init__(replica, self.machine, compression, commit_timeout_ms, clock, disk)
+        self._ends_while_loading: list[tuple[TransactionEnd, int]] = []
+        self._is_lost = False  # could not be loaded, and never will be
+
+    def marker_appended(self, producer_id: int, *, committed: bool, end_offset: int) -> None:
+        """Learn that the partition has the marker of a transaction: it decides about offsets when it is committed."""
+        end = TransactionEnd(producer_id, committed)
+        if self._is_lost:
+            return  # another leader will find the marker in the log
+        if self.machine.is_loading:
+            self._ends_while_loading.append((end, end_offset))
+        else:
+            self._await_commit(Decision((end,)), end_offset, self._undecided)
+            self.commit_ready()
+
+    async def _load(self) -> None:
+        """Load; without success nothing is kept that only loading would have used up."""
+        await super()._load()
+        if self.machine.is_loading:
+            self._is_lost = True
+            self._ends_while_loading.clear()
+
+    def _loaded(self) -> None:
+        """Serve. A marker that came meanwhile may have been loaded, too, which changes nothing."""
+        ends, self._ends_while_loading = self._ends_while_loading, []
+        for end, end_offset in ends:
+            self._await_commit(Decision((end,)), end_offset, self._undecided)
+        super()._loaded()
+        self.commit_ready()
+
+    def _replay_batch(self, data: bytes, header: BatchHeader) -> None:
+        """Apply a batch of the log: in transactions, offsets are pending until the control batch decides."""
+        if header.is_control:
+            marker = decode_end_marker(data, header)
+            if marker is not None:
+                committed = marker.control_type is ControlType.COMMIT
+                self.machine.apply(TransactionEnd(header.producer_id, committed))
+            return
+        for stored in decode_records(data, header):
+            record = self._decode_or_skip(stored)
+            if header.is_transactional and isinstance(record, OffsetRecord):
+                self.machine.apply(_pending(record, header))
+            elif record is not None:
+                self.machine.apply(record)
+
+    def _encode(self, decision: GroupDecision) -> bytearray:
+        """Return the batch of a decision; what a transaction commits is in a transactional one of its producer."""
+        first = decision.records[0]
+        if not isinstance(first, PendingOffsetRecord):
+            return super()._encode(decision)
+        builder = BatchBuilder()
+        now_ms = self._now_ms()
+        for record in decision.records:
+            builder.append(*to_bytes(record), now_ms)
+        return builder.build(
+            self._compression,
+            producer_id=first.producer_id,
+            producer_epoch=first.producer_epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+
+    def _from_bytes(self, key: bytes, value: bytes | None) -> Record | None:
+        return from_bytes(key, value)
+
+    def _to_bytes(self, record: Record) -> tuple[bytes, bytes | None]:
+        return to_bytes(record)
+
+    def _overdue(self, decision: GroupDecision) -> None:
+        """Refuse as the log would have: the waiting request is answered at once, whatever waits before it."""
+        refused = self.machine.failed(decision, ErrorCode.REQUEST_TIMED_OUT, self._now_ms())
+        tokens = {effect.token for effect in decision.effects}
+        others = []
+        for effect in refused.effects:
+            if effect.token in tokens:
+                self._resolve(effect.token, effect.reply)
+            else:
+                others.append(effect)
+        self._run(Decision(refused.records, tuple(others)))
+
+
+def _pending(record: OffsetRecord, header: BatchHeader) -> PendingOffsetRecord:
+    return PendingOffsetRecord(
+        record.group_id,
+        record.topic,
+        record.partition,
+        record.value,
+        header.producer_id,
+        header.producer_epoch,
+    )

@@ -1,0 +1,421 @@
+"""One shard of a coordinator: drives a machine over its partition of an internal topic.
+
+    event -> machine.handle -> records appended -> committed -> machine.apply -> effects leave
+                           '-> must_confirm: a tombstone appended -> committed -'
+
+Groups and transactions are coordinated in the same way: a shard is loaded by replaying its partition, in slices of the
+loop's time; what it decides is appended, and answered when the high watermark has passed it. What is not committed in
+time is answered as `_overdue` says, and applied all the same when it is committed later: the log is what counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from kavka.broker.replica import Replica
+from kavka.core.machine import Answer, Decision, Machine, Token
+from kavka.errors import ErrorCode
+from kavka.io import Clock, Disk
+from kavka.storage.failures import CorruptFile, LogClosed, OffsetOutOfRange
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.records.batch import BatchBuilder, Record, decode_records
+from kavka.wire.records.compression import Compression
+from kavka.wire.records.corrupt import CorruptBatch
+from kavka.wire.records.header import BatchHeader, walk_complete
+
+log = logging.getLogger(__name__)
+
+_LOAD_BYTES = 64 * 1024
+_SLICE_MS = 2
+_CONFIRM_MS = 5000
+"""Maximum milliseconds to wait for a confirmation: later requests of the connection wait, too."""
+
+E = TypeVar("E")
+E_contra = TypeVar("E_contra", contravariant=True)
+R = TypeVar("R")
+F = TypeVar("F")
+
+
+class Shard(Machine[E_contra, R, F], Protocol[E_contra, R, F]):
+    """A machine that begins by loading, and ends when its partition moves away."""
+
+    def loaded(self, now_ms: int) -> Decision[R, F]:
+        """Begin to serve: every record of the partition has been applied."""
+        ...
+
+    def resign(self, now_ms: int) -> Decision[R, F]:
+        """Answer all who wait; the machine is of no use afterwards."""
+        ...
+
+
+class Undecided(Generic[R, F]):
+    """A decision whose records, or whose confirmation, are in the log and not committed yet."""
+
+    __slots__ = ("deadline_ms", "decision", "end_offset")
+
+    def __init__(self, decision: Decision[R, F], end_offset: int, deadline_ms: int) -> None:
+        self.decision = decision
+        self.end_offset = end_offset
+        self.deadline_ms = deadline_ms
+
+
+class ShardRuntime(Generic[E, R, F]):
+    """The shell of one machine, as long as its leader stays the leader: another leadership is another shard."""
+
+    _serves_damaged: ClassVar[bool] = True
+    """True if what was read before damage to the partition is served, as Kafka does. It may be older than what
+    clients were told; a kind of shards to which that does harm serves nothing, and its clients wait for another
+    leader.
+    """
+
+    _confirmation: ClassVar[bytes]
+    """A key that no record has: its tombstone says nothing, but that it is committed says who leads."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        machine: Shard[E, R, F],
+        compression: Compression,
+        append_timeout_ms: int,
+        clock: Clock,
+        disk: Disk,
+    ) -> None:
+        """Load nothing before `start`; `compression` is that of the records that it writes.
+
+        `append_timeout_ms` bounds how long an answer waits for its records to be committed.
+        """
+        self._shard = machine
+        self._clock = clock
+        self._disk = disk
+        self._replica = replica
+        self._compression = compression
+        self._append_timeout_ms = append_timeout_ms
+        self._tokens: dict[Token, asyncio.Future[Any]] = {}
+        self._next_token = 0
+        self.malformed_records = 0
+        """Records that the load skipped."""
+        # Invariant: end offsets ascend through both, those of `_late` first; records are applied in that order.
+        self._late: deque[Undecided[R, F]] = deque()
+        self._undecided: deque[Undecided[R, F]] = deque()
+        # Answers without records that wait for a confirmation; nothing waits for them. End offsets ascend.
+        self._confirming: deque[Undecided[R, F]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms: int | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._stopped = False
+        self._began_ms = clock.now_ms() - clock.tick_ms()
+
+    # -- what the kinds of shards differ in
+
+    @abstractmethod
+    def _from_bytes(self, key: bytes, value: bytes | None) -> R | None:
+        """Return a record of the log; None for kinds that are skipped. Raise CorruptFrame."""
+
+    @abstractmethod
+    def _to_bytes(self, record: R) -> tuple[bytes, bytes | None]:
+        """Return key and value as they go into the log."""
+
+    @abstractmethod
+    def _overdue(self, decision: Decision[R, F]) -> None:
+        """Answer who waits for what was not committed in time; records are applied when they are."""
+
+    def _perform(self, effect: F) -> None:
+        """Do what a committed decision says besides answering."""
+        raise AssertionError(f"no shard performs {effect}")
+
+    def _replay_batch(self, data: bytes, header: BatchHeader) -> None:
+        """Apply the records of one batch of the log while loading; control batches hold none."""
+        if header.is_control:
+            return
+        for stored in decode_records(data, header):
+            record = self._decode_or_skip(stored)
+            if record is not None:
+                self._shard.apply(record)
+
+    def _decode_or_skip(self, stored: Record) -> R | None:
+        """Return a stored record; None for one that says nothing, or nothing that can be understood.
+
+        A record that somebody else has written must not hold up, or hide, those of the coordinator behind it.
+        """
+        if stored.key is None:
+            return None
+        try:
+            return self._from_bytes(stored.key, stored.value)
+        except CorruptFrame as error:
+            self.malformed_records += 1
+            what = "malformed record skipped partition=%s offset=%d reason=%s"
+            log.warning(what, self._replica.topic_partition, stored.offset, error)
+            return None
+
+    def _encode(self, decision: Decision[R, F]) -> bytearray:
+        """Return the batch of a decision's records."""
+        return self._batch([self._to_bytes(record) for record in decision.records])
+
+    def _batch(self, records: Iterable[tuple[bytes, bytes | None]]) -> bytearray:
+        builder = BatchBuilder()
+        now_ms = self._now_ms()
+        for key, value in records:
+            builder.append(key, value, now_ms)
+        return builder.build(self._compression)
+
+    # -- life
+
+    def _now_ms(self) -> int:
+        """Return the wall clock's time of this leadership's begin, carried on by the clock that never jumps.
+
+        Sessions must not end because somebody set the clock.
+        """
+        return self._began_ms + self._clock.tick_ms()
+
+    def start(self) -> None:
+        """Load in the background; an empty partition is loaded at once."""
+        if self._replica.log.log_end_offset == self._replica.log.log_start_offset:
+            self._loaded()
+        else:
+            self._loading = asyncio.get_running_loop().create_task(self._load())
+
+    def stop(self) -> None:
+        """Answer NOT_COORDINATOR to all who wait, and forget everything."""
+        self._stopped = True
+        if self._loading is not None:
+            self._loading.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._release_decided(self._shard.resign(self._now_ms()))
+        for future in self._tokens.values():
+            if not future.done():
+                future.set_result(ErrorCode.NOT_COORDINATOR)
+        self._tokens.clear()
+        self._undecided.clear()
+        self._late.clear()
+        self._confirming.clear()
+
+    async def _load(self) -> None:
+        """Bring the machine up to the end of the partition, then serve.
+
+        What damage on the way means, `_serves_damaged` says. A directory that fails resigns this shard.
+        """
+        try:
+            await self._replay_log()
+        except OSError as error:
+            log.error(
+                "shard not loaded partition=%s reason=%s", self._replica.topic_partition, error
+            )
+            return
+        except (CorruptFile, CorruptBatch, CorruptFrame) as error:
+            topic_partition = self._replica.topic_partition
+            if not self._serves_damaged:
+                log.error("shard not loaded partition=%s reason=%s", topic_partition, error)
+                return
+            log.error(
+                "shard loaded in part, its log is damaged partition=%s reason=%s",
+                topic_partition,
+                error,
+            )
+        except Exception:
+            # A fault of ours: what is there must not be taken for missing, so all wait for another leader.
+            log.exception("shard not loaded partition=%s", self._replica.topic_partition)
+            return
+        if not self._stopped:
+            self._loaded()
+
+    async def _replay_log(self) -> None:
+        """Replay the partition up to its end, in slices of the loop's time.
+
+        A log that moves to another directory meanwhile goes on there, at the same offset.
+        """
+        started_ms = self._clock.tick_ms()
+        offset = self._replica.log.log_start_offset
+        end = self._replica.log.log_end_offset
+        count = 0
+        while offset < end:
+            partition_log = self._replica.log
+            try:
+                read = partition_log.read(offset, _LOAD_BYTES, end, True)
+                if not read.is_cached:
+                    read = await read.load(self._disk)
+            except OffsetOutOfRange:
+                offset = self._replica.log.log_start_offset
+                continue
+            except LogClosed:
+                if not await self._replica.succeeded(partition_log):
+                    raise
+                continue
+            if read.range is None:
+                break
+            try:
+                data = read.range.file.read_at(read.range.length, read.range.position)
+            finally:
+                read.range.release()
+            reached = await self._replay(data)
+            if reached is None:
+                break
+            offset = reached
+            count += 1
+        took_ms = self._clock.tick_ms() - started_ms
+        topic_partition = self._replica.topic_partition
+        log.info("shard loaded partition=%s reads=%d took_ms=%d", topic_partition, count, took_ms)
+
+    async def _replay(self, data: bytes) -> int | None:
+        """Apply the records of whole batches; return the offset after them, None when there is none."""
+        reached: int | None = None
+        slice_end = self._clock.tick_ms() + _SLICE_MS
+        for header in walk_complete(data):
+            self._replay_batch(data, header)
+            reached = header.last_offset + 1
+            if self._clock.tick_ms() >= slice_end:
+                await asyncio.sleep(0)
+                slice_end = self._clock.tick_ms() + _SLICE_MS
+        return reached
+
+    def _loaded(self) -> None:
+        self._run(self._shard.loaded(self._now_ms()))
+        self._set_timer()
+
+    # -- events
+
+    def submit(self, make_event: Callable[[Token], E]) -> asyncio.Future[Any]:
+        """Tell the machine the event that `make` builds around a new token; the future gets the reply.
+
+        The reply is an ErrorCode when the shard itself cannot answer, as after `stop`.
+        """
+        token = self._next_token
+        self._next_token += 1
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._stopped:
+            future.set_result(ErrorCode.NOT_COORDINATOR)
+            return future
+        self._tokens[token] = future
+        self.post(make_event(token))
+        return future
+
+    def post(self, event: E) -> None:
+        """Tell the machine an event; a shard that was stopped does not hear it."""
+        if self._stopped:
+            return
+        self._run(self._shard.handle(event, self._now_ms()))
+        self._set_timer()
+
+    def _run(self, decision: Decision[R, F]) -> None:
+        if not decision:
+            return
+        if decision.records:
+            self._append(decision, self._encode(decision), self._undecided)
+        elif decision.must_confirm and self._replica.partition.may_be_replaced:
+            self._append(decision, self._batch([(self._confirmation, None)]), self._confirming)
+        else:
+            self._await_commit(decision, 0, self._undecided)
+        self.commit_ready()
+
+    def _append(
+        self, decision: Decision[R, F], batch: bytearray, waiting: deque[Undecided[R, F]]
+    ) -> None:
+        outcome = self._replica.append_internal(batch)
+        if outcome.error is ErrorCode.NONE:
+            self._await_commit(decision, outcome.end_offset, waiting)
+            return
+        topic_partition, code = self._replica.topic_partition, outcome.error
+        if decision.records:
+            log.warning("decision not stored partition=%s error=%s", topic_partition, code.name)
+        else:
+            log.warning(
+                "leadership not confirmed partition=%s error=%s", topic_partition, code.name
+            )
+        self._run(self._shard.failed(decision, code, self._now_ms()))
+
+    def _await_commit(
+        self, decision: Decision[R, F], end_offset: int, waiting: deque[Undecided[R, F]]
+    ) -> None:
+        """Put a decision in line; `commit_ready` is to follow."""
+        timeout_ms = self._append_timeout_ms
+        if waiting is self._confirming:
+            timeout_ms = min(timeout_ms, _CONFIRM_MS)
+        waiting.append(Undecided(decision, end_offset, self._now_ms() + timeout_ms))
+
+    def commit_ready(self) -> None:
+        """Apply and answer, in order, the decisions whose records the high watermark has passed."""
+        high_watermark = self._replica.partition.high_watermark
+        for waiting in (self._late, self._undecided, self._confirming):
+            while waiting and waiting[0].end_offset <= high_watermark:
+                decision = waiting.popleft().decision
+                for record in decision.records:
+                    self._shard.apply(record)
+                self._release_decided(decision)
+        self._set_timer()
+
+    def _release_decided(self, decision: Decision[R, F]) -> None:
+        for effect in decision.effects:
+            if isinstance(effect, Answer):
+                self._resolve(effect.token, effect.reply)
+            else:
+                self._perform(effect)
+
+    def _resolve(self, token: Token, reply: object) -> None:
+        """Give a request its answer, unless it has one."""
+        future = self._tokens.pop(token, None)
+        if future is not None and not future.done():
+            future.set_result(reply)
+
+    # -- time
+
+    def _deadline_ms(self) -> int | None:
+        """Return when there is next something to do: for the machine, or for an answer that waits too long."""
+        first_ms = self._shard.deadline_ms()
+        for waiting in (self._undecided, self._confirming):
+            if waiting and (first_ms is None or waiting[0].deadline_ms < first_ms):
+                first_ms = waiting[0].deadline_ms
+        return first_ms
+
+    def _set_timer(self) -> None:
+        if self._stopped:
+            return
+        deadline_ms = self._deadline_ms()
+        if deadline_ms == self._timer_ms and self._timer is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_ms = deadline_ms
+        if deadline_ms is not None:
+            delay_s = max(0, deadline_ms - self._now_ms()) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        """Do what is due, for a slice of the loop's time; the rest follows after others had their turn."""
+        self._timer, self._timer_ms = None, None
+        now_ms = self._now_ms()
+        self._time_out(now_ms)
+        slice_end = self._clock.tick_ms() + _SLICE_MS
+        while self._clock.tick_ms() < slice_end:
+            deadline_ms = self._shard.deadline_ms()
+            if deadline_ms is None or deadline_ms > now_ms:
+                break
+            self._run(self._shard.tick(now_ms))
+        self._set_timer()
+
+    def _time_out(self, now_ms: int) -> None:
+        """Answer those whose records should be committed by now; answers behind them wait no longer either."""
+        while self._undecided and self._undecided[0].deadline_ms <= now_ms:
+            overdue = self._undecided.popleft()
+            topic_partition, end_offset = self._replica.topic_partition, overdue.end_offset
+            log.warning(
+                "decision not committed in time partition=%s end=%d", topic_partition, end_offset
+            )
+            decision = overdue.decision
+            left = tuple(e for e in decision.effects if not isinstance(e, Answer))
+            overdue.decision = Decision(decision.records, left)
+            self._late.append(overdue)
+            self._overdue(decision)
+            self.commit_ready()
+        while self._confirming and self._confirming[0].deadline_ms <= now_ms:
+            overdue = self._confirming.popleft()
+            topic_partition, end_offset = self._replica.topic_partition, overdue.end_offset
+            log.warning(
+                "leadership not confirmed in time partition=%s end=%d", topic_partition, end_offset
+            )
+            self._overdue(overdue.decision)

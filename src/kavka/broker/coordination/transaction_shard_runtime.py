@@ -1,0 +1,152 @@
+"""One shard of the transaction coordinator: drives the machine over its partition of `__transaction_state`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, ClassVar
+
+from kavka.broker.coordination.markers import TransactionMarkerManager
+from kavka.broker.coordination.shard_runtime import ShardRuntime
+from kavka.broker.replica import Replica
+from kavka.core.machine import Answer
+from kavka.core.transaction.events import (
+    Effect,
+    Event,
+    NeedProducerId,
+    ProducerIdGiven,
+    ProducerIdRefused,
+    SendMarkers,
+    TimedOut,
+    TransactionDecision,
+)
+from kavka.core.transaction.records import TransactionRecord
+from kavka.core.transaction.settings import TransactionSettings
+from kavka.core.transaction.shard import TransactionShard
+from kavka.core.transaction.stored import CONFIRMATION, from_bytes, to_bytes
+from kavka.errors import ErrorCode
+from kavka.registry.interface import RegistryRefused
+from kavka.wire.records.compression import Compression
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+
+class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
+    """The shell of one `TransactionShard`."""
+
+    # Before damage there may be a Prepare... whose end, and whose id's next transaction, lie behind it. Its markers,
+    # sent again, would end that transaction early, and perhaps otherwise than its producer is told.
+    _serves_damaged: ClassVar[bool] = False
+    _confirmation: ClassVar[bytes] = CONFIRMATION
+
+    def __init__(
+        self,
+        broker: Broker,
+        replica: Replica,
+        settings: TransactionSettings,
+        markers: TransactionMarkerManager,
+    ) -> None:
+        """Load nothing before `start`."""
+        self.machine = TransactionShard(settings)
+        timeout_ms = broker.config.integer("request.timeout.ms")
+        super().__init__(
+            replica,
+            self.machine,
+            Compression.NONE,
+            timeout_ms,
+            broker.clock,
+            broker.environment.disk,
+        )
+        self._broker = broker
+        self._markers = markers
+        self.coordinator_epoch = replica.partition.leader_epoch
+        """The leader epoch of this leadership, which fences markers of former coordinators.
+
+        Not that of the partition, which moves on before this shell hears that it is a former coordinator.
+        """
+        self._awaits_commit = False
+        # A dict, not a set: the order in which they are cancelled can be seen.
+        self._allocations: dict[asyncio.Task[None], None] = {}
+
+    def now_ms(self) -> int:
+        """Return the time by which transactions are as old as they are."""
+        return self._now_ms()
+
+    def stop(self) -> None:
+        """Answer NOT_COORDINATOR to all who wait, send no marker any more, and forget everything."""
+        super().stop()
+        self._markers.forget(self)
+        for task in list(self._allocations):
+            task.cancel()
+
+    # -- what a shard of transactions does in its own way
+
+    def _loaded(self) -> None:
+        """Serve when all that was read is committed.
+
+        An outcome that another leader might not have must not be told to anybody; least of all to partitions.
+        """
+        self._awaits_commit = (
+            self._replica.partition.high_watermark < self._replica.log.log_end_offset
+        )
+        if not self._awaits_commit:
+            super()._loaded()
+
+    def commit_ready(self) -> None:
+        """Do what the high watermark has passed; when it has passed all that was loaded, begin to serve."""
+        if self._awaits_commit:
+            self._loaded()
+        super().commit_ready()
+
+    def _from_bytes(self, key: bytes, value: bytes | None) -> TransactionRecord | None:
+        return from_bytes(key, value)
+
+    def _to_bytes(self, record: TransactionRecord) -> tuple[bytes, bytes | None]:
+        return to_bytes(record)
+
+    def _overdue(self, decision: TransactionDecision) -> None:
+        """Let clients retry: the decision stands until the append fails or succeeds, so they get
+        COORDINATOR_LOAD_IN_PROGRESS or its like.
+
+        Taking it back, as a group's is, could give a transaction two outcomes: the record is in the log already.
+        """
+        for effect in decision.effects:
+            if isinstance(effect, Answer):
+                self._resolve(effect.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case SendMarkers():
+                self._markers.send(self, effect)
+            case NeedProducerId():
+                work = self._allocate_producer_id(effect.transactional_id)
+                task = asyncio.get_running_loop().create_task(work)
+                self._allocations[task] = None
+                task.add_done_callback(self._allocations.pop)
+            case TimedOut():
+                log.warning(
+                    "transaction timed out id=%s producer_id=%d open_ms=%d timeout_ms=%d",
+                    effect.transactional_id,
+                    effect.producer_id,
+                    effect.open_ms,
+                    effect.timeout_ms,
+                )
+            case Answer():
+                raise AssertionError("answers are settled before")
+
+    async def _allocate_producer_id(self, transactional_id: str) -> None:
+        try:
+            producer_id = await self._broker.producer_ids.next()
+        except (ConnectionError, RegistryRefused):
+            # What Kafka 3.9 answers while it has no block of ids.
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            self.post(ProducerIdRefused(transactional_id, error))
+        except Exception:
+            # A fault of ours: untold, the transactional id would wait for ever.
+            log.exception("no producer id id=%s", transactional_id)
+            self.post(ProducerIdRefused(transactional_id, ErrorCode.UNKNOWN_SERVER_ERROR))
+        else:
+            self.post(ProducerIdGiven(transactional_id, producer_id))

@@ -1,0 +1,91 @@
+"""Current leaders in responses, so that a client can go on without metadata (KIP-951)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kavka.broker.replica import Replica
+from kavka.errors import ErrorCode
+from kavka.ids import TopicId, TopicPartition
+from kavka.wire.messages.fetch import (
+    FetchResponse,
+    FetchResponseCurrentLeader,
+    FetchResponseNodeEndpoint,
+)
+from kavka.wire.messages.produce import (
+    ProduceResponse,
+    ProduceResponseCurrentLeader,
+    ProduceResponseNodeEndpoint,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+_FIRST_PRODUCE: Final = 10
+_FIRST_FETCH: Final = 16
+_NOT_LEADER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
+_NOT_LEADER_ERRORS: Final = (_NOT_LEADER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def add_current_leaders_to_produce(
+    broker: Broker, listener: str, version: int, response: ProduceResponse
+) -> ProduceResponse:
+    """Name the leaders of partitions that this broker does not lead; return the same response."""
+    if version < _FIRST_PRODUCE:
+        return response
+    leaders: dict[int, None] = {}
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code == _NOT_LEADER:
+                leader, epoch = _leader_of(broker, TopicPartition(topic.name, answer.index))
+                answer.current_leader = ProduceResponseCurrentLeader(
+                    leader_id=leader, leader_epoch=epoch
+                )
+                leaders[leader] = None
+    if leaders:
+        response.node_endpoints = _endpoints(broker, listener, leaders, ProduceResponseNodeEndpoint)
+    return response
+
+
+def add_current_leaders_to_fetch(
+    broker: Broker, listener: str, version: int, response: FetchResponse
+) -> FetchResponse:
+    """Do the same for a fetch; an epoch that is too old counts as well."""
+    if version < _FIRST_FETCH:
+        return response
+    leaders: dict[int, None] = {}
+    for topic in response.responses:
+        for answer in topic.partitions:
+            if answer.error_code in _NOT_LEADER_ERRORS:
+                name = topic.topic or broker.metadata.name_of(TopicId(bytes(topic.topic_id)))
+                if name:
+                    topic_partition = TopicPartition(name, answer.partition_index)
+                    leader, epoch = _leader_of(broker, topic_partition)
+                    answer.current_leader = FetchResponseCurrentLeader(
+                        leader_id=leader, leader_epoch=epoch
+                    )
+                    leaders[leader] = None
+    if leaders:
+        response.node_endpoints = _endpoints(broker, listener, leaders, FetchResponseNodeEndpoint)
+    return response
+
+
+def _leader_of(broker: Broker, topic_partition: TopicPartition) -> tuple[int, int]:
+    """Return leader and epoch as the replica knows them, which hears of both first; else as metadata says."""
+    replica = broker.replica_manager.find(topic_partition)
+    if isinstance(replica, Replica):
+        return replica.partition.leader, replica.partition.leader_epoch
+    partition_metadata = broker.metadata.partition(topic_partition)
+    return (
+        (-1, -1)
+        if partition_metadata is None
+        else (partition_metadata.leader, partition_metadata.leader_epoch)
+    )
+
+
+def _endpoints(broker: Broker, listener: str, leaders: dict[int, None], kind: Any) -> list[Any]:
+    return [
+        kind(node_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack)
+        for live, endpoint in broker.metadata.brokers_on_listener(listener)
+        if live.broker_id in leaders
+    ]

@@ -1,0 +1,500 @@
+"""All partitions that this broker hosts: their logs on disk and their places in the replication."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kavka.broker.replica import Replica
+from kavka.broker.traffic import Traffic
+from kavka.core.partition import Partition, PartitionState
+from kavka.errors import ErrorCode
+from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
+from kavka.settings.declaration import Value, whole_number
+from kavka.storage.failures import CorruptFile, LogDirectoryFailed
+from kavka.storage.log_config import NEVER, LogConfig
+from kavka.storage.log_directory import LogDirectory
+from kavka.storage.log_store import DirectoryReport, LogStore
+from kavka.storage.meta_properties import MetaProperties
+from kavka.storage.stray import IsStray
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
+    from kavka.broker.replication.replication_manager import ReplicationManager
+
+log = logging.getLogger(__name__)
+
+_UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class ReplicaManager:
+    """Hosts partitions over the broker's log directories."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Touch no disk before `lock`."""
+        self._broker = broker
+        config, environment = broker.config, broker.environment
+        directories = [
+            LogDirectory(
+                environment.disk,
+                environment.clock,
+                environment.random,
+                path,
+                on_failure=self._directory_failed,
+            )
+            for path in config.log_directories
+        ]
+        self.store = LogStore(
+            directories,
+            self._log_config,
+            loads_at_once=config.integer("num.recovery.threads.per.data.dir"),
+        )
+        self.traffic = Traffic()
+        self._log_configs: dict[str, tuple[Mapping[str, Value], LogConfig]] = {}
+        self._hosted: dict[TopicPartition, Replica] = {}
+        self._replication_manager: ReplicationManager | None = None
+        self._alter_log_dirs: AlterLogDirsManager | None = None
+        self._is_open = False
+        self.on_all_failed: Callable[[str], None] | None = None
+        """Called once when no log directory is left, or the registry's has failed: the broker must stop."""
+
+    # -- directories
+
+    async def lock(self) -> None:
+        """Take the directories. Raise BlockingIOError when another broker uses one, OSError when none can be used."""
+        self._is_open = True
+        await self.store.lock()
+
+    async def load(self, is_stray: IsStray) -> None:
+        """Load the logs, with their topics' settings, recovering those that were not closed cleanly."""
+        await self.store.load(is_stray)
+        for topic_partition, recovery in self.store.recoveries.items():
+            report = log.warning if recovery.cut_bytes else log.info
+            report(
+                "log recovered partition=%s end_offset=%d cut_bytes=%d damage=%s",
+                topic_partition,
+                recovery.end_offset,
+                recovery.cut_bytes,
+                recovery.damage,
+            )
+
+    @property
+    def was_clean(self) -> bool:
+        """Return whether every directory was closed cleanly, or is new."""
+        return all(directory.was_clean for directory in self.store.directories) or not len(
+            self.store
+        )
+
+    @property
+    def first_directory(self) -> str:
+        """Return the directory of the embedded registry."""
+        return self.store.directories[0].path
+
+    async def read_meta(self) -> dict[str, MetaProperties | None]:
+        """Return `meta.properties` of each directory that is online; None where there is none."""
+        return {
+            directory.path: await directory.read_meta()
+            for directory in self.store.directories
+            if directory.failure is None
+        }
+
+    async def write_meta(self, broker_id: BrokerId, cluster_id: str) -> None:
+        """Write `meta.properties` where it is missing."""
+        for directory in self.store.directories:
+            if directory.failure is None and await directory.read_meta() is None:
+                await directory.write_meta(MetaProperties(broker_id, cluster_id))
+
+    async def describe_directories(self) -> list[DirectoryReport]:
+        """Return all directories with the sizes of their logs."""
+        return await self.store.describe()
+
+    def _directory_failed(self, directory: LogDirectory) -> None:
+        """Partitions of a failed directory refuse everything; the broker ends when nothing is left to serve."""
+        for topic_partition, replica in self._hosted.items():
+            # Not `replica.log`, which is the old one until the end of a swap.
+            hosted = self.store.get(topic_partition) or replica.log
+            if hosted.directory is directory:
+                if replica.partition.is_leader:
+                    self._broker.metadata.clear_leader(topic_partition)
+                if self._replication_manager is not None:
+                    self._replication_manager.unfollow(topic_partition)
+                replica.notify_watchers()
+                coordinators = self._broker.coordinators.get(topic_partition.topic)
+                if coordinators is not None:
+                    coordinators.resign(topic_partition.partition)
+                self._broker.produce_purgatory.check_and_complete(topic_partition)
+                self._broker.fetch_purgatory.release(topic_partition)
+        if self._broker.registration is not None:
+            self._broker.controller.log_directory_failed()
+        is_registrys = self._broker.has_own_registry and directory is self.store.directories[0]
+        gone = all(other.failure is not None for other in self.store.directories)
+        if (is_registrys or gone) and self.on_all_failed is not None:
+            self.on_all_failed(f"log directory {directory.path} failed: {directory.failure}")
+
+    def registry_failed(self, error: OSError) -> None:
+        """The registry's journal cannot be written: nothing that changes could be remembered."""
+        if self.on_all_failed is not None:
+            self.on_all_failed(f"the registry's journal failed: {error}")
+
+    # -- hosting
+
+    def find(self, topic_partition: TopicPartition) -> Replica | ErrorCode:
+        """Return the replica that this broker leads or follows, or the error to answer."""
+        replica = self._hosted.get(topic_partition)
+        if replica is not None:
+            if replica.log.directory.failure is None or replica.is_swapping:
+                return replica
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self._broker.metadata.partition(topic_partition) is None:
+            return _UNKNOWN_PARTITION
+        if topic_partition in self.store.unreadable:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    async def make_leader_or_follower(
+        self, topic_partition: TopicPartition, state: PartitionState, *, is_new: bool
+    ) -> ErrorCode:
+        """Lead or follow a partition as the controller says, making its log when there is none.
+
+        Who has every directory makes any log; with one offline only a new partition's, since the log may be in there.
+        """
+        replica = self._hosted.get(topic_partition)
+        if replica is None:
+            made = await self._host(topic_partition, state.topic_id, is_new=is_new)
+            if isinstance(made, ErrorCode):
+                return made
+            replica = made
+        if replica.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        async with replica.lock:
+            if (
+                self.find(topic_partition) is ErrorCode.KAFKA_STORAGE_ERROR
+            ):  # since a swap that held the turn
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            if replica.log.written_offset < replica.log.log_end_offset:
+                # Nothing more is appended, else a slow disk and busy producers would keep a deposed leader for ever.
+                replica.is_frozen = True
+                try:
+                    await replica.log.directory.writes.reached()
+                finally:
+                    replica.is_frozen = False
+            return self._apply_state(replica, state)
+
+    async def _host(
+        self, topic_partition: TopicPartition, topic_id: TopicId, *, is_new: bool
+    ) -> Replica | ErrorCode:
+        """Open or make the log, and begin with what the checkpoints say."""
+        config = self._log_config(topic_partition.topic)
+        is_known = self.store.get(topic_partition) is not None
+        if not is_new and not is_known and self._has_offline_directory():
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        try:
+            known_id = None if topic_id == NO_TOPIC_ID else topic_id
+            partition_log = await self.store.create(topic_partition, known_id, config)
+        except (CorruptFile, OSError) as error:
+            log.error("partition offline partition=%s reason=%s", topic_partition, error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if NO_TOPIC_ID != topic_id != (partition_log.topic_id or topic_id):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        # Only now: they may have changed meanwhile, and `reconfigure` finds the replica from here on.
+        values = self._broker.configs.topic(topic_partition.topic)
+        partition_log.config = self._log_config(topic_partition.topic)
+        partition = Partition(
+            topic_partition,
+            self._broker.broker_id,
+            log_start_offset=partition_log.log_start_offset,
+            log_end_offset=partition_log.written_offset,
+            high_watermark=self.store.high_watermarks.get(topic_partition, 0),
+            max_lag_ms=self._broker.configs.broker_integer("replica.lag.time.max.ms"),
+        )
+        partition.topic_id = partition_log.topic_id or NO_TOPIC_ID
+        partition.is_alive = partial(self._is_alive, topic_partition)
+        traffic = self.traffic.join(topic_partition.topic)
+        replica = Replica(
+            partition, partition_log, self._broker.clock, self._high_watermark_moved, traffic
+        )
+        replica.configure(values)
+        self._hosted[topic_partition] = replica
+        if self.store.future(topic_partition) is not None:
+            self.alter_log_dirs.resume(replica)
+        return replica
+
+    def _has_offline_directory(self) -> bool:
+        return any(directory.failure is not None for directory in self.store.directories)
+
+    def _apply_state(self, replica: Replica, state: PartitionState) -> ErrorCode:
+        """Change the role; waiting requests of the old one are failed. A leader that stays one goes on."""
+        topic_partition, partition = replica.topic_partition, replica.partition
+        replica.note_written()
+        is_filled_in = partition.topic_id == NO_TOPIC_ID != state.topic_id
+        if is_filled_in and state.leader_epoch == partition.leader_epoch:
+            # The same state once more, with the topic id that an older controller did not know.
+            partition.topic_id = state.topic_id
+            return ErrorCode.NONE
+        stays_leader = partition.is_leader
+        code = partition.apply_state(state, self._broker.clock.tick_ms())
+        if code is not ErrorCode.NONE:
+            is_same = state.leader_epoch == partition.leader_epoch
+            if not (is_same and replica.is_stopped and not partition.is_leader):
+                return code
+            # It was stopped because the controller lost sight of this broker; that raised no epoch out of sync.
+            replica.is_stopped = False
+            self.replication_manager.follow(replica)
+            return ErrorCode.NONE
+        replica.is_stopped = False
+        if self._replication_manager is not None:
+            self._replication_manager.unfollow(topic_partition)
+        stays_leader = stays_leader and partition.is_leader
+        replica.role_changed()
+        coordinators = self._broker.coordinators_of(topic_partition.topic)
+        if coordinators is not None:
+            if stays_leader:
+                coordinators.continue_leading(replica)
+            elif partition.is_leader:
+                coordinators.become_leader(replica)
+            else:
+                coordinators.resign(topic_partition.partition)
+        if stays_leader:
+            self._high_watermark_moved(
+                topic_partition
+            )  # a smaller in-sync set may be all that somebody waited for
+        else:
+            self._broker.produce_purgatory.check_and_complete(
+                topic_partition
+            )  # other partitions of a request wait on
+        self._broker.fetch_purgatory.release(topic_partition)
+        if not partition.is_leader:
+            self.replication_manager.follow(replica)
+        elif len(partition.replicas) > 1:
+            self.replication_manager.alter_partition_manager.start()
+        return ErrorCode.NONE
+
+    @property
+    def replication_manager(self) -> ReplicationManager:
+        """Return the replication manager, created when the first other broker is known."""
+        if self._replication_manager is None:
+            from kavka.broker.replication.replication_manager import ReplicationManager
+
+            self._replication_manager = ReplicationManager(self._broker)
+        return self._replication_manager
+
+    @property
+    def replication_if_started(self) -> ReplicationManager | None:
+        """Return the replication manager, or None while no other broker is known."""
+        return self._replication_manager
+
+    @property
+    def alter_log_dirs(self) -> AlterLogDirsManager:
+        """Moves between log directories."""
+        if self._alter_log_dirs is None:
+            from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
+
+            self._alter_log_dirs = AlterLogDirsManager(self._broker)
+        return self._alter_log_dirs
+
+    def _is_alive(self, topic_partition: TopicPartition, broker: BrokerId) -> bool:
+        """Return whether a replica can be in sync: brokers that the controller suspects are shown, but offline."""
+        if broker not in self._broker.metadata.brokers:
+            return False
+        partition_metadata = self._broker.metadata.partition(topic_partition)
+        return partition_metadata is None or broker not in partition_metadata.offline_replicas
+
+    def metadata_changed(
+        self, shown: Iterable[TopicPartition], *, are_brokers_others: bool
+    ) -> None:
+        """Learn that partitions were shown, and whether other brokers are alive now; known ones may be elsewhere.
+
+        A leader does not wait for a replica whose broker is dead, or whose directory is offline.
+        """
+        if self._replication_manager is None and len(self._broker.metadata.brokers) <= 1:
+            return
+        self.replication_manager.brokers_changed()
+        now_ms = self._broker.clock.tick_ms()
+        concerned = self._hosted if are_brokers_others else shown
+        for topic_partition in list(concerned):
+            replica = self._hosted.get(topic_partition)
+            if replica is not None and replica.partition.is_leader:
+                replica.advance_high_watermark(now_ms)
+                self.low_watermark_moved(topic_partition)
+
+    def topic_of(self, topic_id: TopicId) -> str | None:
+        """Return the name of a topic that is known, or hosted, by its id."""
+        name = self._broker.metadata.name_of(topic_id)
+        if name is None:
+            for topic_partition, replica in self._hosted.items():
+                if replica.partition.topic_id == topic_id:
+                    return topic_partition.topic
+        return name
+
+    def low_watermark_moved(self, topic_partition: TopicPartition) -> None:
+        """Wake deletions of records that wait for the other replicas."""
+        self._broker.produce_purgatory.check_and_complete(topic_partition)
+
+    async def stop(
+        self, topic_partition: TopicPartition, leader_epoch: int, *, delete: bool
+    ) -> ErrorCode:
+        """Stop following, and delete the log if so; -1 and -2 are leader epochs that are always obeyed."""
+        replica = self._hosted.get(topic_partition)
+        if replica is not None:
+            if replica.is_offline:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            if 0 <= leader_epoch < replica.partition.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+        if self._replication_manager is not None:
+            self._replication_manager.unfollow(topic_partition)
+        if not delete:
+            if replica is not None:
+                replica.is_stopped = True
+            return ErrorCode.NONE
+        return (
+            ErrorCode.NONE if await self._remove(topic_partition) else ErrorCode.KAFKA_STORAGE_ERROR
+        )
+
+    async def _remove(self, topic_partition: TopicPartition) -> bool:
+        """Host a partition no longer and delete its log; false when the disk does not obey."""
+        replica = self._hosted.pop(topic_partition, None)
+        if replica is not None:
+            replica.partition.resign()
+        if self._replication_manager is not None:
+            self._replication_manager.unfollow(topic_partition)
+        coordinators = self._broker.coordinators.get(topic_partition.topic)
+        if coordinators is not None:
+            coordinators.resign(topic_partition.partition)
+        self._broker.produce_purgatory.check_and_complete(topic_partition)
+        self._broker.fetch_purgatory.release(topic_partition)
+        if self._alter_log_dirs is not None:
+            await self._alter_log_dirs.forget(topic_partition)
+        if replica is not None:
+            self.traffic.leave(topic_partition.topic)
+            if topic_partition.topic not in self.traffic.topics:
+                self._log_configs.pop(topic_partition.topic, None)
+            replica.notify_watchers()
+            async with replica.lock:
+                return await self._delete_log(topic_partition)
+        return await self._delete_log(topic_partition)
+
+    async def _delete_log(self, topic_partition: TopicPartition) -> bool:
+        try:
+            await self.store.delete(topic_partition)
+        except LogDirectoryFailed as error:
+            log.warning(
+                "log of a deleted partition not deleted partition=%s reason=%s",
+                topic_partition,
+                error,
+            )
+            return False
+        return True
+
+    def reconfigure(self, topic: str | None = None) -> None:
+        """Obey the settings as they are now, of one topic or of all; they may be hosted and not shown yet."""
+        for replica in self._hosted.values():
+            name = replica.topic_partition.topic
+            if topic is None or name == topic:
+                replica.log.config = self._log_config(name)
+                replica.configure(self._broker.configs.topic(name))
+
+    def _log_config(self, topic: str) -> LogConfig:
+        """Return the settings of a topic's logs; one object for all of them until they change."""
+        values = self._broker.configs.topic(topic)
+        known = self._log_configs.get(topic)
+        if known is None or known[0] is not values:
+            known = self._log_configs[topic] = (values, log_config(values))
+        return known[1]
+
+    def _high_watermark_moved(self, topic_partition: TopicPartition) -> None:
+        """More can be read of a partition: wake who waits for it."""
+        self._broker.produce_purgatory.check_and_complete(topic_partition)
+        self._broker.fetch_purgatory.check_and_complete(topic_partition)
+        coordinators = self._broker.coordinators.get(topic_partition.topic)
+        if coordinators is not None:
+            coordinators.committed(topic_partition)
+
+    def __iter__(self) -> Iterator[Replica]:
+        """Go over the hosted replicas as they are now."""
+        return iter(list(self._hosted.values()))
+
+    # -- duties
+
+    async def delete_old_segments(self) -> None:
+        """Apply retention everywhere."""
+        for number, replica in enumerate(self):
+            try:
+                if replica.log.directory.failure is None:
+                    replica.delete_old_segments()
+            except LogDirectoryFailed:
+                continue  # said when it failed
+            if number % 64 == 63:
+                await asyncio.sleep(0)
+
+    async def flush_due(self) -> None:
+        """Flush the logs whose `flush.ms` is over. That comes every second, so topics are asked before logs."""
+        if any(config.flush_ms != NEVER for _, config in self._log_configs.values()):
+            await self.store.flush_due()
+
+    async def remove_due_files(self) -> None:
+        """Unlink files whose delay is over."""
+        await self.store.remove_due()
+
+    async def expire_producers(self) -> None:
+        """Forget producers that were silent for `producer.id.expiration.ms`."""
+        now_ms = self._broker.clock.now_ms()
+        expiration_ms = self._broker.configs.broker_integer("producer.id.expiration.ms")
+        for number, replica in enumerate(self):
+            replica.log.producers.expire(now_ms, expiration_ms)
+            if number % 64 == 63:
+                await asyncio.sleep(0)
+
+    async def write_checkpoints(self) -> None:
+        """Write recovery points and log start offsets."""
+        await self.store.write_checkpoints()
+
+    async def write_high_watermarks(self) -> None:
+        """Write the high watermarks."""
+        await self.store.write_high_watermarks(self._high_watermarks())
+
+    def _high_watermarks(self) -> dict[TopicPartition, int]:
+        return {replica.topic_partition: replica.partition.high_watermark for replica in self}
+
+    async def close(self, *, is_clean: bool, broker_epoch: int = -1) -> None:
+        """Flush and close everything, and leave the marker of a clean stop if `is_clean`. Twice is allowed."""
+        if self._replication_manager is not None:
+            await self._replication_manager.stop()
+        if self._alter_log_dirs is not None:
+            await self._alter_log_dirs.stop()
+        if self._is_open:
+            self._is_open = False
+            await self.store.close(
+                self._high_watermarks(), is_clean=is_clean, broker_epoch=broker_epoch
+            )
+
+
+def log_config(values: Mapping[str, Value]) -> LogConfig:
+    """Return the settings of a log from its topic's."""
+    whole = partial(whole_number, values)
+    policy, ratio = values["cleanup.policy"], values["min.cleanable.dirty.ratio"]
+    assert isinstance(policy, list)
+    assert isinstance(ratio, float | int)
+    segment_ms, lag_ms = whole("segment.ms"), whole("max.compaction.lag.ms")
+    return LogConfig(
+        segment_bytes=whole("segment.bytes"),
+        # What is active is not compacted: it must be closed in time.
+        segment_ms=min(segment_ms, lag_ms) if "compact" in policy else segment_ms,
+        segment_jitter_ms=whole("segment.jitter.ms"),
+        index_interval_bytes=whole("index.interval.bytes"),
+        segment_index_bytes=whole("segment.index.bytes"),
+        retention_ms=whole("retention.ms"),
+        retention_bytes=whole("retention.bytes"),
+        flush_messages=whole("flush.messages"),
+        flush_ms=whole("flush.ms"),
+        file_delete_delay_ms=whole("file.delete.delay.ms"),
+        max_message_bytes=whole("max.message.bytes"),
+        cleanup_policy=frozenset(policy),
+        min_cleanable_dirty_ratio=ratio,
+        min_compaction_lag_ms=whole("min.compaction.lag.ms"),
+        max_compaction_lag_ms=lag_ms,
+        delete_retention_ms=whole("delete.retention.ms"),
+    )

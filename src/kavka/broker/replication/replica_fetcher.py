@@ -1,0 +1,548 @@
+"""One connection to one leader: asks for all partitions that this broker follows there, and does what comes of it.
+
+    follow(replica) -> question per partition -> one Fetch for all -> appended in this loop turn -> the next Fetch
+
+The decisions are `core.follower`'s. While a fetch waits at the leader, a partition that joins is asked for at once by a
+second fetch in the same session. A connection that breaks is tried again with a back-off; who leads is the
+controller's word, so a fetcher never looks for another leader by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from kavka.broker.replica import Replica
+from kavka.broker.replication.fetch_messages import (
+    FIRST_BY_TOPIC_ID,
+    FIRST_WITH_LAST_EPOCH,
+    fetch_request,
+)
+from kavka.broker.replication.follower_log import Work
+from kavka.broker.replication.leader_endpoint import (
+    Deliver,
+    epoch_ends,
+    epochs_request,
+    offsets,
+    offsets_request,
+)
+from kavka.broker.replication.partition_fetch_state import PartitionFetchState
+from kavka.core.fetch_session import FetchPartition, PartitionKey
+from kavka.core.follower import (
+    Append,
+    FetchedPartition,
+    FetchEpochEndOffset,
+    FetchOffset,
+    FetchRecords,
+    FollowerSession,
+    SessionRequest,
+    Step,
+)
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import NO_TOPIC_ID, BrokerId, TopicPartition
+from kavka.net.peer import Peer
+from kavka.wire.apis import ApiKey
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition
+from kavka.wire.records.corrupt import CorruptBatch
+
+if TYPE_CHECKING:
+    from kavka.broker.replication.replica_fetcher_manager import ReplicaFetcherManager
+
+log = logging.getLogger(__name__)
+
+_MAX_IN_FLIGHT: Final = 2
+_FIRST_BACKOFF_MS: Final = 20
+_SESSION_ERRORS: Final = (
+    ErrorCode.NONE,
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+
+Q = TypeVar("Q", FetchEpochEndOffset, FetchOffset)
+
+
+class _InFlight(NamedTuple):
+    """A fetch on its way."""
+
+    request: SessionRequest
+    future: asyncio.Future[Any]
+
+
+class ReplicaFetcher:
+    """Follows some partitions of one leader. Its task runs while there are any."""
+
+    def __init__(self, manager: ReplicaFetcherManager, leader: BrokerId, number: int) -> None:
+        """Ask nothing before `follow`."""
+        self._manager = manager
+        self._leader = leader
+        self._name = f"broker-{manager.broker_id}-fetcher-{number}"
+        self._partitions: dict[TopicPartition, PartitionFetchState] = {}
+        # Those whose question may have changed since it was last asked.
+        self._due: dict[TopicPartition, None] = {}
+        self._by_id: dict[tuple[bytes, int], TopicPartition] = {}
+        self._session = FollowerSession()
+        self._in_flight: deque[_InFlight] = deque()
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._peer: Peer | None = None
+        self._by_topic_id = True
+        self._backoff_ms = _FIRST_BACKOFF_MS
+        # Whether the task waits for whatever comes first; then answers are obeyed where they come in.
+        self._is_backing_off = False
+        self._left: asyncio.Future[Any] | None = None
+        self._failure: Exception | None = None
+        self.requests = self.bytes_in = 0
+        """Fetches that were sent, and bytes of records that came, since the start."""
+
+    def __len__(self) -> int:
+        """Return how many partitions are followed."""
+        return len(self._partitions)
+
+    @property
+    def followed(self) -> list[PartitionFetchState]:
+        """Return the partitions followed here."""
+        return list(self._partitions.values())
+
+    @property
+    def has_died(self) -> bool:
+        """Return whether its task has ended without `stop`."""
+        return self._task is not None and self._task.done()
+
+    # -- what is followed
+
+    def follow(self, replica: Replica) -> None:
+        """Fetch a partition from now on."""
+        self._partitions[replica.topic_partition] = followed = PartitionFetchState(
+            replica, self._manager.backoff_ms
+        )
+        self._by_id[followed.topic_id, replica.topic_partition.partition] = replica.topic_partition
+        if self._peer is not None:
+            self._adapt(followed, self._peer)
+        self._due[replica.topic_partition] = None
+        self._wake.set()
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def unfollow(self, topic_partition: TopicPartition) -> None:
+        """Fetch a partition no longer; the answer that is on its way is dropped."""
+        followed = self._partitions.pop(topic_partition, None)
+        self._due.pop(topic_partition, None)
+        if followed is not None:
+            self._by_id.pop((followed.topic_id, topic_partition.partition), None)
+            self._session.drop(self._key(followed))
+
+    def wake(self) -> None:
+        """Look again now: the leader is somewhere else, perhaps, or a throttle has ended."""
+        self._due.update(dict.fromkeys(self._partitions))
+        self._backoff_ms = _FIRST_BACKOFF_MS
+        self._wake.set()
+
+    async def stop(self) -> None:
+        """End the task and the connection."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._disconnect()
+        if self._left is not None:
+            self._left.cancel()
+            await asyncio.gather(self._left, return_exceptions=True)
+
+    def _key(self, followed: PartitionFetchState) -> PartitionKey:
+        topic_partition = followed.replica.topic_partition
+        return (
+            followed.topic_id if self._by_topic_id else topic_partition.topic,
+            topic_partition.partition,
+        )
+
+    # -- the loop
+
+    async def _run(self) -> None:
+        while True:
+            while not self._partitions:
+                self._disconnect()
+                self._wake.clear()
+                await self._wake.wait()
+            try:
+                await self._connect()
+                await self._run_connected()
+            except (OSError, CorruptFrame, KafkaError) as error:
+                log.info("fetcher disconnected leader=%d reason=%s", self._leader, error)
+                self._disconnect()
+                await self._pause()
+            except Exception:
+                log.exception("fetcher failed leader=%d", self._leader)
+                self._disconnect()
+                await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait for the back-off, or until somebody says that things have changed."""
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(self._backoff_ms / 1000):
+                await self._wake.wait()
+        except TimeoutError:
+            self._backoff_ms = min(2 * self._backoff_ms, self._manager.backoff_ms)
+
+    async def _connect(self) -> None:
+        if self._peer is not None and not self._peer.is_closed:
+            return
+        self._peer = peer = await self._manager.connect(self._leader, self._name)
+        peer.call_when_writable(self._check_connection)
+        self._manager.leader_reached(self._leader)
+        self._backoff_ms = _FIRST_BACKOFF_MS
+        for followed in self._partitions.values():
+            self._adapt(followed, peer)
+        self._due.update(dict.fromkeys(self._partitions))
+
+    def _check_connection(self) -> None:
+        """Called at once when the connection is lost, and when it is writable again."""
+        peer = self._peer
+        if peer is None:
+            return  # closed from here
+        if peer.is_closed:
+            self._manager.leader_unreachable(self._leader)
+        else:
+            peer.call_when_writable(self._check_connection)
+
+    def _adapt(self, followed: PartitionFetchState, peer: Peer) -> None:
+        checks = peer.version_of(ApiKey.FETCH) >= FIRST_WITH_LAST_EPOCH
+        followed.adapt(is_checked_by_fetch=checks, longest_backoff_ms=self._manager.backoff_ms)
+
+    def _disconnect(self) -> None:
+        for in_flight in self._in_flight:
+            in_flight.future.cancel()
+        self._in_flight.clear()
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.abort()
+        self._session = FollowerSession()
+
+    async def _run_connected(self) -> None:
+        """Ask and obey until nothing is followed. Raise when the leader cannot be talked to."""
+        while self._partitions:
+            self._wake.clear()
+            await self._send_leader_requests()
+            self._put_due()
+            self._post()
+            if not self._is_answered:
+                await self._wait()
+            await self._finish()
+            while self._is_answered:
+                self._apply_answers()
+                await self._finish()
+
+    @property
+    def _is_answered(self) -> bool:
+        """Return whether the first fetch has an unprocessed response."""
+        return bool(self._in_flight) and self._in_flight[0].future.done()
+
+    async def _finish(self) -> None:
+        """Wait for what an answer left to be done. Raise what failed in the task's place."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        left, self._left = self._left, None
+        if left is not None:
+            await left
+
+    async def _wait(self) -> None:
+        """Wait for an answer, a new partition, or the end of somebody's back-off."""
+        now_ms = self._manager.clock.tick_ms()
+        until = [
+            followed.machine.delayed_until_ms
+            for topic_partition in self._due
+            if (followed := self._partitions.get(topic_partition)) is not None
+        ]
+        self._is_backing_off = True
+        try:
+            async with asyncio.timeout(max(1, min(until) - now_ms) / 1000 if until else None):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._is_backing_off = False
+
+    # -- questions besides records
+
+    async def _send_leader_requests(self) -> None:
+        """Ask for the ends of epochs and of logs, where those are wanted before records; each as often as needed."""
+        for topic_partition in list(self._due):
+            fresh = self._partitions.get(topic_partition)
+            if fresh is not None and not fresh.has_started:
+                fresh.has_started = True
+                step = fresh.machine.first_step()
+                if step is not None:
+                    await self._perform(fresh, step)
+        while True:
+            now_ms = self._manager.clock.tick_ms()
+            epochs: dict[TopicPartition, FetchEpochEndOffset] = {}
+            ends: dict[TopicPartition, FetchOffset] = {}
+            for topic_partition in list(self._due):
+                followed = self._partitions.get(topic_partition)
+                request = None if followed is None else followed.machine.next_request(now_ms)
+                if isinstance(request, FetchEpochEndOffset):
+                    epochs[topic_partition] = request
+                elif isinstance(request, FetchOffset):
+                    ends[topic_partition] = request
+            if not epochs and not ends:
+                return
+            for topic_partition in (*epochs, *ends):
+                self._session.drop(self._key(self._partitions[topic_partition]))
+            broker_id = self._manager.broker_id
+            if epochs:
+                await self._send_leader_request(
+                    epochs, epochs_request(broker_id, epochs), epoch_ends
+                )
+            if ends:
+                await self._send_leader_request(ends, offsets_request(broker_id, ends), offsets)
+
+    async def _send_leader_request(
+        self,
+        asked: dict[TopicPartition, Q],
+        request: object,
+        answers: Callable[
+            [Mapping[TopicPartition, Q], Any], Iterator[tuple[TopicPartition, Deliver]]
+        ],
+    ) -> None:
+        """Send one request for all that was asked, and do what comes of the answers."""
+        assert self._peer is not None
+        response = await self._peer.send(request, timeout_ms=self._manager.timeout_ms)
+        now_ms = self._manager.clock.tick_ms()
+        unanswered = dict(asked)
+        steps: list[Work] = []
+        for topic_partition, deliver in answers(asked, response):
+            followed = self._partitions.get(topic_partition)
+            if followed is None or not followed.log.is_current:
+                continue
+            if unanswered.pop(topic_partition, None) is None:
+                continue  # said twice
+            step = deliver(followed.machine, now_ms)
+            if step is not None:
+                steps.append(partial(self._perform, followed, step))
+        for topic_partition in unanswered:
+            # A leader that leaves a partition out of its answer is asked again, not at once.
+            followed = self._partitions.get(topic_partition)
+            if followed is not None:
+                followed.machine.delay(now_ms)
+        await asyncio.gather(*(step() for step in steps))
+
+    # -- records
+
+    def _put_due(self) -> None:
+        """Put the questions that have changed into the session."""
+        now_ms = self._manager.clock.tick_ms()
+        self._choose_names()
+        for topic_partition in list(self._due):
+            followed = self._partitions.get(topic_partition)
+            request = None if followed is None else followed.machine.next_request(now_ms)
+            if followed is None:
+                del self._due[topic_partition]
+            elif not isinstance(request, FetchRecords) or self._manager.throttles(followed.replica):
+                # Delayed, failed or throttled: it stays due, unless only the controller can help.
+                self._session.drop(self._key(followed))
+                if request is None and followed.machine.delayed_until_ms <= now_ms:
+                    del self._due[topic_partition]
+                elif request is not None:
+                    followed.machine.delayed_until_ms = now_ms + self._manager.throttle_pause_ms
+            else:
+                del self._due[topic_partition]
+                self._session.put(self._key(followed), self._requested(request))
+
+    def _requested(self, request: FetchRecords) -> FetchPartition:
+        return FetchPartition(
+            request.fetch_offset,
+            self._manager.max_bytes,
+            request.leader_epoch,
+            request.log_start_offset,
+            request.last_fetched_epoch,
+        )
+
+    def _choose_names(self) -> None:
+        """Name partitions by topic id when all have one and the leader knows ids, for a whole session."""
+        assert self._peer is not None
+        by_topic_id = self._peer.version_of(ApiKey.FETCH) >= FIRST_BY_TOPIC_ID and all(
+            followed.topic_id != NO_TOPIC_ID
+            for topic_partition in self._due
+            if (followed := self._partitions.get(topic_partition)) is not None
+        )
+        if len(self._session) == 0 and not self._in_flight:
+            self._by_topic_id = by_topic_id
+        elif self._by_topic_id and not by_topic_id:
+            raise ConnectionError("a partition without topic id needs another session")
+
+    def _post(self) -> None:
+        """Send a fetch if none is on its way; a second one only for the sake of what has changed."""
+        session = self._session
+        if not len(session) or len(self._in_flight) >= _MAX_IN_FLIGHT:
+            return
+        if self._in_flight and not (session.is_established and session.has_changes):
+            return
+        assert self._peer is not None
+        newest = None if self._by_topic_id else FIRST_BY_TOPIC_ID - 1
+        version = self._peer.version_of(ApiKey.FETCH, newest)
+        built = session.build()
+        request = fetch_request(self._manager, built, version)
+        future = self._peer.post(request, version, self._manager.timeout_ms)
+        future.add_done_callback(self._answered)
+        self.requests += 1
+        self._in_flight.append(_InFlight(built, future))
+
+    def _answered(self, future: asyncio.Future[Any]) -> None:
+        """Obey and ask again at once, when the task rests and there is nothing to wait for: so it is nearly always.
+
+        All else is for the task, which would come two turns of the loop later.
+        """
+        if not future.cancelled():
+            future.exception()  # the loop asks for the result of the first only
+        if not self._is_backing_off or self._wake.is_set() or not self._is_answered:
+            self._wake.set()
+            return
+        try:
+            self._apply_answers()
+            if self._left is None and self._only_fetches_records:
+                self._put_due()
+                self._post()
+        except Exception as error:  # noqa: BLE001 - the task raises it where it is caught
+            self._failure = error
+        if self._failure or self._left or self._due or not self._in_flight:
+            self._wake.set()
+
+    @property
+    def _only_fetches_records(self) -> bool:
+        """Return whether every due partition can fetch records at once."""
+        for topic_partition in self._due:
+            followed = self._partitions.get(topic_partition)
+            if followed is not None and not (followed.has_started and followed.machine.is_settled):
+                return False
+        return True
+
+    def _apply_answers(self) -> None:
+        """Take the answer of the first fetch. What waits for the disk is begun, for all partitions together."""
+        request, future = self._in_flight.popleft()
+        response: FetchResponse = future.result()
+        error = ErrorCode.of(response.error_code)
+        if not self._session.response_received(request.number, error, response.session_id):
+            self._due.update(dict.fromkeys(self._partitions))
+            if error not in _SESSION_ERRORS:
+                log.info("fetch refused leader=%d error=%s", self._leader, error.name)
+                self._left = asyncio.gather(self._pause())
+            return
+        steps: list[Work] = []
+        for topic in response.responses:
+            name = bytes(topic.topic_id) if self._by_topic_id else topic.topic
+            for partition in topic.partitions:
+                step = self._process_partition(
+                    request, (name, partition.partition_index), partition
+                )
+                if step is not None:
+                    steps.append(step)
+        if not self._in_flight:
+            self._session.resend_superseded()
+        if steps:
+            self._left = asyncio.gather(*(step() for step in steps))
+
+    def _process_partition(
+        self, request: SessionRequest, key: PartitionKey, answer: FetchResponsePartition
+    ) -> Work | None:
+        """Obey the answer for one partition; return what is left to be done."""
+        asked = self._session.requested(key, request.number)
+        followed = self._find(key)
+        if asked is None or followed is None:
+            return None
+        self._due[followed.replica.topic_partition] = None
+        if not followed.log.is_current:
+            self._session.resend(key)
+            followed.machine.delay(self._manager.clock.tick_ms())
+            return None
+        if asked.current_leader_epoch != followed.machine.leader_epoch:
+            return None
+        question = FetchRecords(
+            asked.fetch_offset,
+            asked.last_fetched_epoch,
+            asked.log_start_offset,
+            asked.current_leader_epoch,
+        )
+        fetched = FetchedPartition(
+            ErrorCode.of(answer.error_code),
+            answer.high_watermark,
+            answer.log_start_offset,
+            answer.diverging_epoch.epoch,
+            answer.diverging_epoch.end_offset,
+        )
+        now_ms = self._manager.clock.tick_ms()
+        step = followed.machine.records_fetched(question, fetched, now_ms)
+        if fetched.error is not ErrorCode.NONE:
+            self._session.resend(key)
+            self._refused(followed, fetched.error, now_ms)
+        elif followed.refused_since_ms is not None:
+            followed.note_answer()
+        if step is None:
+            return None
+        records = answer.records if isinstance(answer.records, memoryview) else None
+        if isinstance(step, Append):
+            return self._append(followed, step, records)
+        return partial(self._perform, followed, step)
+
+    def _refused(self, followed: PartitionFetchState, error: ErrorCode, now_ms: int) -> None:
+        level = logging.INFO if followed.note_refusal(error, now_ms) else logging.DEBUG
+        since = followed.refused_since_ms
+        what = "fetch refused partition=%s error=%s for_ms=%d"
+        for_ms = 0 if since is None else now_ms - since
+        log.log(level, what, followed.replica.topic_partition, error.name, for_ms)
+
+    def _find(self, key: PartitionKey) -> PartitionFetchState | None:
+        name, index = key
+        if isinstance(name, str):
+            return self._partitions.get(TopicPartition(name, index))
+        topic_partition = self._by_id.get((name, index))
+        return None if topic_partition is None else self._partitions.get(topic_partition)
+
+    def _append(
+        self, followed: PartitionFetchState, step: Append, records: memoryview | None
+    ) -> Work | None:
+        if records is not None:
+            self.bytes_in += len(records)
+            self._manager.record_fetched(followed.replica, len(records))
+        try:
+            rest = followed.log.append(step, records)
+        except Exception as error:  # noqa: BLE001 - the other partitions go on
+            self._failed(followed, error)
+            return None
+        return None if rest is None else partial(self._run_guarded, followed, rest)
+
+    async def _perform(self, followed: PartitionFetchState, step: Step) -> None:
+        log.info(
+            "follower aligned with its leader partition=%s step=%s",
+            followed.replica.topic_partition,
+            step,
+        )
+        await self._run_guarded(followed, partial(followed.log.perform, step))
+
+    async def _run_guarded(self, followed: PartitionFetchState, work: Work) -> None:
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - the other partitions go on
+            self._failed(followed, error)
+
+    def _failed(self, followed: PartitionFetchState, error: Exception) -> None:
+        """Damaged records are fetched again; with a failed disk there is nothing to do but wait for the controller.
+
+        So it is after a fault of ours, which must not keep the leader's other partitions from being fetched.
+        """
+        topic_partition = followed.replica.topic_partition
+        if isinstance(error, CorruptBatch):
+            log.warning("fetched records refused partition=%s reason=%s", topic_partition, error)
+            self._session.resend(self._key(followed))
+            followed.machine.delay(self._manager.clock.tick_ms())
+            return
+        if isinstance(error, OSError):
+            log.warning("fetched records not stored partition=%s reason=%s", topic_partition, error)
+        else:
+            log.error("partition no longer followed partition=%s", topic_partition, exc_info=error)
+        followed.machine.fail()

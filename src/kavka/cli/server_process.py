@@ -1,0 +1,171 @@
+"""Common parts of the server commands: arguments, signals, logging, daemons."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Coroutine
+from types import FrameType
+from typing import Any, TypeVar
+
+from kavka.settings.properties import parse_properties
+
+T = TypeVar("T")
+
+SUPERVISED = "KAVKA_SUPERVISED"
+"""The variable that names a process which a supervisor has started; it ends when its standard input does."""
+
+
+class UsageError(Exception):
+    """The arguments cannot be understood, or the file cannot be read."""
+
+
+def read_settings(arguments: list[str], usage: str) -> tuple[dict[str, str], bool]:
+    """Return what the properties files and overrides say, and whether to serve in the background. Raise BadUsage."""
+    settings: dict[str, str] = {}
+    overrides: dict[str, str] = {}
+    is_daemon = False
+    words = iter(arguments)
+    for word in words:
+        if word == "-daemon":
+            is_daemon = True
+        elif word == "--override" or word.startswith("--override="):
+            given = word.partition("=")[2] if "=" in word else next(words, "")
+            name, equals, value = given.partition("=")
+            if not equals or not name:
+                raise UsageError(f"--override needs property=value, not {given!r}")
+            overrides[name.strip()] = value
+        elif word.startswith("-"):
+            raise UsageError(f"unknown option {word}\n{usage}")
+        else:
+            settings.update(_properties(word))
+    return {**settings, **overrides}, is_daemon
+
+
+def _properties(path: str) -> dict[str, str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_properties(file.read())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def raise_descriptor_limit() -> None:
+    """Take as many descriptors as the system grants, as a JVM does: each connection costs one."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # a system with another maximum keeps its own
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def log_to_stderr(level: str, path: str | None) -> None:
+    """Log at `level`, to the file `path` if there is one."""
+    handler: logging.Handler = logging.FileHandler(path) if path else logging.StreamHandler()
+    name = os.environ.get(SUPERVISED)
+    prefix = f"[{name}] " if name else ""
+    handler.setFormatter(
+        logging.Formatter(f"[%(asctime)s] %(levelname)s {prefix}%(message)s (%(name)s)")
+    )
+    root = logging.getLogger("kavka")
+    root.addHandler(handler)
+    root.setLevel(level if level in ("DEBUG", "INFO", "WARNING", "ERROR") else "INFO")
+    root.propagate = False
+
+
+def listen_for_signals() -> asyncio.Event:
+    """Return an event that SIGTERM and SIGINT set from now on, and the end of the supervisor if there is one.
+
+    The loop's own `add_signal_handler` loses a signal whose number finds no room in the loop's wake-up pipe, which is
+    full when a busy loop has a few hundred answers of the pool to take.
+    """
+    loop, stop_event = asyncio.get_running_loop(), asyncio.Event()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stop_event.set)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    if SUPERVISED in os.environ:
+        _listen_to_supervisor(loop, stop_event)
+    return stop_event
+
+
+def _listen_to_supervisor(loop: asyncio.AbstractEventLoop, stop_event: asyncio.Event) -> None:
+    def read() -> None:
+        if not os.read(sys.stdin.fileno(), 4096):
+            loop.remove_reader(sys.stdin)
+            stop_event.set()
+
+    loop.add_reader(sys.stdin, read)
+
+
+async def start_unless_stopped(
+    stop_event: asyncio.Event, start: Coroutine[Any, Any, T]
+) -> T | None:
+    """Return what the start gives, or None when a signal came first: the start is then taken back."""
+    starting = asyncio.ensure_future(start)
+    stopping = asyncio.ensure_future(stop_event.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if starting.done():
+        return starting.result()
+    starting.cancel()
+    await asyncio.wait({starting})
+    return None
+
+
+async def wait_for_stop(stop_event: asyncio.Event, failed: asyncio.Future[str]) -> str | None:
+    """Return None on a signal, the reason when the broker cannot go on."""
+    failed.add_done_callback(lambda _failed: stop_event.set())
+    await stop_event.wait()
+    return failed.result() if failed.done() else None
+
+
+def start_daemon(command: str, arguments: list[str], logs: tuple[str, str]) -> int:
+    """Run `kavka <command>` in a session of its own, and return when it is ready or has failed.
+
+    `logs` are the names of its log and of the file for its standard error, both in LOG_DIR.
+    """
+    arguments = [word for word in arguments if word != "-daemon"]
+    reader, writer = os.pipe()
+    environment = {**os.environ}
+    directory = environment.get("LOG_DIR", "logs")
+    os.makedirs(directory, exist_ok=True)
+    environment.setdefault("KAVKA_LOG_FILE", os.path.join(directory, logs[0]))
+    words = [sys.executable, "-m", "kavka", command, *arguments]
+    error_log = os.open(
+        os.path.join(directory, logs[1]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
+    )
+    process = os.posix_spawn(
+        sys.executable,
+        words,
+        environment,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_DUP2, writer, 1),
+            (os.POSIX_SPAWN_DUP2, error_log, 2),
+            (os.POSIX_SPAWN_CLOSE, reader),
+        ],
+        setsid=True,
+    )
+    os.close(writer)
+    os.close(error_log)
+    with os.fdopen(reader, encoding="utf-8") as output:
+        line = output.readline()
+    if line:
+        print(f"{line.rstrip()} (process {process}, log in {environment['KAVKA_LOG_FILE']})")
+        return 0
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(process, 0)
+    print(
+        f"kavka {command}: it did not start; see {directory}/{logs[1]}",
+        file=sys.stderr,
+    )
+    return 1

@@ -1,0 +1,115 @@
+"""Asking the leaders of partitions, again and again until each has answered: for offsets, and for deleting records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
+
+from kavka.client.cluster import Cluster
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import BrokerId, TopicPartition
+from kavka.wire.codec import CorruptFrame
+
+T = TypeVar("T")
+
+Answers = dict[TopicPartition, T | KafkaError]
+SendToLeader = Callable[
+    [BrokerId, list[TopicPartition]], Awaitable[Mapping[TopicPartition, T | KafkaError]]
+]
+"""Asks one leader about partitions. It may raise OSError and CorruptFrame."""
+
+_STALE = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+async def send_to_leaders(
+    cluster: Cluster, partitions: Iterable[TopicPartition], ask: SendToLeader[T]
+) -> Answers[T]:
+    """Ask each leader once, side by side. Without an answer are those whose leader is unknown or not reached."""
+    answers: Answers[T] = {}
+    leaders: dict[BrokerId, list[TopicPartition]] = {}
+    for topic_partition in partitions:
+        leader = cluster.metadata.leader(topic_partition)
+        if leader is not None:
+            leaders.setdefault(leader, []).append(topic_partition)
+            continue
+        cluster.mark_stale()
+        code = _leader_error(cluster, topic_partition)
+        if code is not None:
+            answers[topic_partition] = KafkaError(code, f"{topic_partition}: {code.message}")
+
+    async def one(leader: BrokerId, group: list[TopicPartition]) -> None:
+        try:
+            answers.update(await ask(leader, group))
+        except (OSError, CorruptFrame):
+            cluster.mark_stale()
+
+    await asyncio.gather(*(one(leader, group) for leader, group in leaders.items()))
+    if any(isinstance(found, KafkaError) and found.code in _STALE for found in answers.values()):
+        cluster.mark_stale()
+    return answers
+
+
+def _leader_error(cluster: Cluster, topic_partition: TopicPartition) -> ErrorCode | None:
+    """Return why a partition has no leader, None while that is not known."""
+    topic = cluster.metadata.topics.get(topic_partition.topic)
+    if topic is None:
+        return None
+    if topic.error is not ErrorCode.NONE:
+        return topic.error
+    if topic.partitions and topic_partition.partition >= len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return None
+
+
+async def send_until_answered(
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    ask: SendToLeader[T],
+    *,
+    timeout_ms: int,
+    unknown_after: int | None = None,
+) -> Answers[T]:
+    """Repeat, with back-off, what was refused retriably or not answered, until `timeout_ms` is over.
+
+    Then the last refusals stand, and partitions without any answer are missing. A partition that is said not to exist
+    is asked for again as well, because brokers learn of new topics one after another: `unknown_after` rounds at most.
+    """
+    wanted = list(partitions)
+    answers: Answers[T] = {}
+    rounds = 0
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await cluster.add_partitions_of_interest(wanted)
+            while open_ := [
+                topic_partition
+                for topic_partition in wanted
+                if _is_open(answers.get(topic_partition), rounds, unknown_after)
+            ]:
+                if rounds:
+                    await cluster.back_off(rounds - 1)
+                answers.update(await send_to_leaders(cluster, open_, ask))
+                rounds += 1
+    except TimeoutError:
+        pass  # who asked tells from what is missing
+    return answers
+
+
+def _is_open(answer: object, rounds: int, unknown_after: int | None) -> bool:
+    if answer is None:
+        return True
+    if not isinstance(answer, KafkaError):
+        return False
+    if answer.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return unknown_after is None or rounds < unknown_after
+    return answer.retriable

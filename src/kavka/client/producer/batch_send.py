@@ -1,0 +1,166 @@
+"""Many records in one call: added in a tight loop, with one delivery for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any
+
+from kavka.client.producer.accumulator import Accumulator, BufferFull
+from kavka.client.producer.batch import (
+    RECORD_OVERHEAD,
+    Acknowledged,
+    Delivery,
+    DeliveryWatcher,
+    ProducerBatch,
+    RecordRange,
+)
+from kavka.client.producer.buffer_pool import BufferPool
+from kavka.client.producer.record_appender import RecordAppender
+from kavka.client.producer.record_serializer import RecordSerializer
+from kavka.client.producer.records import LARGE_VALUE, ProducerRecord
+
+Pair = tuple[Any, Any]
+
+
+class BatchSend:
+    """`send_many`: waits between bunches, for room and for topics, and never within one."""
+
+    def __init__(
+        self,
+        appender: RecordAppender,
+        serializer: RecordSerializer,
+        accumulator: Accumulator,
+        buffer_pool: BufferPool,
+        learn_topic: Callable[[str], Awaitable[Any]],
+        uses_sticky: bool,
+    ) -> None:
+        """`learn_topic` waits for a topic; `uses_sticky` tells that records without a key need no partitioner."""
+        self._appender = appender
+        self._serializer = serializer
+        self._accumulator = accumulator
+        self._buffer_pool = buffer_pool
+        self._learn_topic = learn_topic
+        self._uses_sticky = uses_sticky
+
+    async def send(
+        self, topic: str, records: Iterable[Pair], partition: int | None, timestamp_ms: int | None
+    ) -> list[RecordRange]:
+        """Add all, and wait until all are written."""
+        if topic not in self._appender.topics:
+            await self._learn_topic(topic)
+        delivery = Delivery(asyncio.get_running_loop().create_future())
+        touched: dict[ProducerBatch, int] = {}
+        waiting = iter(records)
+        add = self._add_pairs if self._serializer.is_plain else self._add_records
+        rest: Any = None
+        try:
+            while True:
+                rest = add(topic, rest, waiting, touched, partition, timestamp_ms)
+                _add_watchers(touched, delivery)
+                if rest is None:
+                    break
+                if isinstance(rest, ProducerRecord) and rest.topic not in self._appender.topics:
+                    await self._learn_topic(rest.topic)
+                else:
+                    await self._buffer_pool.wait_for_memory(self._accumulator.refused_bytes)
+                if topic not in self._appender.topics:
+                    raise RuntimeError("the producer is not open")  # closed meanwhile
+        except BaseException as error:
+            _add_watchers(touched, delivery)
+            if delivery.future.done():
+                delivery.future.exception()
+            else:
+                delivery.future.cancel()
+            raise error
+        delivery.close()
+        return await delivery.future
+
+    def _add_pairs(
+        self,
+        topic: str,
+        first: Pair | None,
+        pairs: Iterable[Pair],
+        touched: dict[ProducerBatch, int],
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> Pair | None:
+        """Add pairs until there is no room; return the one that did not fit, None when all did."""
+        appender = self._appender
+        state = appender.topics[topic]
+        uses_sticky = self._uses_sticky and partition is None
+        now_ms = appender.read_clock() if timestamp_ms is None else timestamp_ms
+        batch: ProducerBatch | None = None
+        for pair in pairs if first is None else _prepend(first, pairs):
+            key, value = pair
+            try:
+                if (
+                    key is None
+                    and uses_sticky
+                    and type(value) is bytes
+                    and len(value) < LARGE_VALUE
+                ):
+                    size = len(value) + RECORD_OVERHEAD
+                    chosen = state.sticky_batch
+                    if chosen.free_bytes < size:
+                        chosen = appender.batch_for(state, None, appender.checked_size(size))
+                    if chosen is not batch:
+                        batch = chosen
+                        touched.setdefault(chosen, len(chosen.values))
+                    chosen.free_bytes -= size
+                    chosen.values.append(value)
+                    chosen.timestamps.append(now_ms)
+                    if chosen.keys:
+                        chosen.keys.append(None)
+                else:
+                    plain = ProducerRecord(topic, value, key, partition, now_ms)
+                    batch = None
+                    appender.append(state, plain, None, touched)
+            except BufferFull:
+                return pair
+        return None
+
+    def _add_records(
+        self,
+        topic: str,
+        record: ProducerRecord | None,
+        pairs: Iterator[Pair],
+        touched: dict[ProducerBatch, int],
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> ProducerRecord | None:
+        """As `_add_pairs`, for interceptors and serializers. Return the record, prepared, that waits.
+
+        It waits for room, or for its topic, if an interceptor chose another one.
+        """
+        interceptors = self._serializer.interceptors
+        target = Acknowledged(interceptors, None) if interceptors else None
+        while True:
+            if record is None:
+                try:
+                    key, value = next(pairs)
+                except StopIteration:
+                    return None
+                given = ProducerRecord(topic, value, key, partition, timestamp_ms)
+                record = self._serializer.serialize(given)
+            state = self._appender.topics.get(record.topic)
+            if state is None:
+                return record
+            try:
+                self._appender.append(state, record, target, touched)
+            except BufferFull:
+                return record
+            record = None
+
+
+def _add_watchers(touched: dict[ProducerBatch, int], delivery: Delivery) -> None:
+    """Let the delivery wait for the records that were added since `touched` was cleared."""
+    for batch, start in touched.items():
+        delivery.add_part()
+        batch.watchers.append(DeliveryWatcher(start, len(batch.values) - start, delivery))
+    touched.clear()
+
+
+def _prepend(first: Pair, rest: Iterable[Pair]) -> Iterable[Pair]:
+    yield first
+    yield from rest

@@ -1,0 +1,67 @@
+"""Waiting for free memory in `buffer.memory`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from kavka.client.producer.accumulator import Accumulator
+
+
+class BufferPool:
+    """Those who wait for room. While anybody does, batches are sent before they are full."""
+
+    def __init__(
+        self, accumulator: Accumulator, send_immediately: Callable[[int], None], max_block_ms: int
+    ) -> None:
+        """`hurry` counts how many wait; `max_block_ms` is the bound of a wait."""
+        self._accumulator = accumulator
+        self._send_immediately = send_immediately
+        self._max_block_ms = max_block_ms
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self.awaiting_metadata_bytes = 0
+        """Bytes of records whose topic is not known yet: they are in no batch, and count all the same."""
+
+    def has_free_memory(self, size: int) -> bool:
+        """Return whether a record of `size` bytes would be taken."""
+        if self.awaiting_metadata_bytes:
+            return self._accumulator.fits_in_memory(self.awaiting_metadata_bytes + size)
+        return self._accumulator.has_free_memory(size)
+
+    async def wait_for_memory(self, size: int) -> None:
+        """Return when there is room for what was refused. Raise TimeoutError after `max.block.ms`."""
+        await self._wait_until(lambda: self.has_free_memory(size))
+
+    async def wait_in_batches(self, size: int) -> None:
+        """As `wait_for`, for what must not wait for early records: themselves, and whole batches."""
+        await self._wait_until(lambda: self._accumulator.has_free_memory(size))
+
+    async def _wait_until(self, is_free: Callable[[], bool]) -> None:
+        if is_free():
+            return
+        self._send_immediately(1)
+        try:
+            async with asyncio.timeout(self._max_block_ms / 1000):
+                while not is_free():
+                    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self._waiters.append(waiter)
+                    await waiter
+        except TimeoutError:
+            raise TimeoutError(
+                f"Failed to allocate memory within the configured max blocking time {self._max_block_ms} ms."
+            ) from None
+        finally:
+            self._send_immediately(-1)
+
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+    def wake_if_spare(self) -> None:
+        """Wake them once much is free: for each batch it would be dear."""
+        if self._waiters and self._accumulator.has_spare_memory:
+            self.wake()

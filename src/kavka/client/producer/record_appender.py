@@ -1,0 +1,170 @@
+"""Appending of records: choice of partition and batch, and opening of new batches."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kavka.client.cluster import Cluster
+from kavka.client.producer.accumulator import Accumulator
+from kavka.client.producer.batch import DeliveryWatcher, ProducerBatch, Target
+from kavka.client.producer.partitioner import positive_hash
+from kavka.client.producer.records import ProducerRecord, TopicBatches, as_bytes, size_of, too_large
+from kavka.client.producer.sender import Sender
+from kavka.client.producer.settings import AppenderSettings
+from kavka.client.producer.transaction_state import TransactionState
+from kavka.ids import TopicPartition
+
+
+class RecordAppender:
+    """Appends records to the accumulator's batches. `topics` has the topics whose partitions are known."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        sender: Sender,
+        settings: AppenderSettings,
+        transaction: TransactionState | None = None,
+    ) -> None:
+        """The sender is woken for each new batch; with a `transaction`, batches are opened in it alone."""
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._sender = sender
+        self._settings = settings
+        self._transaction = transaction
+        self._now_ms = cluster.clock.now_ms
+        self.topics: dict[str, TopicBatches] = {}
+        self.cached_now_ms = 0
+        """The clock's time in this iteration of the loop, 0 when it was not read yet."""
+        self.is_closed = False
+
+    # Topics
+
+    def topic_batches(self, name: str) -> TopicBatches | None:
+        """Return a topic's batches if the metadata have its partitions; it is of interest from now on."""
+        state = self.topics.get(name)
+        known = self._cluster.metadata.topics.get(name)
+        if state is None and known is not None and known.partitions:
+            self._cluster.add_topics([name])
+            state = self.topics[name] = self.new_topic_batches(name)
+        return state
+
+    def new_topic_batches(self, name: str) -> TopicBatches:
+        """Return batches of a topic in the metadata; they are not used before they are in `topics`."""
+        metadata = self._cluster.metadata
+        return TopicBatches(metadata.topics[name], self._settings.batch_bytes, metadata.updates)
+
+    # Records
+
+    def append(
+        self,
+        state: TopicBatches,
+        record: ProducerRecord,
+        target: Target | None,
+        touched: dict[ProducerBatch, int] | None = None,
+    ) -> None:
+        """Add a record. Raise BufferFull, ValueError, KafkaError MESSAGE_TOO_LARGE.
+
+        `touched` collects the batches that took records, with their counts of records before.
+        """
+        topic, value, key, partition, timestamp_ms, headers = record
+        if touched is not None and (type(value) is not bytes or type(key) is not bytes):
+            value, key = as_bytes("value", value), as_bytes("key", key)
+        size = self.checked_size(size_of(key, value, headers))
+        if partition is None:
+            partition = self._choose_partition(state, key, value)
+        elif not 0 <= partition < state.count:
+            raise ValueError(
+                f"topic {topic} has the partitions 0 to {state.count - 1}, not {partition}"
+            )
+        batch = state.sticky_batch if partition is None else state.open.get(partition)
+        if batch is None or batch.free_bytes < size:
+            batch = self.batch_for(state, partition, size)
+        index = len(batch.values)
+        if touched is not None:
+            touched.setdefault(batch, index)
+        batch.free_bytes -= size
+        batch.values.append(value)
+        batch.timestamps.append(
+            (self.cached_now_ms or self.read_clock()) if timestamp_ms is None else timestamp_ms
+        )
+        if key is not None and not batch.keys:
+            batch.keys = [None] * index
+            batch.keys.append(key)
+        elif batch.keys:
+            batch.keys.append(key)
+        if headers:
+            batch.headers[index] = headers
+        if target is not None:
+            batch.watchers.append(DeliveryWatcher(index, 1, target))
+
+    def _choose_partition(
+        self, state: TopicBatches, key: bytes | None, value: bytes | None
+    ) -> int | None:
+        """Return the partition, or None for the sticky one."""
+        partitioner: Any = self._settings.partitioner
+        if partitioner is None and (key is None or self._settings.ignores_keys):
+            return None
+        self.update_partitions(state)
+        if partitioner is None:
+            assert key is not None
+            return positive_hash(key) % state.count
+        return state.choose(partitioner, key, value)
+
+    def batch_for(self, state: TopicBatches, partition: int | None, size: int) -> ProducerBatch:
+        """Return a batch with room for `size` bytes, opening one if need be; partition None is the sticky one.
+
+        Raise BufferFull, RuntimeError once the producer is closed or outside of a transaction.
+        """
+        self.require_open()
+        self.update_partitions(state)
+        is_sticky = partition is None
+        if partition is None:
+            if state.sticky_batch.free_bytes >= size:
+                return state.sticky_batch
+            state.sticky.count(state.sticky_batch.size)
+            partition = state.sticky.choose(state.available, self._cluster.random.random())
+        batch = state.open.get(partition)
+        if batch is None or batch.free_bytes < size:
+            self.read_clock()
+            topic_partition = TopicPartition(state.name, partition)
+            batch = self._accumulator.open_batch(
+                topic_partition, size, self._cluster.clock.tick_ms()
+            )
+            state.open[partition] = batch
+            self._sender.wake()
+        if is_sticky:
+            state.sticky_batch = batch
+        return batch
+
+    def require_open(self) -> None:
+        """Raise unless a batch may be opened now."""
+        if self.is_closed:
+            raise RuntimeError("the producer is not open")
+        if self._transaction is not None:
+            self._transaction.require_accepting()
+
+    def update_partitions(self, state: TopicBatches) -> None:
+        """Let the topic learn of newer metadata."""
+        metadata = self._cluster.metadata
+        if state.updates != metadata.updates:
+            known = metadata.topics.get(state.name)
+            if known is not None and known.partitions:
+                state.learn(known, metadata.updates)
+
+    def checked_size(self, size: int) -> int:
+        """Return the size. Raise KafkaError MESSAGE_TOO_LARGE above `max.request.size`."""
+        if size > self._settings.max_request_bytes:
+            raise too_large(size, self._settings.max_request_bytes)
+        return size
+
+    def read_clock(self) -> int:
+        """Read the clock once per turn of the loop and per batch: a system call per record would be felt."""
+        if not self.cached_now_ms:
+            asyncio.get_running_loop().call_soon(self._reset_clock)
+        self.cached_now_ms = self._now_ms()
+        return self.cached_now_ms
+
+    def _reset_clock(self) -> None:
+        self.cached_now_ms = 0

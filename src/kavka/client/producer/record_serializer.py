@@ -1,0 +1,64 @@
+"""A user's record on its way in: interceptors, serializers, and the types that the batches need."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from kavka.client.config import Config, as_callable
+from kavka.client.producer.batch import Acknowledged, Callback, Target
+from kavka.client.producer.records import ProducerRecord, as_bytes, checked_headers
+
+log = logging.getLogger(__name__)
+
+
+def check_topic(topic: object) -> None:
+    """Raise TypeError for what is no text, ValueError for a name that is empty: no broker would ever know it."""
+    if not isinstance(topic, str):
+        raise TypeError(f"topic is {type(topic).__name__}, and must be a name (str)")
+    if not topic:
+        raise ValueError("topic must have a name")
+
+
+class RecordSerializer:
+    """The interceptors and serializers that each record passes before it has a partition."""
+
+    def __init__(self, config: Config) -> None:
+        """Raise InvalidSetting for a serializer that cannot be called."""
+        self._key_serializer: Callable[[Any], Any] | None = as_callable(config, "key.serializer")
+        self._value_serializer: Callable[[Any], Any] | None = as_callable(
+            config, "value.serializer"
+        )
+        self.interceptors = list(config.value("interceptor.classes") or ())
+        self.is_plain = not (self._key_serializer or self._value_serializer or self.interceptors)
+        """True if records stay unchanged."""
+
+    def serialize(self, record: ProducerRecord) -> ProducerRecord:
+        """Return the record with bytes. Raise TypeError, ValueError, and what a serializer raises."""
+        check_topic(record.topic)
+        if not self.is_plain:
+            record = self._intercepted(record)
+        if record.headers:
+            record = record._replace(headers=checked_headers(record.headers))
+        key, value = record.key, record.value
+        if (type(value) is bytes or value is None) and (type(key) is bytes or key is None):
+            return record
+        return record._replace(key=as_bytes("key", key), value=as_bytes("value", value))
+
+    def _intercepted(self, record: ProducerRecord) -> ProducerRecord:
+        for interceptor in self.interceptors:
+            try:
+                record = interceptor.on_send(record)
+            except Exception:
+                log.exception("interceptor failed in on_send topic=%s", record.topic)
+        key, value = record.key, record.value
+        if self._key_serializer is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(value)
+        return record._replace(key=key, value=value)
+
+    def delivery_target(self, callback: Callback | None) -> Target | None:
+        """Return whom to tell of a record: the interceptors, then the user."""
+        return Acknowledged(self.interceptors, callback) if self.interceptors else callback

@@ -1,0 +1,211 @@
+"""Pending updates of brokers: sets of dirty partitions, so that a slow broker costs no memory and never gets stale
+state.
+
+An order is made when the channel to the broker is free, from the picture as it is then. Its parts go out in this order:
+
+    brokers     UpdateMetadata with the live brokers and topics that are gone (a follower obeys only if it knows that
+                its leader is alive)
+    replicas    LeaderAndIsr
+    metadata    UpdateMetadata with partitions
+    stops       StopReplica
+
+Of LeaderAndIsr and StopReplica for one replica the later one counts: the earlier is dropped from the set.
+New partitions are not shown before they are led (`unshown`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from kavka.core.controller.replies import (
+    Reply,
+)
+from kavka.core.controller.unpublished_partitions import UnpublishedPartitions
+from kavka.core.machine import Answer
+from kavka.ids import TopicId, TopicPartition
+from kavka.values import field, frozen, mutable, replace
+
+EPOCH_DURING_DELETE = -2
+
+
+class ReplicaStop(NamedTuple):
+    """The way to stop a replica; the epoch fences against a later LeaderAndIsr."""
+
+    deletes: bool
+    leader_epoch: int
+    topic_id: TopicId
+
+
+@frozen
+class BrokerUpdate:
+    """The effect that makes something dirty for some brokers, once the records are written."""
+
+    brokers: tuple[int, ...]
+    leader_and_isr: Mapping[TopicPartition, bool] = field(factory=dict)
+    """True for replicas that are new to the broker."""
+    metadata: tuple[TopicPartition, ...] = ()
+    deleted: Mapping[TopicPartition, TopicId] = field(factory=dict)
+    stops: Mapping[TopicPartition, ReplicaStop] = field(factory=dict)
+    live_brokers: bool = False
+    """True if the set of live brokers has changed."""
+
+
+Effect = Answer[Reply] | BrokerUpdate
+
+
+@mutable
+class PendingUpdates:
+    """The updates that one broker has not been sent yet."""
+
+    live_brokers: bool = False
+    deleted: dict[TopicPartition, TopicId] = field(factory=dict)
+    leader_and_isr: dict[TopicPartition, bool] = field(factory=dict)
+    metadata: dict[TopicPartition, None] = field(factory=dict)
+    stops: dict[TopicPartition, ReplicaStop] = field(factory=dict)
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything."""
+        return bool(
+            self.live_brokers or self.deleted or self.leader_and_isr or self.metadata or self.stops
+        )
+
+    def lead_or_follow(self, topic_partition: TopicPartition, *, is_new: bool) -> None:
+        """Have the replica obey the partition's state; a stop that was not sent yet is void."""
+        self.stops.pop(topic_partition, None)
+        self.leader_and_isr[topic_partition] = (
+            self.leader_and_isr.get(topic_partition, False) or is_new
+        )
+
+    def stop(self, topic_partition: TopicPartition, stop: ReplicaStop) -> None:
+        """Have the replica stopped; one that is to delete stays one."""
+        self.leader_and_isr.pop(topic_partition, None)
+        before = self.stops.get(topic_partition)
+        deletes = stop.deletes or (before is not None and before.deletes)
+        self.stops[topic_partition] = stop._replace(deletes=deletes)
+
+    def split(self) -> list[PendingUpdates]:
+        """Return two orders, for half of the partitions each; none when there is only one."""
+        kinds = (self.deleted, self.leader_and_isr, self.metadata, self.stops)
+        partitions = sorted({topic_partition for kind in kinds for topic_partition in kind})
+        if len(partitions) < 2:
+            return []
+        first = set(partitions[: len(partitions) // 2])
+        return [self._of(first), self._of(set(partitions) - first)]
+
+    def _of(self, partitions: Collection[TopicPartition]) -> PendingUpdates:
+        """Return what is for these partitions; who is alive goes with all that is shown."""
+        return PendingUpdates(
+            self.live_brokers,
+            {w: topic_id for w, topic_id in self.deleted.items() if w in partitions},
+            {w: is_new for w, is_new in self.leader_and_isr.items() if w in partitions},
+            {w: None for w in self.metadata if w in partitions},
+            {w: stop for w, stop in self.stops.items() if w in partitions},
+        )
+
+    def merge(self, update: BrokerUpdate) -> None:
+        """Take in what an effect says."""
+        self.live_brokers |= update.live_brokers
+        for topic_partition, topic_id in update.deleted.items():
+            self.metadata.pop(topic_partition, None)
+            self.deleted[topic_partition] = topic_id
+        for topic_partition, is_new in update.leader_and_isr.items():
+            self.lead_or_follow(topic_partition, is_new=is_new)
+        self.metadata.update(dict.fromkeys(update.metadata))
+        for topic_partition, stop in update.stops.items():
+            self.stop(topic_partition, stop)
+
+
+class Outbox:
+    """The orders of all brokers that can be reached. Bounded by brokers times partitions."""
+
+    def __init__(self) -> None:
+        """Start without pending updates."""
+        # Invariant: no order shows a partition that `unshown` holds.
+        self._orders: dict[int, PendingUpdates] = {}
+        self.unpublished = UnpublishedPartitions()
+
+    def add(self, update: BrokerUpdate) -> None:
+        """Take in an effect."""
+        if self.unpublished and update.metadata:
+            shown = tuple(
+                topic_partition
+                for topic_partition in update.metadata
+                if not self.unpublished.withholds(topic_partition)
+            )
+            update = replace(update, metadata=shown)
+        for broker in update.brokers:
+            self._of(broker).merge(update)
+
+    def withhold(self, topic_partition: TopicPartition) -> None:
+        """Withhold a new partition from all brokers until it has a leader."""
+        self.unpublished.withhold(topic_partition)
+        for order in self._orders.values():  # a partition of that name was deleted a moment ago
+            order.metadata.pop(topic_partition, None)
+
+    def leadership_written(
+        self,
+        topic_partition: TopicPartition,
+        replicas: Iterable[int],
+        live_brokers: Iterable[int],
+        *,
+        new: bool,
+    ) -> None:
+        """Note a new leader epoch: the replicas obey it, everybody learns of it."""
+        for broker in replicas:
+            self._of(broker).lead_or_follow(topic_partition, is_new=new)
+        self.partition_changed(topic_partition, live_brokers)
+
+    def partition_changed(
+        self, topic_partition: TopicPartition, live_brokers: Iterable[int]
+    ) -> None:
+        """Note that a partition looks different."""
+        if self.unpublished.withholds(topic_partition):
+            return  # everybody sees it as it is when it is shown
+        for broker in live_brokers:
+            self._of(broker).metadata[topic_partition] = None
+
+    def take(self, broker: int) -> PendingUpdates | None:
+        """Return and remove the pending updates of a broker; None when there are none."""
+        order = self._orders.pop(broker, None)
+        return order if order else None
+
+    def put_back(self, broker: int, order: PendingUpdates) -> None:
+        """Have an order that did not get through sent again, below what became dirty meanwhile."""
+        newer = self._orders.pop(broker, None)
+        for topic_partition in [
+            topic_partition
+            for topic_partition in order.metadata
+            if self.unpublished.withholds(topic_partition)
+        ]:
+            del order.metadata[topic_partition]
+        if newer is not None:
+            for topic_partition in newer.stops:
+                order.leader_and_isr.pop(topic_partition, None)
+            for topic_partition in newer.leader_and_isr:
+                order.stops.pop(topic_partition, None)
+            order.merge(
+                BrokerUpdate(
+                    (broker,),
+                    newer.leader_and_isr,
+                    tuple(newer.metadata),
+                    newer.deleted,
+                    newer.stops,
+                    newer.live_brokers,
+                )
+            )
+        self._orders[broker] = order
+
+    def forget_broker(self, broker: int) -> None:
+        """Forget a broker that is gone."""
+        self._orders.pop(broker, None)
+
+    def waiting(self) -> list[int]:
+        """Return the brokers with pending updates."""
+        return [broker for broker in sorted(self._orders) if self._orders[broker]]
+
+    def _of(self, broker: int) -> PendingUpdates:
+        order = self._orders.get(broker)
+        if order is None:
+            order = self._orders[broker] = PendingUpdates()
+        return order

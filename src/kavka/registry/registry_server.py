@@ -1,0 +1,256 @@
+"""A registry on a port, in ZooKeeper's client protocol: what a development cluster of several processes needs.
+
+    clients --TCP--> ClientConnection --> Conversation --> Keeper --> Journal
+
+One process, no ensemble: what it has acknowledged survives a crash, but nobody serves while it is down. Sessions go on
+when it is back within their time-outs, with their ephemeral nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Mapping
+from functools import partial
+
+from kavka.io import Environment, Listener, Lock, Network
+from kavka.registry.client_connection import ClientConnection
+from kavka.registry.four_letter_words import answer_four_letter_word
+from kavka.registry.request_processor import ClientStatistics, RequestProcessor
+from kavka.registry.znode_server import SessionState, ZnodeServer
+from kavka.settings.declaration import InvalidSetting, whole_number
+from kavka.settings.registry import REGISTRY_SETTINGS, WITHOUT_EFFECT
+from kavka.values import frozen
+from kavka.wire.zookeeper.jute import encode
+from kavka.wire.zookeeper.messages import ConnectRequest, ConnectResponse
+
+log = logging.getLogger(__name__)
+
+_CHUNK_BYTES = 64 * 1024
+_NO_SESSION = ConnectResponse(0, 0, 0, bytes(16))
+_READ_WRITE = b"\0"  # behind the answer to a modern client: this server is not read-only
+
+
+@frozen
+class RegistryServerConfig:
+    """The settings of a served registry."""
+
+    data_directory: str
+    host: str
+    port: int
+    tick_ms: int
+    min_session_timeout_ms: int
+    max_session_timeout_ms: int
+    max_client_connections: int
+    """Of one address; 0 for any number."""
+    allowed_words: tuple[str, ...]
+    frame_bytes: int
+
+    @classmethod
+    def parse(cls, texts: Mapping[str, str]) -> RegistryServerConfig:
+        """Read the names of `zoo.cfg`; warn of unknown ones. Raise InvalidSetting."""
+        values = REGISTRY_SETTINGS.parse(texts)
+        _check_names(texts)
+        whole = partial(whole_number, values)
+        tick_ms = whole("tickTime")
+        least_ms, most_ms = whole("minSessionTimeout"), whole("maxSessionTimeout")
+        least_ms = 2 * tick_ms if least_ms < 0 else least_ms
+        most_ms = 20 * tick_ms if most_ms < 0 else most_ms
+        if least_ms > most_ms:
+            raise InvalidSetting("minSessionTimeout", least_ms, "is above maxSessionTimeout")
+        words = values["4lw.commands.whitelist"]
+        assert isinstance(words, list)
+        return cls(
+            str(values["dataDir"]),
+            str(values["clientPortAddress"]),
+            whole("clientPort"),
+            tick_ms,
+            least_ms,
+            most_ms,
+            whole("maxClientCnxns"),
+            tuple(words),
+            whole("jute.maxbuffer"),
+        )
+
+
+def _check_names(texts: Mapping[str, str]) -> None:
+    members = [name for name in texts if name.startswith("server.")]
+    if len(members) > 1:
+        reason = "an ensemble is not served here: leave one server, or run Apache ZooKeeper"
+        raise InvalidSetting(members[0], texts[members[0]], reason)
+    for name in sorted(texts):
+        if name in WITHOUT_EFFECT or name in members:
+            log.info("setting without effect name=%s", name)
+        elif name not in REGISTRY_SETTINGS:
+            near = REGISTRY_SETTINGS.nearest(name)
+            hint = f" did you mean {near}?" if near else ""
+            log.warning("unknown setting ignored name=%s%s", name, hint)
+
+
+class RegistryServer:
+    """A znode server behind a port. `start` once, `stop` once; the znode server is closed by its opener."""
+
+    def __init__(
+        self, znode_server: ZnodeServer, config: RegistryServerConfig, network: Network
+    ) -> None:
+        """Accept no connections before `start`."""
+        self.znode_server = znode_server
+        self.config = config
+        self.connections: dict[ClientConnection, None] = {}
+        self._network = network
+        self._listener: Listener | None = None
+        self._chunk = bytearray(_CHUNK_BYTES)
+        self._connections_by_session: dict[int, ClientConnection] = {}  # by session
+        self._all_closed: asyncio.Event | None = None
+        self.traffic = ClientStatistics()
+
+    async def start(self) -> None:
+        """Listen. Raise OSError when the address is taken."""
+        config = self.config
+        self._listener = await self._network.listen(
+            config.host,
+            config.port,
+            lambda: ClientConnection(self, config.frame_bytes, self._chunk),
+        )
+
+    async def stop(self) -> None:
+        """Close the port and every connection; sessions go on in the journal."""
+        if self._listener is not None:
+            self._listener.close()
+        for connection in list(self.connections):
+            connection.abort()
+        if self.connections:
+            self._all_closed = asyncio.Event()
+            await self._all_closed.wait()
+
+    @property
+    def port(self) -> int:
+        """The bound port."""
+        assert self._listener is not None
+        return self._listener.port
+
+    # -- client_connection.Server
+
+    def opened(self, connection: ClientConnection) -> bool:
+        """Take a connection unless its address has too many."""
+        most = self.config.max_client_connections
+        same = sum(one.address == connection.address for one in self.connections)
+        if most and same >= most:
+            log.warning("too many connections peer=%s max=%d", connection.address, most)
+            return False
+        self.connections[connection] = None
+        return True
+
+    def answer_word(self, letters: bytes) -> bytes | None:
+        """Answer a four-letter word."""
+        return answer_four_letter_word(letters, self)
+
+    def admit(
+        self, connection: ClientConnection, request: ConnectRequest, *, is_modern: bool
+    ) -> RequestProcessor | None:
+        """Begin a session, or go on with one whose password the client knows."""
+        if request.last_zxid_seen > self.znode_server.tree.zxid:
+            log.warning(
+                "registry client refused peer=%s reason=it has seen zxid 0x%x, this server only 0x%x",
+                connection.address,
+                request.last_zxid_seen,
+                self.znode_server.tree.zxid,
+            )
+            connection.abort()
+            return None
+        config = self.config
+        timeout_ms = min(
+            max(request.timeout_ms, config.min_session_timeout_ms), config.max_session_timeout_ms
+        )
+        tail = _READ_WRITE if is_modern else b""
+        session = self._session(request, timeout_ms)
+        if session is None:
+            connection.send(encode(_NO_SESSION) + tail)
+            connection.close()
+            return None
+        self._attach_session(connection, session)
+        welcome = (
+            encode(ConnectResponse(0, timeout_ms, session.session_id, session.password)) + tail
+        )
+        self.znode_server.after_sync(
+            lambda failure: connection.abort() if failure else connection.send(welcome)
+        )
+        return RequestProcessor(
+            self.znode_server,
+            session,
+            connection.address,
+            connection.send,
+            connection.close,
+            self.traffic,
+        )
+
+    def closed(self, connection: ClientConnection) -> None:
+        """Forget a connection."""
+        del self.connections[connection]
+        if self._all_closed is not None and not self.connections:
+            self._all_closed.set()
+        processor = connection.processor
+        if processor is None:
+            return
+        session_id = processor.session.session_id
+        if self._connections_by_session.get(session_id) is connection:
+            del self._connections_by_session[session_id]
+            processor.session.on_expired = None
+
+    # -- sessions
+
+    def _session(self, request: ConnectRequest, timeout_ms: int) -> SessionState | None:
+        if request.session_id == 0:
+            return self.znode_server.create_session(timeout_ms, is_durable=True)
+        session = self.znode_server.session(request.session_id)
+        if session is None or not hmac.compare_digest(session.password, request.password or b""):
+            log.info("registry session unknown session=0x%x", request.session_id)
+            return None
+        session.timeout_ms = timeout_ms
+        return session
+
+    def _attach_session(self, connection: ClientConnection, session_state: SessionState) -> None:
+        """Let this connection, and no other, speak for a session."""
+        before = self._connections_by_session.get(session_state.session_id)
+        self._connections_by_session[session_state.session_id] = connection
+        if before is not None:
+            before.abort()
+        session_state.on_expired = connection.close
+        self.znode_server.notify(session_state)
+
+
+class DataDirectory:
+    """The locked data directory of a registry server, with its znode server."""
+
+    def __init__(self, znode_server: ZnodeServer, lock: Lock) -> None:
+        """Use `open` instead."""
+        self.znode_server = znode_server
+        self._lock = lock
+
+    @classmethod
+    async def open(cls, environment: Environment, path: str) -> DataDirectory:
+        """Lock the directory and read its journal.
+
+        Raise BlockingIOError when another process has it, CorruptRegistry, OSError.
+        """
+        disk = environment.disk
+        if disk.exists(f"{path}/version-2"):
+            raise FileExistsError(
+                f"{path} holds the data of Apache ZooKeeper, which is not read here: use another dataDir"
+            )
+        disk.make_directories(path)
+        lock = disk.lock(f"{path}/.lock")
+        try:
+            znode_server = await ZnodeServer.open(disk, path, environment.clock, environment.random)
+        except BaseException:
+            lock.release()
+            raise
+        return cls(znode_server, lock)
+
+    async def close(self) -> None:
+        """Fold the journal and give the directory up."""
+        try:
+            await self.znode_server.close()
+        finally:
+            self._lock.release()

@@ -1,0 +1,79 @@
+"""The pace of a connection: turns while there is room, reading while nothing waits."""
+
+import asyncio
+
+from kavka.net.flow_control import ReadFlowControl
+
+
+class Pipe:
+    def __init__(self):
+        self.calls = []
+        self.closing = False
+
+    def is_closing(self):
+        return self.closing
+
+    def pause_reading(self):
+        self.calls.append("pause")
+
+    def resume_reading(self):
+        self.calls.append("resume")
+
+
+def test_waiting_frames_get_one_turn_after_the_other_and_stop_reading():
+    pipe, inflow, turns = Pipe(), ReadFlowControl(), []
+
+    def take_turn():
+        turns.append(bytes(inflow.frames.popleft()))
+        inflow.update(pipe, take_turn, is_full=False)
+
+    async def story():
+        inflow.frames.extend([memoryview(b"a"), memoryview(b"b")])
+        inflow.update(pipe, take_turn, is_full=False)
+        inflow.update(pipe, take_turn, is_full=False)
+        assert (turns, pipe.calls) == ([], ["pause"])
+        await asyncio.sleep(0)
+        assert (turns, pipe.calls) == ([b"a"], ["pause"])
+        await asyncio.sleep(0)
+        assert (turns, pipe.calls) == ([b"a", b"b"], ["pause", "resume"])
+
+    asyncio.run(story())
+
+
+def test_a_full_connection_has_no_turns_until_there_is_room():
+    pipe, inflow, turns = Pipe(), ReadFlowControl(), []
+
+    async def story():
+        inflow.frames.append(memoryview(b"a"))
+        inflow.update(pipe, lambda: turns.append(1), is_full=True)
+        await asyncio.sleep(0)
+        assert (turns, pipe.calls, inflow.is_paused) == ([], ["pause"], True)
+        inflow.update(pipe, lambda: turns.append(1), is_full=False)
+        await asyncio.sleep(0)
+        assert turns == [1]
+
+    asyncio.run(story())
+
+
+def test_a_full_connection_without_frames_is_not_read():
+    pipe, inflow = Pipe(), ReadFlowControl()
+    inflow.update(pipe, list, is_full=True)
+    inflow.update(pipe, list, is_full=True)
+    inflow.update(pipe, list, is_full=False)
+    assert pipe.calls == ["pause", "resume"]
+
+
+def test_a_lost_connection_has_no_more_turns():
+    pipe, inflow, turns = Pipe(), ReadFlowControl(), []
+
+    async def story():
+        inflow.frames.append(memoryview(b"a"))
+        inflow.update(pipe, lambda: turns.append(1), is_full=False)
+        inflow.drop()
+        await asyncio.sleep(0)
+        pipe.closing = True
+        inflow.update(pipe, list, is_full=True)
+        inflow.update(None, list, is_full=True)
+        assert (turns, list(inflow.frames), pipe.calls) == ([], [], ["pause"])
+
+    asyncio.run(story())

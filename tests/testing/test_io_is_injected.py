@@ -1,0 +1,67 @@
+"""The product uses clock, random, disk and network through `kavka.io` only: otherwise seeds would not repeat."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import kavka
+
+ROOT = Path(kavka.__file__).parent
+PACKAGES = ("wire", "core", "storage", "registry", "broker", "client")
+IMPLEMENTATIONS = {"storage/disk.py"}
+"""Modules of these packages that implement an interface of `kavka.io`; the others are in `net`."""
+
+FORBIDDEN = {
+    "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "sleep"},
+    "random": set(),
+    "secrets": set(),
+    "uuid": {"uuid1", "uuid4"},
+    "os": {"urandom", "open", "listdir", "rename", "remove", "fsync", "stat", "scandir"},
+    "datetime": set(),
+    "asyncio": {"to_thread", "open_connection", "start_server"},
+}
+"""Modules with the names that must not be used; none named means any call of the module's own functions."""
+WHOLE_MODULES = {"random", "secrets"}
+
+
+def uses(path: Path) -> list[str]:
+    found = []
+    tree = ast.parse(path.read_text(), str(path))
+    modules = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module, name = node.value.id, node.attr
+            if module not in modules:
+                continue  # a variable of that name
+            if module in WHOLE_MODULES or name in FORBIDDEN.get(module, set()):
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno} {module}.{name}")
+        elif isinstance(node, ast.ImportFrom) and node.module in FORBIDDEN:
+            names = {alias.name for alias in node.names}
+            if node.module in WHOLE_MODULES or names & FORBIDDEN[node.module]:
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno} from {node.module}")
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "open"
+        ):
+            found.append(f"{path.relative_to(ROOT)}:{node.lineno} open()")
+    return found
+
+
+def test_no_module_uses_io_that_is_not_injected() -> None:
+    found = []
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if str(path.relative_to(ROOT)) not in IMPLEMENTATIONS:
+                found += uses(path)
+    assert found == []
+
+
+def test_direct_use_is_noticed() -> None:
+    assert uses(ROOT / "storage" / "disk.py"), "the real disk uses the operating system"
