@@ -63,6 +63,8 @@ def test_every_promise_holds_in_60_seeds_of_a_cluster_and_every_mark_is_hit() ->
         pytest.param(819, id="more than five batches overtook one that waited at an old leader"),
         pytest.param(3526, id="a deposed coordinator told a transaction where to go on"),
         pytest.param(3510, id="what was forgotten while it was read was answered for ever"),
+        pytest.param(2, id="a log directory went offline because a log moved into it"),
+        pytest.param(738, id="a broker stopped while directories of new logs were created"),
     ],
 )
 def test_cluster_seeds_that_once_failed(seed: int) -> None:

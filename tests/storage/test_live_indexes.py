@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from struct import iter_unpack
+from typing import Any
 
+import pytest
 from storage_bench import LogBench, add, read_offsets
 
+from kavka.storage.disk import OsDisk
 from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
 
 EVERY_BATCH = LogConfig(index_interval_bytes=0)
+
+
+class RenamingDisk(OsDisk):
+    """The real disk, which calls `renamed` after a rename in the pool, before the loop continues."""
+
+    def __init__(self) -> None:
+        super().__init__(threads=2)
+        self.renamed: Callable[[], Awaitable[None]] | None = None
+
+    async def run(self, work: Callable[..., Any], *args: Any) -> Any:
+        result = await super().run(work, *args)
+        if work == self.rename and self.renamed is not None:
+            await self.renamed()
+        return result
 
 
 def entries(log: Log, suffix: str) -> list[tuple[int, int]]:
@@ -111,5 +129,30 @@ def test_a_slow_disk_is_not_waited_for(bench: LogBench) -> None:
             await bench.directory.write_lagging_indexes()
             assert len(entries(log, ".index")) == 3
             assert read_offsets(log) == [(n, n) for n in range(4)]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_indexes_of_a_log_that_is_being_renamed_are_written_afterwards(
+    tmp_path: Path, is_rolled: bool
+) -> None:
+    async def scenario() -> None:
+        disk = RenamingDisk()
+        bench = LogBench(tmp_path / "data", disk)
+        async with bench.log(EVERY_BATCH, name="events-0.0-future") as log:
+            add_later(bench, log, 3)
+            if is_rolled:
+                log.roll()
+                await bench.directory.wait_for_tasks()
+                add_later(bench, log, 3)
+            disk.renamed = bench.directory.write_lagging_indexes
+            await log.move_to("events-0")
+            assert bench.directory.failure is None
+            await bench.directory.write_lagging_indexes()
+            assert entries(log, ".index") == [(1, 100), (2, 200)]
+            assert read_offsets(log) == [(n, n) for n in range(6 if is_rolled else 3)]
+        assert [path.name for path in bench.path.iterdir() if path.is_dir()] == ["events-0"]
+        bench.close()
 
     asyncio.run(scenario())

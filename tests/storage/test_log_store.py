@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from kavka.ids import TopicId, TopicPartition
 from kavka.storage.directory_names import partition_of
 from kavka.storage.disk import OsDisk
 from kavka.storage.failures import LogDirectoryFailed
+from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_creation import LogCreation
 from kavka.storage.log_directory import LogDirectory
@@ -417,6 +418,48 @@ def test_many_new_logs_are_made_in_few_turns_of_the_pool(stores: Stores) -> None
         assert all((stores.path / log.path / "partition.metadata").exists() for log in logs)
         disk.close()
         await store.close({})
+
+    asyncio.run(scenario())
+
+
+class HeldDisk(OsDisk):
+    """The real disk, whose pool does nothing until `released` is set; `asked` says that there is work."""
+
+    def __init__(self) -> None:
+        super().__init__(threads=2)
+        self.asked, self.released = asyncio.Event(), asyncio.Event()
+
+    async def run(self, work: Callable[..., Any], *args: Any) -> Any:
+        self.asked.set()
+        await self.released.wait()
+        return await super().run(work, *args)
+
+
+async def create_log(directory: LogDirectory) -> None:
+    await Log.open(directory, TopicPartition("events", 0), CONFIG, is_clean=True)
+
+
+@pytest.mark.parametrize("work", [create_log, LogDirectory.sync_names])
+def test_a_directory_waits_for_the_work_of_a_cancelled_request(
+    tmp_path: Path, work: Callable[[LogDirectory], Coroutine[Any, Any, None]]
+) -> None:
+    """A request that shares its work with others leaves it to them when it is cancelled."""
+
+    async def scenario() -> None:
+        disk = HeldDisk()
+        (tmp_path / "data").mkdir()
+        bench = LogBench(tmp_path / "data", disk)
+        request = asyncio.create_task(work(bench.directory))
+        await disk.asked.wait()
+        request.cancel()
+        await asyncio.wait([request])
+        settling = asyncio.create_task(bench.directory.wait_for_tasks())
+        await asyncio.sleep(0)
+        assert not settling.done()
+        disk.released.set()
+        await settling
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        bench.close()
 
     asyncio.run(scenario())
 

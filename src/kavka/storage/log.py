@@ -135,10 +135,17 @@ class Log(FollowingLog, ReadingLog):
             await self._rename(name)
 
     async def move_to(self, name: str) -> None:
-        """Rename the directory to `name`, durably. The caller must not read or append meanwhile."""
+        """Rename the directory to `name`, durably. The caller must not read or append meanwhile.
+
+        Index entries that are in memory only stay there until it is done.
+        """
         await self.directory.writes.reached()
         async with self._flush_lock, self._checkpoint_lock:
-            await self._rename(name)
+            self._files.is_being_renamed = True
+            try:
+                await self._rename(name)
+            finally:
+                self._files.is_being_renamed = False
 
     async def _rename(self, name: str) -> None:
         directory, path = self.directory, f"{self.directory.path}/{name}"

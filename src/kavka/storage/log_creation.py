@@ -43,6 +43,11 @@ class LogCreation:
             self._making = asyncio.get_running_loop().create_task(self._make_all())
         return await future
 
+    async def wait_for_tasks(self) -> None:
+        """Return when no directory is being created, also of requests that were cancelled."""
+        while self._making is not None:
+            await asyncio.wait([self._making])
+
     async def _make_all(self) -> None:
         try:
             while self._waiting:

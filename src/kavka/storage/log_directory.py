@@ -101,6 +101,7 @@ class LogDirectory:
     async def wait_for_tasks(self) -> None:
         """Return when queued writes and background work are done."""
         await self.writes.drained()
+        await self.creation.wait_for_tasks()
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
@@ -180,6 +181,9 @@ class LogDirectory:
     def _write_indexes(self, segment: Segment) -> None:
         if segment.data.is_discarded:
             return
+        if segment.data.is_directory_being_renamed:
+            self._lagging[segment] = None
+            return
         started = self.clock.tick_ms()
         try:
             segment.write_indexes()
@@ -196,6 +200,8 @@ class LogDirectory:
         """
         if self._waiting_sync is None:
             self._waiting_sync = asyncio.get_running_loop().create_task(self._sync_in_turn())
+            self._tasks.add(self._waiting_sync)
+            self._waiting_sync.add_done_callback(self._tasks.discard)
         await asyncio.shield(self._waiting_sync)
 
     async def _sync_in_turn(self) -> None:

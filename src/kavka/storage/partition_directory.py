@@ -59,13 +59,15 @@ class PartitionDirectory:
     One thread at a time uses the data files of one `OpenFiles`: the loop, or the pool while a log is loaded.
     """
 
-    __slots__ = ("disk", "open_files", "path")
+    __slots__ = ("disk", "is_being_renamed", "open_files", "path")
 
     def __init__(self, disk: Disk, path: str, open_files: OpenFiles) -> None:
         """Refer to the directory `path`, which need not exist yet."""
         self.disk = disk
         self.path = path
         self.open_files = open_files
+        self.is_being_renamed = False
+        """True while the directory is being renamed: `path` may be the old name, and no file may be opened."""
 
     def path_of(self, name: str) -> str:
         """Return the path of the file `name`."""
@@ -124,6 +126,11 @@ class DataFile:
         return self._file is not None or self._directory.disk.exists(self.path)
 
     @property
+    def is_directory_being_renamed(self) -> bool:
+        """Return whether the file must not be opened now."""
+        return self._directory.is_being_renamed
+
+    @property
     def is_open(self) -> bool:
         """Return whether a descriptor is held."""
         return self._file is not None
@@ -138,6 +145,7 @@ class DataFile:
         if file is None:
             if self.is_discarded:
                 raise SegmentDeleted(self.name)
+            assert not self._directory.is_being_renamed, f"{self.path} is opened during a rename"
             file = self._directory.disk.open(self.path, create=True)
             self.adopt(file)
         return file
