@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -196,3 +196,17 @@ class BadFile(OsFile):
 
     def is_cached(self, length: int, position: int) -> bool:
         return not self._disk.is_cold
+
+
+class RenamingDisk(OsDisk):
+    """The real disk, which calls `renamed` after a rename in the pool, before the loop continues."""
+
+    def __init__(self) -> None:
+        super().__init__(threads=2)
+        self.renamed: Callable[[], Awaitable[None]] | None = None
+
+    async def run(self, work: Callable[..., Any], *args: Any) -> Any:
+        result = await super().run(work, *args)
+        if work == self.rename and self.renamed is not None:
+            await self.renamed()
+        return result

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from struct import iter_unpack
-from typing import Any
 
 import pytest
-from storage_bench import LogBench, add, read_offsets
+from storage_bench import LogBench, RenamingDisk, add, read_offsets
 
-from kavka.storage.disk import OsDisk
 from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
 
 EVERY_BATCH = LogConfig(index_interval_bytes=0)
-
-
-class RenamingDisk(OsDisk):
-    """The real disk, which calls `renamed` after a rename in the pool, before the loop continues."""
-
-    def __init__(self) -> None:
-        super().__init__(threads=2)
-        self.renamed: Callable[[], Awaitable[None]] | None = None
-
-    async def run(self, work: Callable[..., Any], *args: Any) -> Any:
-        result = await super().run(work, *args)
-        if work == self.rename and self.renamed is not None:
-            await self.renamed()
-        return result
 
 
 def entries(log: Log, suffix: str) -> list[tuple[int, int]]:

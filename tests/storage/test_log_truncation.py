@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
-from storage_bench import LogBench, add, read_offsets
+from storage_bench import LogBench, RenamingDisk, add, read_offsets
 
 from kavka.storage.failures import OffsetOutOfRange
 from kavka.storage.log_config import LogConfig
@@ -193,5 +194,27 @@ def test_removed_segments_wait_for_the_delay(bench: LogBench) -> None:
             bench.clock.now += 500
             await bench.directory.remove_due()
             assert not [p for p in bench.log_path.iterdir() if p.suffix == ".deleted"]
+
+    asyncio.run(scenario())
+
+
+def test_segments_that_went_are_removed_from_a_directory_that_is_renamed_meanwhile(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        disk = RenamingDisk()
+        bench = LogBench(tmp_path / "data", disk)
+        config = LogConfig(segment_bytes=300, file_delete_delay_ms=0)
+        async with bench.log(config, name="events-0.0-future") as log:
+            for _ in range(9):
+                add(log)
+            await log.truncate_to(2)
+            assert list(bench.path.glob("*-future/*.deleted"))
+            disk.renamed = bench.directory.remove_due
+            await log.move_to("events-0")
+            await bench.directory.remove_due()
+            assert not list(bench.path.glob("*/*.deleted"))
+            assert read_offsets(log) == [(0, 0), (1, 1)]
+        bench.close()
 
     asyncio.run(scenario())

@@ -28,6 +28,9 @@ _MIN_OPEN_FILES = 32
 _SEGMENTS_AT_ONCE = 64
 _REMOVALS_AT_ONCE = 64
 
+Removal = Callable[[], bool | None]
+"""Removes files, in the pool; returns False when it must be called again."""
+
 
 class LogDirectory:
     """The directory `path`. `failure` is what took it offline; nothing brings it back but a restart."""
@@ -58,7 +61,7 @@ class LogDirectory:
         self.was_clean = False
         self._on_failure = on_failure
         self._lock: Lock | None = None
-        self._removals: deque[tuple[int, Callable[[], None]]] = deque()
+        self._removals: deque[tuple[int, Removal]] = deque()
         self._waiting_sync: asyncio.Task[None] | None = None
         self._sync_turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -139,7 +142,7 @@ class LogDirectory:
         except OSError as error:
             self.fail(error)
 
-    def remove_later(self, removal: Callable[[], None], delay_ms: int) -> None:
+    def remove_later(self, removal: Removal, delay_ms: int) -> None:
         """Call `removal` in `remove_due`, once `delay_ms` have passed (`file.delete.delay.ms`)."""
         self._removals.append((self.clock.tick_ms() + delay_ms, removal))
 
@@ -155,9 +158,10 @@ class LogDirectory:
                 due.append(removal)
         for first in range(0, len(due), _REMOVALS_AT_ONCE):
             try:
-                await self.disk.run(_call_all, due[first : first + _REMOVALS_AT_ONCE])
+                again = await self.disk.run(_call_all, due[first : first + _REMOVALS_AT_ONCE])
             except OSError as error:
                 raise self.fail(error) from error
+            self._removals.extend((now, removal) for removal in again)
 
     # Indexes of active segments
 
@@ -304,7 +308,6 @@ class LogDirectory:
         await self.replace_file(f"{self.path}/{META_PROPERTIES}", meta.encode())
 
 
-def _call_all(removals: Sequence[Callable[[], None]]) -> None:
-    """Remove one after the other. It blocks."""
-    for removal in removals:
-        removal()
+def _call_all(removals: Sequence[Removal]) -> list[Removal]:
+    """Remove one after the other; return what is to be called again. It blocks."""
+    return [removal for removal in removals if removal() is False]

@@ -164,7 +164,7 @@ class TruncatingLog(AppendingLog):
             self.directory.check()
             names = await self.directory.disk.run(self._files.rename_all, renames)
         self.directory.remove_later(
-            partial(self._files.remove_all, names), self.config.file_delete_delay_ms
+            partial(self._files.remove_for_good, names), self.config.file_delete_delay_ms
         )
 
     # Cutting the start

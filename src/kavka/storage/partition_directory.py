@@ -93,6 +93,15 @@ class PartitionDirectory:
         for name in names:
             self.remove_if_there(name)
 
+    def remove_for_good(self, names: Iterable[str]) -> bool:
+        """Unlink those of `names` that are there; False when they were perhaps looked for by the directory's old path.
+
+        It runs in the pool, where a rename may come in between.
+        """
+        path = self.path
+        self.remove_all(names)
+        return path == self.path and not self.is_being_renamed
+
     def remove_if_there(self, name: str) -> bool:
         """Unlink `name`; False when there is no such file."""
         try:
