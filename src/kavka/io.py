@@ -1,7 +1,7 @@
 """I/O as small protocols: clock, random, disk and network.
 
 Everything that the product learns from the world or does to it passes one of these doors, so that the
-simulator (`kavka.testing.simulation`) can run the same brokers and clients over another set. The real doors live with
+simulator (`kavka.simulation`) can run the same brokers and clients over another set. The real doors live with
 their owners: disk in `storage.disk`, network, clock and chance in `net`; `broker.environment` puts them together.
 
 Timers are asyncio's: `loop.call_later` and `asyncio.sleep` obey the loop, which has virtual time in the simulator.

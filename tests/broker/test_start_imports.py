@@ -13,7 +13,7 @@ from typing import Any
 
 from kavka.broker.background_imports import deferred_modules, import_in_background
 from kavka.broker.dispatch import SUPPORTED_APIS
-from kavka.testing.simulation.loop import SimLoop
+from kavka.simulation.loop import SimLoop
 from kavka.wire.messages.metadata import MetadataRequest
 
 Run = Callable[..., None]

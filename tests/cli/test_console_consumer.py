@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.cli.console_consumer import main
-from kavka.cli.deserializers import DeserializationFailed, deserializer_of, java_double
-from kavka.cli.message_formatters import UnknownClass, formatter_of
+from kavka.cli.commands.console_consumer import main
+from kavka.cli.console.deserializers import DeserializationFailed, deserializer_of, java_double
+from kavka.cli.console.message_formatters import UnknownClass, formatter_of
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.wire.stored.offsets import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 

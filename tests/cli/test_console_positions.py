@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.cli.console_consumer import main
+from kavka.cli.commands.console_consumer import main
 from kavka.client import NewTopic, TopicPartition, blocking
 from kavka.testing.local_cluster import LocalCluster
 from kavka.wire.records.header import walk_complete

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kavka.cli.console_producer import OPTIONS, main, producer_settings
-from kavka.cli.line_reader import BadLine, LineReader, ReadRecord
-from kavka.cli.options import BadUsage, BadValue
+from kavka.cli.arguments.options import BadUsage, BadValue
+from kavka.cli.commands.console_producer import OPTIONS, main, producer_settings
+from kavka.cli.console.line_reader import BadLine, LineReader, ReadRecord
 
 _HERE = ["--bootstrap-server", "127.0.0.1:1", "--topic", "t"]
 

@@ -6,9 +6,9 @@ from datetime import datetime
 
 import pytest
 
-from kavka.cli.consumer_perf_test import main
-from kavka.cli.java_dates import BadPattern, format_date
-from kavka.cli.perf_statistics import consumer_columns
+from kavka.cli.commands.consumer_perf_test import main
+from kavka.cli.text.java_dates import BadPattern, format_date
+from kavka.cli.text.perf_statistics import consumer_columns
 
 _WHEN = datetime(2026, 1, 9, 15, 4, 5, 67_000)
 _HERE = ["--bootstrap-server", "127.0.0.1:1", "--topic", "t"]

@@ -7,7 +7,7 @@ from struct import Struct
 
 import pytest
 
-from kavka.cli.dump_log import main
+from kavka.cli.commands.dump_log import main
 from kavka.core.producer_state import ProducerEntry
 from kavka.storage.producer_snapshot import encode_snapshot
 from kavka.wire.records.batch import BatchBuilder

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kavka.cli.command_failures import CommandFailed
-from kavka.cli.election_requests import print_outcomes, read_partitions
-from kavka.cli.preferred_replica_election import (
+from kavka.cli.admin.elections import print_outcomes, read_partitions
+from kavka.cli.admin.failures import CommandFailed
+from kavka.cli.commands.preferred_replica_election import (
     ELECTION_PATH,
     ask_for_elections,
     known_partitions,

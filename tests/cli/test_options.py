@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.cli.options import BadUsage, BadValue, Given, Option, OptionSet
+from kavka.cli.arguments.options import BadUsage, BadValue, Given, Option, OptionSet
 
 OPTIONS = OptionSet(
     "A tool.",

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kavka.cli.config_entries import parse_pairs
-from kavka.cli.delete_records import read_offsets
-from kavka.cli.get_offsets import any_of, offset_spec, topic_range
-from kavka.cli.group_reset import read_plan
-from kavka.cli.iso_times import duration_ms, moment_ms
-from kavka.cli.options import BadUsage, BadValue
-from kavka.cli.topic_arguments import TopicArgument, topic_arguments
-from kavka.cli.topics import parse_assignment, topic_pattern
+from kavka.cli.arguments.config_entries import parse_pairs
+from kavka.cli.arguments.options import BadUsage, BadValue
+from kavka.cli.arguments.topic_partitions import TopicArgument, topic_arguments
+from kavka.cli.commands.delete_records import read_offsets
+from kavka.cli.commands.get_offsets import any_of, offset_spec, topic_range
+from kavka.cli.commands.topics import parse_assignment, topic_pattern
+from kavka.cli.groups.reset import read_plan
+from kavka.cli.text.iso_times import duration_ms, moment_ms
 from kavka.ids import TopicPartition
 
 AT = TopicPartition

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.cli.broker_api_versions import api_lines
-from kavka.cli.cluster import endpoint_lines
-from kavka.cli.config_entries import entry_line
-from kavka.cli.group_description import assignment_text
-from kavka.cli.group_tables import Column, table
-from kavka.cli.java_names import java_name, spelt_together
-from kavka.cli.log_dirs import log_dir_json
-from kavka.cli.topic_table import Problems, partition_line, replication_factor, topic_line
+from kavka.cli.admin.topic_table import Problems, partition_line, replication_factor, topic_line
+from kavka.cli.arguments.config_entries import entry_line
+from kavka.cli.commands.broker_api_versions import api_lines
+from kavka.cli.commands.cluster import endpoint_lines
+from kavka.cli.commands.log_dirs import log_dir_json
+from kavka.cli.groups.description import assignment_text
+from kavka.cli.groups.tables import Column, table
+from kavka.cli.text.java_errors import java_name, spelt_together
 from kavka.client.admin.configs import ConfigEntry, ConfigSynonym
 from kavka.client.admin.eligible_leaders import EligibleLeaders
 from kavka.client.admin.nodes import LogDir, LogDirReplica

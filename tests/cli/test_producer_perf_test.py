@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kavka.cli.perf_statistics import ProducerStatistics, metric_lines
-from kavka.cli.producer_perf_test import main, random_payloads
+from kavka.cli.commands.producer_perf_test import main, random_payloads
+from kavka.cli.text.perf_statistics import ProducerStatistics, metric_lines
 
 _HERE = ["--topic", "t", "--num-records", "10", "--throughput", "-1"]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.cli.command_failures import CommandFailed
-from kavka.cli.reassign_partitions import move_line
-from kavka.cli.reassignment_plans import (
+from kavka.cli.admin.failures import CommandFailed
+from kavka.cli.commands.reassign_partitions import move_line
+from kavka.cli.reassignment.plans import (
     Plan,
     check_executable,
     generate,
@@ -20,8 +20,8 @@ from kavka.cli.reassignment_plans import (
     read_plan,
     read_topics,
 )
-from kavka.cli.reassignment_states import LogDirState, MoveState, partition_lines
-from kavka.cli.reassignment_throttles import Move, moves_of, throttled_replicas
+from kavka.cli.reassignment.progress import LogDirState, MoveState, partition_lines
+from kavka.cli.reassignment.throttles import Move, moves_of, throttled_replicas
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replica_log_dirs import Replica, ReplicaLogDirs
 from kavka.client.metadata import BrokerAddress

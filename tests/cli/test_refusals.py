@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-TOPICS = "kavka.cli.topics --bootstrap-server 127.0.0.1:1"
-GROUPS = "kavka.cli.consumer_groups --bootstrap-server 127.0.0.1:1"
-CONFIGS = "kavka.cli.configs --bootstrap-server 127.0.0.1:1"
-PRODUCING = (
-    "kavka.cli.producer_perf_test --bootstrap-server a:1 --topic t --num-records 1 --throughput 1"
-)
-OFFSETS = "kavka.cli.get_offsets --bootstrap-server 127.0.0.1:1"
+TOPICS = "kavka.cli.commands.topics --bootstrap-server 127.0.0.1:1"
+GROUPS = "kavka.cli.commands.consumer_groups --bootstrap-server 127.0.0.1:1"
+CONFIGS = "kavka.cli.commands.configs --bootstrap-server 127.0.0.1:1"
+PRODUCING = "kavka.cli.commands.producer_perf_test --bootstrap-server a:1 --topic t --num-records 1 --throughput 1"
+OFFSETS = "kavka.cli.commands.get_offsets --bootstrap-server 127.0.0.1:1"
 
-REASSIGN = "kavka.cli.reassign_partitions --bootstrap-server 127.0.0.1:1"
-ELECT = "kavka.cli.leader_election --bootstrap-server 127.0.0.1:1"
+REASSIGN = "kavka.cli.commands.reassign_partitions --bootstrap-server 127.0.0.1:1"
+ELECT = "kavka.cli.commands.leader_election --bootstrap-server 127.0.0.1:1"
 
 
 def _run(command: str) -> int:
@@ -28,7 +26,7 @@ def _run(command: str) -> int:
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("kavka.cli.topics --list", "--bootstrap-server must be specified"),
+        ("kavka.cli.commands.topics --list", "--bootstrap-server must be specified"),
         (f"{TOPICS} --list --delete", "exactly one action: --list, --describe, --create, --alter or --delete"),
         (f"{TOPICS} --create", 'Missing required argument "[topic]"'),
         (f"{TOPICS} --alter --topic t", 'Missing required argument "[partitions]"'),
@@ -50,7 +48,7 @@ def _run(command: str) -> int:
             f"{TOPICS} --alter --topic t --partitions 2 --replication-factor 2",
             'Option "[replication-factor]" can\'t be used with option "[alter]"',
         ),
-        ("kavka.cli.consumer_groups --list", 'Missing required argument "[bootstrap-server]"'),
+        ("kavka.cli.commands.consumer_groups --list", 'Missing required argument "[bootstrap-server]"'),
         (f"{GROUPS} --describe", "Option [describe] takes one of these options: [all-groups], [group]"),
         (
             f"{GROUPS} --describe --group g --members --state",
@@ -89,7 +87,9 @@ def _run(command: str) -> int:
             f"{CONFIGS} --alter --entity-type brokers --entity-name 0 --entity-default --add-config a=b",
             "More entity names specified than entity types",
         ),
-        ("kavka.cli.configs --zookeeper a:1 --describe --broker 0", "--zookeeper: this release asks brokers only"),
+        (
+            "kavka.cli.commands.configs --zookeeper a:1 --describe --broker 0",
+            "--zookeeper: this release asks brokers only"),
         (
             f"{CONFIGS} --describe --broker 2147483648",
             "The entity name for brokers must be a valid integer broker id, but it is: 2147483648",
@@ -106,9 +106,9 @@ def _run(command: str) -> int:
         (f"{OFFSETS} --time soon", "Error occurred: Malformed time argument soon."),
         (f"{OFFSETS} --topic t --partitions 1-2", "expects a comma separated list of numeric partition ids"),
         (f"{OFFSETS} --topic t --topic-partitions t:0", "--topic-partitions cannot be used with"),
-        ("kavka.cli.delete_records --bootstrap-server a:1", 'Missing required argument "[offset-json-file]"'),
-        ("kavka.cli.log_dirs --bootstrap-server a:1", 'Missing required argument "[describe]"'),
-        ("kavka.cli.broker_api_versions --version=1 --x", "x is not a recognized option"),
+        ("kavka.cli.commands.delete_records --bootstrap-server a:1", 'Missing required argument "[offset-json-file]"'),
+        ("kavka.cli.commands.log_dirs --bootstrap-server a:1", 'Missing required argument "[describe]"'),
+        ("kavka.cli.commands.broker_api_versions --version=1 --x", "x is not a recognized option"),
         (f"{REASSIGN} --list --verify", "exactly one action: --generate, --execute, --verify, --cancel, --list"),
         (f"{REASSIGN} --generate", 'Missing required argument "[topics-to-move-json-file]"'),
         (
@@ -116,46 +116,48 @@ def _run(command: str) -> int:
             "Cannot parse argument 'x' of option timeout",
         ),
         (f"{REASSIGN} --list --throttle 1", 'Option "[throttle]" can\'t be used with action "[list]"'),
-        ("kavka.cli.reassign_partitions --list", "Please specify --bootstrap-server"),
+        ("kavka.cli.commands.reassign_partitions --list", "Please specify --bootstrap-server"),
         (f"{ELECT} --topic t", "Missing required option(s): election-type"),
         (f"{ELECT} --election-type best --topic t", "Cannot parse argument 'best' of option election-type"),
         (f"{ELECT} --election-type UNCLEAN --topic t", "Missing required option(s): partition"),
         (f"{ELECT} --election-type unclean --command-config f", "command-config is not a recognized option"),
-        ("kavka.cli.preferred_replica_election --bootstrap-server a:1 --zookeeper b:1", "One and only one of"),
+        ("kavka.cli.commands.preferred_replica_election --bootstrap-server a:1 --zookeeper b:1", "One and only one of"),
         (
-            "kavka.cli.preferred_replica_election --zookeeper a:1 --admin.config f",
+            "kavka.cli.commands.preferred_replica_election --zookeeper a:1 --admin.config f",
             'Option "[admin.config]" can\'t be used with option "[zookeeper]"',
         ),
-        ("kavka.cli.preferred_replica_election --zookeeper a:b", "zookeeper.connect must be host:port"),
-        ("kavka.cli.replica_verification --topics-include t", 'Missing required argument "[broker-list]"'),
-        ("kavka.cli.replica_verification --broker-list a:1 --topics-include [", "[ is an invalid regex."),
-        ("kavka.cli.cluster unregister -b a:1 --id x", "could not convert 'x' to Integer"),
-        ("kavka.cli.cluster cluster-id", "--bootstrap-server/-b"),
+        ("kavka.cli.commands.preferred_replica_election --zookeeper a:b", "zookeeper.connect must be host:port"),
+        ("kavka.cli.commands.replica_verification --topics-include t", 'Missing required argument "[broker-list]"'),
+        ("kavka.cli.commands.replica_verification --broker-list a:1 --topics-include [", "[ is an invalid regex."),
+        ("kavka.cli.commands.cluster unregister -b a:1 --id x", "could not convert 'x' to Integer"),
+        ("kavka.cli.commands.cluster cluster-id", "--bootstrap-server/-b"),
         (f"{OFFSETS} --time {2**63}", f"Error occurred: Malformed time argument {2**63}."),
         (f"{OFFSETS} --topic t --partitions 1_0", "expects a comma separated list of numeric partition ids"),
         (
-            f"kavka.cli.console_consumer --bootstrap-server a:1 --topic t --partition 0 --offset {2**63}",
+            f"kavka.cli.commands.console_consumer --bootstrap-server a:1 --topic t --partition 0 --offset {2**63}",
             f"The provided offset value '{2**63}' is incorrect.",
         ),
         (
-            "kavka.cli.console_consumer --bootstrap-server a:1 --include a[",
+            "kavka.cli.commands.console_consumer --bootstrap-server a:1 --include a[",
             "PatternSyntaxException: Unclosed character class near index 1",
         ),
         (
-            "kavka.cli.console_consumer --bootstrap-server a:1 --topic t --property key.deserializer=Nope",
+            "kavka.cli.commands.console_consumer --bootstrap-server a:1 --topic t --property key.deserializer=Nope",
             "Unable to instantiate a deserializer from Nope",
         ),
         (
-            "kavka.cli.console_producer --bootstrap-server a:1 --topic t --max-partition-memory-bytes 1_0",
+            "kavka.cli.commands.console_producer --bootstrap-server a:1 --topic t --max-partition-memory-bytes 1_0",
             "Cannot parse argument '1_0' of option max-partition-memory-bytes",
         ),
         (
-            "kavka.cli.features --bootstrap-server a:1 upgrade --feature f=1 --feature f=2",
+            "kavka.cli.commands.features --bootstrap-server a:1 upgrade --feature f=1 --feature f=2",
             "Feature f was specified more than once.",
         ),
-        ("kavka.cli.features --bootstrap-server a:1 disable --feature f --feature f", "Feature f was specified more"),
+        (
+            "kavka.cli.commands.features --bootstrap-server a:1 disable --feature f --feature f",
+            "Feature f was specified more"),
         *(
-            (f"kavka.cli.{command}", f'Option "[{one}]" can\'t be used with option "[{other}]"')
+            (f"kavka.cli.commands.{command}", f'Option "[{one}]" can\'t be used with option "[{other}]"')
             for command, one, other in [
                 ("console_consumer --bootstrap-server a:1 --include t --whitelist u", "whitelist", "include"),
                 (
@@ -203,12 +205,12 @@ def test_options_that_make_no_sense_end_with_a_sentence_and_1(
         f"{CONFIGS} --describe --topic t",
         f"{CONFIGS} --alter --topic t --add-config a=b --force",
         f"{OFFSETS} --topic t",
-        "kavka.cli.log_dirs --bootstrap-server 127.0.0.1:1 --describe",
-        "kavka.cli.broker_api_versions --bootstrap-server 127.0.0.1:1",
+        "kavka.cli.commands.log_dirs --bootstrap-server 127.0.0.1:1 --describe",
+        "kavka.cli.commands.broker_api_versions --bootstrap-server 127.0.0.1:1",
         f"{REASSIGN} --list",
         f"{ELECT} --election-type preferred --all-topic-partitions",
-        "kavka.cli.cluster cluster-id --bootstrap-server 127.0.0.1:1",
-        "kavka.cli.replica_verification --broker-list 127.0.0.1:1",
+        "kavka.cli.commands.cluster cluster-id --bootstrap-server 127.0.0.1:1",
+        "kavka.cli.commands.replica_verification --broker-list 127.0.0.1:1",
     ],
 )
 def test_an_unreachable_broker_is_named_in_one_line(
@@ -253,12 +255,12 @@ def test_a_topic_id_stands_above_a_topic(capsys: pytest.CaptureFixture[str]) -> 
 def test_the_brokers_of_get_offsets_may_be_called_as_in_older_releases(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert _run("kavka.cli.get_offsets --broker-list 127.0.0.1:1") == 1
+    assert _run("kavka.cli.commands.get_offsets --broker-list 127.0.0.1:1") == 1
     assert "cannot reach any of bootstrap.servers [127.0.0.1:1]: " in capsys.readouterr().err
 
 
 def test_a_wrong_address_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run("kavka.cli.topics --bootstrap-server nowhere --list") == 1
+    assert _run("kavka.cli.commands.topics --bootstrap-server nowhere --list") == 1
     assert "'nowhere' is not host:port" in capsys.readouterr().err
 
 
@@ -283,5 +285,5 @@ def test_a_wrong_duration_of_the_demo_is_refused(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        _run(f"kavka.cli.demo --duration={text}")
+        _run(f"kavka.cli.commands.demo --duration={text}")
     assert f"'{text}' is no time between 0 and 86400 seconds" in capsys.readouterr().err

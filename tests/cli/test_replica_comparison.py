@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from kavka.cli.replica_comparison import NOTHING, Lag, ReplicasDiffer, compare_round
-from kavka.cli.replica_verification import report_line
+from kavka.cli.admin.replica_comparison import NOTHING, Lag, ReplicasDiffer, compare_round
+from kavka.cli.commands.replica_verification import report_line
 from kavka.client.admin.replica_records import ReplicaRecords
 from kavka.ids import TopicPartition
 from kavka.wire.records.batch import BatchBuilder

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kavka.cli import server_stop, zookeeper_server_stop
+from kavka.cli.commands import server_stop, zookeeper_server_stop
 
 COMMANDS = pytest.mark.parametrize(
     ("command", "name", "server"),

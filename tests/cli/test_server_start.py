@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kavka.cli.server_process import listen_for_signals
+from kavka.cli.server.process import listen_for_signals
 
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)
 

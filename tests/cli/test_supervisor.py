@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.cli.server_signals import processes_of
+from kavka.cli.server.signals import processes_of
 from kavka_compat.our_tools import our_tool
 from kavka_compat.ours import kavka_command
 from kavka_compat.processes import Running

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kavka.cli.main import main
-from kavka.cli.tab_table import tab_table
+from kavka.cli.text.tab_table import tab_table
 from kavka.client import NewTopic
 from kavka.client.blocking import Admin, Producer
 from kavka.testing.local_cluster import LocalCluster

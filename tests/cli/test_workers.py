@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.main import main
-from kavka.cli.workers import WorkerSettings, as_overrides
+from kavka.cli.server.workers import WorkerSettings, as_overrides
 from kavka.settings.declaration import InvalidSetting
 
 

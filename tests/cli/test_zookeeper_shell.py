@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.main import main
-from kavka.cli.shell_commands import sentence_about
-from kavka.cli.shell_words import BadCommand, Syntax, parse_words, split_line
+from kavka.cli.zookeeper.shell_commands import sentence_about
+from kavka.cli.zookeeper.shell_words import BadCommand, Syntax, parse_words, split_line
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
 from kavka.registry.registry_server import RegistryServer, RegistryServerConfig

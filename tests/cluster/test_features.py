@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.broker import Broker
-from kavka.cli.features import described
+from kavka.cli.commands.features import described
 from kavka.client import Admin, Producer
 from kavka.client.admin import FeatureUpdate, UpgradeType
 from kavka.core.features import TRANSACTION_VERSION

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from kavka.broker.environment import OsEnvironment
-from kavka.cli.shell_commands import sentence_about
+from kavka.cli.zookeeper.shell_commands import sentence_about
 from kavka.core.znodes import Check, Create, Delete, Event, EventType, SetData, ZnodeError
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.zookeeper import ZooKeeperRegistry, ZooKeeperUnreachable

@@ -17,10 +17,10 @@ from kavka.core.znodes import Create, SetData, Stat, Txn, ZnodeTree
 from kavka.io import Disk
 from kavka.registry.journal import CorruptRegistry, Journal
 from kavka.registry.journal_format import decode_snapshot, snapshot_parts
+from kavka.simulation.disk import SimDisk
+from kavka.simulation.loop import SimLoop
+from kavka.simulation.process import Process
 from kavka.storage.disk import OsDisk
-from kavka.testing.simulation.disk import SimDisk
-from kavka.testing.simulation.loop import SimLoop
-from kavka.testing.simulation.process import Process
 
 JOURNAL = "kavka-registry.journal"
 

@@ -15,7 +15,7 @@ from kavka.settings.topic import TOPIC_SETTINGS
 from kavka.settings.transactions import TRANSACTION_SETTINGS
 
 ROOT = Path(kavka.__file__).parent
-SERVER = [ROOT / "cli" / "server_start.py", *(ROOT / "broker").rglob("*.py")]
+SERVER = [ROOT / "cli" / "commands" / "server_start.py", *(ROOT / "broker").rglob("*.py")]
 SOURCE = "".join(path.read_text() for path in SERVER)
 # Which codec's level is read depends on another setting.
 LEVELS = {f"compression.{codec}.level" for codec in ("gzip", "lz4", "zstd")}

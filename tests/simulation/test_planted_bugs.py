@@ -14,14 +14,14 @@ from kavka.broker.coordination import group_shard_runtime
 from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
 from kavka.core.producer_state import ProducerState
 from kavka.ids import TopicPartition
+from kavka.simulation.events import Processed
+from kavka.simulation.faults import CALM, NETWORK, POWER_WITH_FLUSH, PROCESSES, FaultModel
+from kavka.simulation.load.group_members import GROUP, MemberNode
+from kavka.simulation.run import BrokerRun
+from kavka.simulation.scenario import Scenario
+from kavka.simulation.storage_run import StorageRun
 from kavka.storage import batch_walk
 from kavka.storage.log import Log
-from kavka.testing.simulation.events import Processed
-from kavka.testing.simulation.faults import CALM, NETWORK, POWER_WITH_FLUSH, PROCESSES, FaultModel
-from kavka.testing.simulation.load.group_members import GROUP, MemberNode
-from kavka.testing.simulation.run import BrokerRun
-from kavka.testing.simulation.scenario import Scenario
-from kavka.testing.simulation.storage_run import StorageRun
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 
@@ -111,9 +111,7 @@ def test_a_flush_that_does_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_segment_whose_name_is_not_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "kavka.testing.simulation.disk.SimDisk.commit_names", lambda disk, path: None
-    )
+    monkeypatch.setattr("kavka.simulation.disk.SimDisk.commit_names", lambda disk, path: None)
     assert hunt_in_storage() != "nothing was found"
 
 

@@ -32,9 +32,9 @@ from kavka.core.transaction.events import InitProducerReply
 from kavka.core.transaction.init import init_producer
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
+from kavka.simulation.batch import Kind, play
+from kavka.simulation.brokers.scenario import PAYMENTS
 from kavka.storage.log import Log
-from kavka.testing.simulation.batch import Kind, play
-from kavka.testing.simulation.brokers.scenario import PAYMENTS
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(600)]
 

@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from kavka.testing.simulation.batch import Batch, Kind, play, run_batches
-from kavka.testing.simulation.marks import BROKER_MARKS, CLUSTER_MARKS, STORAGE_MARKS
+from kavka.simulation.batch import Batch, Kind, play, run_batches
+from kavka.simulation.marks import BROKER_MARKS, CLUSTER_MARKS, STORAGE_MARKS
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
@@ -106,7 +106,7 @@ def test_storage_seeds_that_once_failed(seed: int) -> None:
 
 
 DIGESTS = (
-    "from kavka.testing.simulation.batch import Kind, play; "
+    "from kavka.simulation.batch import Kind, play; "
     "print([play(seed, Kind.{}).story.digest() for seed in {}])"
 )
 

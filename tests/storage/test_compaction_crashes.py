@@ -8,11 +8,11 @@ import pytest
 from compaction_bench import Producer, Written, clean, end_transaction, records, survivors, write
 
 from kavka.ids import TopicPartition
+from kavka.simulation.environment import SimEnvironment
+from kavka.simulation.world import World
 from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
-from kavka.testing.simulation.environment import SimEnvironment
-from kavka.testing.simulation.world import World
 from kavka.wire.records.batch import Record
 
 CONFIG = LogConfig(

@@ -22,6 +22,8 @@ from compaction_bench import (
 from storage_bench import LogBench, read_offsets
 
 from kavka.ids import TopicPartition
+from kavka.simulation.environment import SimEnvironment
+from kavka.simulation.world import World
 from kavka.storage.compaction.cleanable_log import Dirtiness
 from kavka.storage.compaction.cleaning_pass import (
     CleanerLimits,
@@ -33,8 +35,6 @@ from kavka.storage.future_logs import discard
 from kavka.storage.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.log_directory import LogDirectory
-from kavka.testing.simulation.environment import SimEnvironment
-from kavka.testing.simulation.world import World
 
 TP = TopicPartition("t", 0)
 

@@ -6,8 +6,8 @@ import pytest
 
 from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.ids import NO_TOPIC_ID, TopicPartition
-from kavka.testing.simulation.brokers.faults import POWER, PROCESSES
-from kavka.testing.simulation.events import (
+from kavka.simulation.brokers.faults import POWER, PROCESSES
+from kavka.simulation.events import (
     Acknowledged,
     Audited,
     Batch,
@@ -39,17 +39,17 @@ from kavka.testing.simulation.events import (
     UncleanElection,
     WatermarkSeen,
 )
-from kavka.testing.simulation.invariants import Invariant, Violation, for_cluster, for_model
-from kavka.testing.simulation.invariants.acknowledged import AcknowledgedRecordsSurvive
-from kavka.testing.simulation.invariants.controller import OneControllerPerEpoch, StatesGoForward
-from kavka.testing.simulation.invariants.duplicates import IdempotentProducersNeverDuplicate
-from kavka.testing.simulation.invariants.groups import (
+from kavka.simulation.invariants import Invariant, Violation, for_cluster, for_model
+from kavka.simulation.invariants.acknowledged import AcknowledgedRecordsSurvive
+from kavka.simulation.invariants.controller import OneControllerPerEpoch, StatesGoForward
+from kavka.simulation.invariants.duplicates import IdempotentProducersNeverDuplicate
+from kavka.simulation.invariants.groups import (
     CommittedOffsetsStay,
     CommittedRecordsWereProcessedOrDeleted,
 )
-from kavka.testing.simulation.invariants.history import RecordsNeverChange
-from kavka.testing.simulation.invariants.order import RecordsKeepTheirOrder
-from kavka.testing.simulation.invariants.replication import (
+from kavka.simulation.invariants.history import RecordsNeverChange
+from kavka.simulation.invariants.order import RecordsKeepTheirOrder
+from kavka.simulation.invariants.replication import (
     CommittedLogsAreEqual,
     EndOfPartitionNeverGoesBack,
     InSyncReplicasHaveWhatIsCommitted,
@@ -57,15 +57,15 @@ from kavka.testing.simulation.invariants.replication import (
     OneLeaderPerEpoch,
     ReplicasEndAlike,
 )
-from kavka.testing.simulation.invariants.transactions import (
+from kavka.simulation.invariants.transactions import (
     EachInputIsProcessedOnce,
     FencedProducersCommitNothing,
     OffsetsMoveWithTransactions,
     OnlyCommittedRecordsAreRead,
     TransactionsAreAllOrNothing,
 )
-from kavka.testing.simulation.invariants.two_phase import PreparedTransactionsEndAsDecided
-from kavka.testing.simulation.invariants.watermark import HighWatermarkOnlyGrows
+from kavka.simulation.invariants.two_phase import PreparedTransactionsEndAsDecided
+from kavka.simulation.invariants.watermark import HighWatermarkOnlyGrows
 from kavka.wire.stored.znodes import StateNode
 
 T0 = TopicPartition("t", 0)

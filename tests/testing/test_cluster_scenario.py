@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.testing.simulation.brokers.scenario import ClusterScenario
+from kavka.simulation.brokers.scenario import ClusterScenario
 
 
 def test_followers_wait_long_enough_for_answers_over_slow_lines() -> None:

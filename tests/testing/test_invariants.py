@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.ids import TopicPartition
-from kavka.testing.simulation.events import (
+from kavka.simulation.events import (
     Acknowledged,
     Assigned,
     Audited,
@@ -20,19 +20,19 @@ from kavka.testing.simulation.events import (
     Sent,
     WatermarkSeen,
 )
-from kavka.testing.simulation.faults import POWER, PROCESSES
-from kavka.testing.simulation.invariants import Invariant, Violation, for_model
-from kavka.testing.simulation.invariants.acknowledged import AcknowledgedRecordsSurvive
-from kavka.testing.simulation.invariants.contiguous import OffsetsHaveNoGaps
-from kavka.testing.simulation.invariants.duplicates import IdempotentProducersNeverDuplicate
-from kavka.testing.simulation.invariants.groups import (
+from kavka.simulation.faults import POWER, PROCESSES
+from kavka.simulation.invariants import Invariant, Violation, for_model
+from kavka.simulation.invariants.acknowledged import AcknowledgedRecordsSurvive
+from kavka.simulation.invariants.contiguous import OffsetsHaveNoGaps
+from kavka.simulation.invariants.duplicates import IdempotentProducersNeverDuplicate
+from kavka.simulation.invariants.groups import (
     CommittedOffsetsStay,
     CommittedRecordsWereProcessed,
     OneOwnerPerPartition,
 )
-from kavka.testing.simulation.invariants.history import RecordsNeverChange
-from kavka.testing.simulation.invariants.order import RecordsKeepTheirOrder
-from kavka.testing.simulation.invariants.watermark import HighWatermarkOnlyGrows
+from kavka.simulation.invariants.history import RecordsNeverChange
+from kavka.simulation.invariants.order import RecordsKeepTheirOrder
+from kavka.simulation.invariants.watermark import HighWatermarkOnlyGrows
 
 T0 = TopicPartition("t", 0)
 

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from typing import Any
 
-from kavka.testing.simulation.environment import SimEnvironment
-from kavka.testing.simulation.world import World
+from kavka.simulation.environment import SimEnvironment
+from kavka.simulation.world import World
 
 
 class Echo:

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from kavka import __version__ as kavka_version
+from kavka.cli.commands.simulate import main, seed_range
 from kavka.cli.main import main as kavka
-from kavka.cli.simulate import main, seed_range
-from kavka.testing.simulation.batch import Kind
-from kavka.testing.simulation.code import code_digest, commit_name
-from kavka.testing.simulation.ledger import Ledger
+from kavka.simulation.batch import Kind
+from kavka.simulation.code import code_digest, commit_name
+from kavka.simulation.ledger import Ledger
 
 
 def test_ranges_include_both_ends() -> None:
@@ -104,7 +104,7 @@ def test_code_that_changes_meanwhile_is_a_failure(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digests = iter(["before", "after"])
-    monkeypatch.setattr("kavka.cli.simulate.code_digest", lambda: next(digests))
+    monkeypatch.setattr("kavka.cli.commands.simulate.code_digest", lambda: next(digests))
     assert main(["--storage", "--jobs=1", "--seeds", "0"]) == 1
     assert "the code has changed meanwhile" in capsys.readouterr().out
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.io import Disk
-from kavka.testing.simulation.disk import ProcessDisk, SimDisk
-from kavka.testing.simulation.inode import PAGE
-from kavka.testing.simulation.loop import SimLoop
-from kavka.testing.simulation.process import Process, ProcessCrashed
+from kavka.simulation.disk import ProcessDisk, SimDisk
+from kavka.simulation.inode import PAGE
+from kavka.simulation.loop import SimLoop
+from kavka.simulation.process import Process, ProcessCrashed
 
 
 def disk_of(seed: int = 0) -> tuple[SimDisk, ProcessDisk]:

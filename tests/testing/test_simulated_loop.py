@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from kavka.testing.simulation.environment import SimEnvironment
-from kavka.testing.simulation.loop import Deadlock, Livelock
-from kavka.testing.simulation.process import ProcessCrashed
-from kavka.testing.simulation.world import World
+from kavka.simulation.environment import SimEnvironment
+from kavka.simulation.loop import Deadlock, Livelock
+from kavka.simulation.process import ProcessCrashed
+from kavka.simulation.world import World
 
 
 def test_hours_pass_at_once() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kavka.io import Transport
-from kavka.testing.simulation.environment import SimEnvironment
-from kavka.testing.simulation.world import Node, World
+from kavka.simulation.environment import SimEnvironment
+from kavka.simulation.world import Node, World
 
 
 class Ear:

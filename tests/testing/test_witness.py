@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.testing.simulation.brokers.run import ClusterRun
-from kavka.testing.simulation.events import ClusterObserved, Event, ReplicaSeen
-from kavka.testing.simulation.invariants import Invariant
+from kavka.simulation.brokers.run import ClusterRun
+from kavka.simulation.events import ClusterObserved, Event, ReplicaSeen
+from kavka.simulation.invariants import Invariant
 
 pytestmark = pytest.mark.simulation
 

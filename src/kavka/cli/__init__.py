@@ -1,1 +1,1 @@
-"""Commands with the flags and output of Kafka's scripts: one file each, with `main(arguments) -> exit code`."""
+"""The command line: `main` finds a command in `commands`; the other packages hold what commands share."""

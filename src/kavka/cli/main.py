@@ -6,7 +6,7 @@ import errno
 import importlib
 import sys
 
-from kavka.cli.output import drop_output, open_closed_streams
+from kavka.cli.text.standard_streams import drop_output, open_closed_streams
 
 COMMANDS: dict[str, str] = {
     "server-start": "start a broker",
@@ -38,7 +38,7 @@ COMMANDS: dict[str, str] = {
     "simulate": "run the whole system from a seed, in virtual time",
     "demo": "a live pipeline: web traffic, broker, Spark",
 }
-"""The commands and what each does; the module is the name with underscores."""
+"""The commands and what each does; the module in `kavka.cli.commands` is the name with underscores."""
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of a write to standard output when the disk or its quota is full."""
@@ -77,7 +77,7 @@ def _run(words: list[str]) -> int:
     if name not in COMMANDS:
         print(f"kavka: unknown command {name!r}{_hint(name)}", file=sys.stderr)
         return 2
-    module = importlib.import_module(f"kavka.cli.{name.replace('-', '_')}")
+    module = importlib.import_module(f"kavka.cli.commands.{name.replace('-', '_')}")
     code: int = module.main(words[1:])
     return code
 

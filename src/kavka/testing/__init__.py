@@ -1,1 +1,2 @@
-"""For tests: the simulation of whole brokers, and fixtures for users. Nothing in the product imports this package."""
+"""Testing of applications: a cluster in the test's process, a pytest fixture, and histories to be checked. The product
+does not import this package."""

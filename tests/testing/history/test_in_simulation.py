@@ -8,10 +8,10 @@ import pytest
 
 from kavka.client import Admin, Consumer, NewTopic, Producer
 from kavka.ids import TopicPartition
+from kavka.simulation.cluster import BrokerNode
+from kavka.simulation.environment import SimEnvironment
+from kavka.simulation.world import World
 from kavka.testing.history import Poll, Record, Recorder, Send, Type, Verdict, check
-from kavka.testing.simulation.cluster import BrokerNode
-from kavka.testing.simulation.environment import SimEnvironment
-from kavka.testing.simulation.world import World
 
 AT = TopicPartition("orders", 0)
 SERVERS = {"bootstrap.servers": "broker:9092"}

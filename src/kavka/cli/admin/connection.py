@@ -1,0 +1,84 @@
+"""From `--bootstrap-server` and `--command-config` to a connected admin client."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+
+from kavka.cli.arguments.options import Given, missing
+from kavka.client.admin.admin import Admin
+from kavka.client.config import ADMIN
+from kavka.client.setting_names import obeyed
+from kavka.errors import KafkaError
+from kavka.settings.declaration import InvalidSetting
+from kavka.settings.properties import parse_properties
+
+FAILURES = (KafkaError, TimeoutError, OSError, ValueError)
+"""Exceptions of a request that was refused, not answered or not sent, or whose value no version can encode."""
+
+
+class Unreachable(Exception):
+    """No broker answers, or the client's settings are wrong; the sentence is all that the user needs."""
+
+
+def with_admin(
+    given: Given,
+    act: Callable[[Admin], Awaitable[int]],
+    failed: Callable[[Exception], int],
+    *,
+    server_option: str = "bootstrap-server",
+    config_option: str = "command-config",
+) -> int:
+    """Run `act` with a connected client and return its exit code, or that of `failed` when it ends with a failure.
+
+    When no broker answers it is 1, after one sentence. A BrokenPipeError is about our own output and goes on.
+    """
+    try:
+        return asyncio.run(_run(given, act, server_option, config_option))
+    except (Unreachable, InvalidSetting) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        raise
+    except FAILURES as error:
+        return failed(error)
+
+
+async def _run(
+    given: Given, act: Callable[[Admin], Awaitable[int]], server_option: str, config_option: str
+) -> int:
+    admin = Admin(client_settings(given, server_option, config_option))
+    try:
+        await admin.start()
+    except (OSError, TimeoutError) as error:
+        raise Unreachable(error) from error
+    try:
+        return await act(admin)
+    finally:
+        await admin.close()
+
+
+def client_settings(
+    given: Given, server_option: str = "bootstrap-server", config_option: str = "command-config"
+) -> dict[str, str]:
+    """Return the settings of a file that an option names, and the brokers.
+
+    Raise Unreachable when the file cannot be read.
+    """
+    servers = given.one(server_option)
+    if servers is None:
+        raise Unreachable(missing(server_option))
+    path = given.one(config_option)
+    settings = {} if path is None else _properties(path)
+    return {**obeyed(ADMIN, settings), "bootstrap.servers": servers}
+
+
+def _properties(path: str) -> dict[str, str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_properties(file.read())
+    except OSError as error:
+        raise Unreachable(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise Unreachable(f"{path}: {error}") from error

@@ -1,0 +1,316 @@
+"""`kavka configs`: describe and alter settings of topics, brokers and others, as `kafka-configs.sh` does."""
+
+from __future__ import annotations
+
+import sys
+from itertools import zip_longest
+from typing import NamedTuple
+
+from kavka.cli.admin.connection import with_admin
+from kavka.cli.arguments.config_entries import entry_line, parse_pairs
+from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet, whole_number
+from kavka.cli.groups.description import consumer_groups
+from kavka.cli.text.java_errors import spelt_together
+from kavka.client.admin.admin import Admin
+from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigResource, ResourceType
+from kavka.errors import ErrorCode, KafkaError
+from kavka.settings.properties import parse_properties
+
+_ALTERING = ("add-config", "add-config-file", "delete-config")
+
+
+class _Kind(NamedTuple):
+    """A type of entity: its resource, and the source of values that were set for one of it."""
+
+    resource: ResourceType
+    source: int
+
+
+_KINDS = {
+    "topics": _Kind(ResourceType.TOPIC, 1),
+    "brokers": _Kind(ResourceType.BROKER, 2),
+    "broker-loggers": _Kind(ResourceType.BROKER_LOGGER, 6),
+    "client-metrics": _Kind(ResourceType.CLIENT_METRICS, 7),
+    "groups": _Kind(ResourceType.GROUP, 8),
+}
+_QUOTAS = ("clients", "users", "ips")
+_TYPES = (
+    "topics",
+    "clients",
+    "users",
+    "brokers",
+    "ips",
+    "client-metrics",
+    "groups",
+    "broker-loggers",
+)
+_DEFAULT_SOURCE = 3
+_WITH_DEFAULTS = ("clients", "users", "brokers", "ips")
+_NO_ZOOKEEPER = (
+    "--zookeeper: this release asks brokers only, as Kafka's tool since 4.0: give --bootstrap-server; while no broker "
+    "runs, `kavka zookeeper-shell` shows and sets what is stored in /config/brokers/<id> and /config/brokers/<default>"
+)
+
+OPTIONS = OptionSet(
+    "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, client-metrics "
+    "or group",
+    Option("describe", "List the settings of the entity, or of all of its type."),
+    Option("alter", "Change settings of the entity."),
+    Option("all", "With --describe: all settings, not only those that were set."),
+    Option("entity-type", ", ".join(_TYPES), "type"),
+    Option("entity-name", "Name of the topic, id of the broker, and so on.", "name"),
+    Option("entity-default", "What holds for all clients, users, brokers or ips."),
+    Option("add-config", "Settings to set: a=1,b=[x,y].", "settings"),
+    Option("add-config-file", "A properties file with the settings to set.", "file"),
+    Option("delete-config", "Settings that go back to their defaults: a,b.", "names"),
+    Option("force", "Known for compatibility; it has no effect: nothing is asked."),
+    Option("zookeeper", "Not supported by this release, as in Kafka since 4.0.", "urls"),
+    *(
+        Option(
+            kind.removesuffix("s") if kind != "client-metrics" else kind,
+            f"One of the {kind}.",
+            "name",
+        )
+        for kind in _TYPES
+    ),
+    *(
+        Option(f"{kind.removesuffix('s')}-defaults", f"What holds for all {kind}.")
+        for kind in _WITH_DEFAULTS
+    ),
+)
+
+
+class _Entity(NamedTuple):
+    """An entity of the command; the name None stands for all of the kind, the empty one for their default."""
+
+    kind: str
+    name: str | None
+
+    @property
+    def singular(self) -> str:
+        return self.kind.removesuffix("s") if self.kind != "client-metrics" else self.kind
+
+    def resource(self, name: str) -> ConfigResource:
+        return ConfigResource(_KINDS[self.kind].resource, name)
+
+
+class _Failed(Exception):
+    """The command cannot be done; the text is printed as an exception of Kafka's tool would be."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; 1 when a broker refused it."""
+
+    def act(given: Given) -> int:
+        return _act(given, argv)
+
+    return OPTIONS.run(argv, act)
+
+
+def _act(given: Given, argv: list[str]) -> int:
+    entity = _checked(given)
+
+    async def act(admin: Admin) -> int:
+        try:
+            if entity.kind in _QUOTAS:
+                raise _Failed(
+                    f"org.apache.kafka.common.errors.UnsupportedVersionException: {entity.kind} are not supported "
+                    "by this release"
+                )
+            if given.has("alter"):
+                await _alter(admin, given, entity)
+            else:
+                await _describe(admin, entity, given.has("all"))
+        except _Failed as error:
+            return _failed(str(error), argv)
+        return 0
+
+    return with_admin(given, act, lambda error: _failed(spelt_together(error), argv))
+
+
+def _failed(text: str, argv: list[str]) -> int:
+    print(
+        f"Error while executing config command with args '{' '.join(argv)}'\n{text}",
+        file=sys.stderr,
+    )
+    return 1
+
+
+# What is meant
+
+
+def _checked(given: Given) -> _Entity:
+    action = given.one_action("describe", "alter")
+    if given.has("zookeeper"):
+        raise BadValue(_NO_ZOOKEEPER)
+    if not given.has("bootstrap-server"):
+        raise BadValue("Either --bootstrap-server or --bootstrap-controller must be specified.")
+    if action == "describe":
+        given.forbid("describe", _ALTERING)
+    else:
+        given.forbid("alter", ("all",))
+    entity = _entity(given)
+    if entity.kind in ("brokers", "broker-loggers") and entity.name:
+        if not _is_broker_id(entity.name):
+            raise BadValue(
+                f"The entity name for {entity.kind} must be a valid integer broker id, but it is: {entity.name}"
+            )
+    elif entity.kind == "broker-loggers":
+        raise BadValue("An entity name must be specified with broker-loggers")
+    if action == "alter":
+        _check_alter(given, entity)
+    return entity
+
+
+def _is_broker_id(text: str) -> bool:
+    try:
+        return whole_number(text, 32) >= 0
+    except ValueError:
+        return False
+
+
+def _check_alter(given: Given, entity: _Entity) -> None:
+    if entity.name is None:
+        if entity.kind in _WITH_DEFAULTS:
+            raise BadValue(
+                "An entity-name or default entity must be specified with --alter of users, clients, brokers or ips"
+            )
+        raise BadValue(f"An entity name must be specified with --alter of {entity.kind}")
+    if not given.has(*_ALTERING):
+        raise BadValue(
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
+        )
+    if given.has("add-config") and given.has("add-config-file"):
+        raise BadValue("Only one of --add-config or --add-config-file must be specified")
+
+
+def _entity(given: Given) -> _Entity:
+    types = given.all("entity-type")
+    names = given.all("entity-name") + ([""] if given.has("entity-default") else [])
+    flagged = _flagged(given)
+    if flagged and given.has("entity-type", "entity-name", "entity-default"):
+        raise BadValue(
+            "--entity-{type,name,default} should not be used in conjunction with specific entity flags"
+        )
+    if types and len(names) > len(types):
+        raise BadValue("More entity names specified than entity types")
+    found = flagged + [
+        _Entity(kind, name) for kind, name in zip_longest(types, names[: len(types)])
+    ]
+    if not found:
+        raise BadValue("At least one entity type must be specified")
+    for entity in found:
+        if entity.kind not in _TYPES:
+            raise BadValue(
+                f"Invalid entity type {entity.kind}, the entity type must be one of {', '.join(_TYPES)} with a "
+                "--bootstrap-server or --bootstrap-controller argument"
+            )
+        if entity.name == "" and entity.kind not in _WITH_DEFAULTS:
+            if given.has("alter"):
+                raise BadValue(f"An entity name must be specified with --alter of {entity.kind}")
+            raise BadValue(
+                f"--entity-default must not be specified with --describe of {entity.kind}"
+            )
+    if len(found) > 1 and {entity.kind for entity in found} != {"users", "clients"}:
+        raise BadValue("Only 'users' and 'clients' entity types may be specified together")
+    return found[0]
+
+
+def _flagged(given: Given) -> list[_Entity]:
+    """Return what `--topic t`, `--broker-defaults` and their like name."""
+    found = []
+    for kind in _TYPES:
+        singular = _Entity(kind, None).singular
+        found += [_Entity(kind, name) for name in given.all(singular)]
+        found += [_Entity(kind, "")] if given.has(f"{singular}-defaults") else []
+    return found
+
+
+# Describe
+
+
+async def _describe(admin: Admin, entity: _Entity, show_all: bool) -> None:
+    if entity.name and not await _exists(admin, entity, entity.name):
+        print(
+            f"The {entity.singular} '{entity.name}' doesn't exist and doesn't have dynamic config."
+        )
+        return
+    names = [entity.name] if entity.name is not None else await _names(admin, entity)
+    for name in names:
+        which = "All" if show_all else "Dynamic"
+        if name:
+            print(f"{which} configs for {entity.singular} {name} are:")
+        else:
+            print(f"Default configs for {entity.kind} in the cluster are:")
+        for entry in await _entries(admin, entity, name, show_all):
+            print(entry_line(entry))
+
+
+async def _names(admin: Admin, entity: _Entity) -> list[str]:
+    match entity.kind:
+        case "topics":
+            return await admin.list_topics(include_internal=True)
+        case "brokers" | "broker-loggers":
+            brokers = sorted(b.broker_id for b in (await admin.describe_cluster()).brokers)
+            return [*map(str, brokers), *([""] if entity.kind == "brokers" else [])]
+        case "groups":
+            return [group.group_id for group in await consumer_groups(admin)]
+    raise _Failed("Listing client-metrics is not supported by this release: give --entity-name")
+
+
+async def _exists(admin: Admin, entity: _Entity, name: str) -> bool:
+    return entity.kind == "client-metrics" or name in await _names(admin, entity)
+
+
+async def _entries(admin: Admin, entity: _Entity, name: str, show_all: bool) -> list[ConfigEntry]:
+    resource = entity.resource(name)
+    found = (await admin.describe_configs([resource], include_synonyms=True))[resource]
+    if isinstance(found, KafkaError):
+        raise found
+    source = _KINDS[entity.kind].source if name else _DEFAULT_SOURCE
+    shown = (entry for entry in found if show_all or entry.source == source)
+    return sorted(shown, key=lambda entry: entry.name)
+
+
+# Alter
+
+
+async def _alter(admin: Admin, given: Given, entity: _Entity) -> None:
+    name = entity.name
+    assert name is not None  # `_check_alter` insists on it
+    added = _added(given)
+    removed = [
+        part.strip() for text in given.all("delete-config") for part in text.split(",") if part
+    ]
+    loggers = entity.kind == "broker-loggers"
+    if removed or loggers:
+        known = {entry.name for entry in await _entries(admin, entity, name, False)}
+        unknown = [part for part in [*removed, *(added if loggers else ())] if part not in known]
+        if unknown:
+            noun = "broker logger(s)" if loggers else "config(s)"
+            raise BadValue(f"Invalid {noun}: {','.join(unknown)}")
+    changes = [ConfigOp(key, value) for key, value in added.items()]
+    changes += [ConfigOp(key, None, AlterOp.DELETE) for key in removed]
+    resource = entity.resource(name)
+    error = (await admin.incremental_alter_configs({resource: changes}))[resource]
+    if error is not None:
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise KafkaError(error.code)
+        raise error
+    if name:
+        print(f"Completed updating config for {entity.singular} {name}.")
+    else:
+        print(f"Completed updating default config for {entity.kind} in the cluster.")
+
+
+def _added(given: Given) -> dict[str, str]:
+    path = given.one("add-config-file")
+    if path is None:
+        return {k: v for text in given.all("add-config") for k, v in parse_pairs(text).items()}
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_properties(file.read())
+    except FileNotFoundError:
+        raise _Failed(f"java.nio.file.NoSuchFileException: {path}") from None
+    except (OSError, ValueError) as error:
+        raise BadValue(f"{path}: {error}") from None

@@ -1,0 +1,109 @@
+"""`kavka delete-records`: delete the records below offsets, as `kafka-delete-records.sh` does."""
+
+from __future__ import annotations
+
+import sys
+
+from kavka.cli.admin.connection import with_admin
+from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet
+from kavka.cli.text.java_errors import spelt_together
+from kavka.client.admin.admin import Admin
+from kavka.errors import KafkaError
+from kavka.ids import TopicPartition
+
+OPTIONS = OptionSet(
+    "This tool helps to delete records of the given partitions down to the specified offset.",
+    Option(
+        "offset-json-file",
+        'REQUIRED: a file such as {"partitions": [{"topic": "t", "partition": 0, "offset": 10}], "version": 1}; '
+        "offset -1 deletes all records.",
+        "file",
+    ),
+)
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; 1 when the file cannot be used. Errors of brokers are printed and the exit code is 0, as in
+    Kafka.
+    """
+    return OPTIONS.run(argv, _act)
+
+
+def _act(given: Given) -> int:
+    given.require("bootstrap-server", "offset-json-file")
+    try:
+        offsets = read_offsets(given.text("offset-json-file"))
+    except BadValue as error:
+        return _failed(str(error))
+
+    async def act(admin: Admin) -> int:
+        print("Executing records delete operation")
+        outcomes = await admin.delete_records(offsets)
+        print("Records delete operation completed:")
+        for topic_partition in offsets:
+            outcome = outcomes[topic_partition]
+            if isinstance(outcome, KafkaError):
+                print(
+                    f"partition: {topic_partition}\terror: {spelt_together(outcome, by_code=True)}"
+                )
+            else:
+                print(f"partition: {topic_partition}\tlow_watermark: {outcome}")
+        return 0
+
+    return with_admin(given, act, lambda error: _failed(spelt_together(error)))
+
+
+def _failed(sentence: str) -> int:
+    print(sentence, file=sys.stderr)
+    return 1
+
+
+def read_offsets(path: str) -> dict[TopicPartition, int]:
+    """Return the offsets of a file. Raise BadValue when it cannot be read, or names a partition twice."""
+    import json
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except OSError:
+        raise BadValue(f"Unable to read file {path}") from None
+    except (ValueError, RecursionError):
+        raise BadValue("The input string is not a valid JSON") from None
+    try:
+        if int(document.get("version", 1)) != 1:
+            raise BadValue(f"Not supported version field value {document['version']}")
+        parts = [
+            (
+                TopicPartition(_text(part["topic"]), _whole(part["partition"])),
+                _whole(part["offset"]),
+            )
+            for part in document["partitions"]
+        ]
+    except KeyError as error:
+        missing = str(error).strip("'")
+        if missing == "partitions":
+            raise BadValue("Missing partitions field") from None
+        raise BadValue(f"Missing {missing} field in {path}") from None
+    except (TypeError, ValueError, AttributeError):
+        raise BadValue(f"{path} is not of the form that --help shows") from None
+    offsets = dict(parts)
+    if len(offsets) < len(parts):
+        names = [topic_partition for topic_partition, _ in parts]
+        doubled = dict.fromkeys(
+            str(topic_partition) for topic_partition in names if names.count(topic_partition) > 1
+        )
+        raise BadValue(f"Offset json file contains duplicate topic partitions: {','.join(doubled)}")
+    return offsets
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _whole(value: object) -> int:
+    """Refuse what `int` would round: records below a wrong offset do not come back."""
+    if type(value) is not int:
+        raise TypeError(value)
+    return value

@@ -1,0 +1,194 @@
+"""`kavka replica-verification`: check that replicas hold the same records, as `kafka-replica-verification.sh` does."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Mapping
+from typing import NamedTuple, NoReturn
+
+from kavka.cli.admin.connection import FAILURES, with_admin
+from kavka.cli.admin.replica_comparison import NOTHING, Lag, ReplicasDiffer, compare_round
+from kavka.cli.arguments.options import BadUsage, Given, Option, OptionSet
+from kavka.cli.commands.topics import topic_pattern
+from kavka.cli.text.java_errors import log_line, spelt_together
+from kavka.client.admin.admin import Admin
+from kavka.client.admin.records import OffsetSpec
+from kavka.client.admin.replica_records import ReplicaRecords
+from kavka.errors import KafkaError
+from kavka.ids import BrokerId, TopicPartition
+from kavka.wire.records.corrupt import CorruptBatch
+
+_RETRY_S = 0.2
+
+OPTIONS = OptionSet(
+    "Validate that all replicas for a set of topics have the same data.",
+    Option("broker-list", "REQUIRED unless --bootstrap-server: brokers to connect to.", "servers"),
+    Option("fetch-size", "The most bytes of a partition that one request fetches (1048576).", "bytes"),
+    Option("max-wait-ms", "How long a request may wait for records (1000).", "ms"),
+    Option("topics-include", "The topics: a regular expression; by default all.", "Java regex (String)"),
+    Option("topic-white-list", "DEPRECATED: use --topics-include.", "Java regex (String)"),
+    Option("time", "Where to begin: -1 (latest, the default), -2 (earliest), or milliseconds since 1970.", "timestamp"),
+    Option("report-interval-ms", "How often to report (30000).", "ms"),
+)  # fmt: skip
+
+
+class _Choice(NamedTuple):
+    pattern: re.Pattern[str]
+    time: int
+    fetch_bytes: int
+    max_wait_ms: int
+    report_interval_ms: int
+
+
+Layout = Mapping[BrokerId, list[TopicPartition]]
+"""Of which partitions each broker has a replica."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command until it is interrupted; 1 when replicas differ or no topic is meant."""
+    return OPTIONS.run(argv, _act)
+
+
+def _act(given: Given) -> int:
+    is_old = given.has("broker-list")
+    if not is_old and not given.has("bootstrap-server"):
+        raise BadUsage('Missing required argument "[broker-list]"')
+    choice = _choice(given)
+
+    async def act(admin: Admin) -> int:
+        return await _verify(admin, choice)
+
+    def failed(error: Exception) -> int:
+        print(spelt_together(error), file=sys.stderr)
+        return 1
+
+    server_option = "broker-list" if is_old else "bootstrap-server"
+    return with_admin(given, act, failed, server_option=server_option)
+
+
+def _choice(given: Given) -> _Choice:
+    def number(option: str, default: int, bits: int = 32) -> int:
+        chosen = given.integer(option, bits)
+        return default if chosen is None else chosen
+
+    given.forbid("topic-white-list", ("topics-include",))
+    included = given.one("topics-include") or given.one("topic-white-list") or ".*"
+    return _Choice(
+        topic_pattern(included),
+        number("time", OffsetSpec.LATEST, 64),
+        number("fetch-size", 1 << 20),
+        number("max-wait-ms", 1000),
+        number("report-interval-ms", 30_000, 64),
+    )
+
+
+async def _verify(admin: Admin, choice: _Choice) -> int:
+    layout = await _layout(admin, choice.pattern)
+    if not layout:
+        log_line(
+            "ERROR",
+            "No topics found. --topics-include if specified, is either filtering out all topics or there is no topic.",
+            "kavka.cli.commands.replica_verification",
+        )
+        return 1
+    offsets = await _first_offsets(admin, layout, choice.time)
+    print(f"{_now()}: verification process is started", flush=True)
+    try:
+        await _compare_until_stopped(admin, layout, offsets, choice)
+    except (ReplicasDiffer, CorruptBatch) as error:
+        print(f"{_now()}: {error}", flush=True)
+        return 1
+
+
+async def _layout(admin: Admin, pattern: re.Pattern[str]) -> Layout:
+    layout: dict[BrokerId, list[TopicPartition]] = {}
+    for name, topic in (await admin.describe_topics()).items():
+        if isinstance(topic, KafkaError) or not pattern.fullmatch(name):
+            continue
+        for part in topic.partitions:
+            for broker in part.replicas:
+                layout.setdefault(broker, []).append(TopicPartition(name, part.partition))
+    return layout
+
+
+async def _first_offsets(admin: Admin, layout: Layout, spec: int) -> dict[TopicPartition, int]:
+    partitions = sorted({topic_partition for parts in layout.values() for topic_partition in parts})
+    offsets = {}
+    for topic_partition, found in (
+        await admin.list_offsets(dict.fromkeys(partitions, spec))
+    ).items():
+        if isinstance(found, KafkaError):
+            raise found
+        offsets[topic_partition] = found.offset
+    young = [
+        topic_partition for topic_partition, offset in offsets.items() if offset < 0
+    ]  # no record is that young
+    if young:
+        ends = await admin.list_offsets(dict.fromkeys(young, OffsetSpec.LATEST))
+        offsets.update(
+            {
+                topic_partition: o.offset
+                for topic_partition, o in ends.items()
+                if not isinstance(o, KafkaError)
+            }
+        )
+    return offsets
+
+
+async def _compare_until_stopped(
+    admin: Admin, layout: Layout, offsets: dict[TopicPartition, int], choice: _Choice
+) -> NoReturn:
+    reported = time.monotonic()
+    while True:
+        answers = await asyncio.gather(
+            *(_fetch(admin, broker, parts, offsets, choice) for broker, parts in layout.items())
+        )
+        fetched: dict[TopicPartition, dict[int, ReplicaRecords]] = {
+            topic_partition: {} for topic_partition in offsets
+        }
+        for broker, found in zip(layout, answers, strict=True):
+            for topic_partition, replica in found.items():
+                fetched[topic_partition][broker] = replica
+        lag = compare_round(fetched, offsets)
+        if (time.monotonic() - reported) * 1000 > choice.report_interval_ms:
+            print(report_line(_now(), lag, len(offsets)), flush=True)
+            reported = time.monotonic()
+
+
+async def _fetch(
+    admin: Admin,
+    broker: BrokerId,
+    parts: list[TopicPartition],
+    offsets: Mapping[TopicPartition, int],
+    choice: _Choice,
+) -> dict[TopicPartition, ReplicaRecords]:
+    """Return what a broker has; nothing of a replica that it could not give, which lags then."""
+    try:
+        found = await admin.fetch_replicas(
+            broker,
+            {topic_partition: offsets[topic_partition] for topic_partition in parts},
+            max_bytes=choice.fetch_bytes,
+            max_wait_ms=choice.max_wait_ms,
+        )
+    except FAILURES as error:
+        log_line("WARN", f"broker {broker}: {error}", "kavka.cli.commands.replica_verification")
+        found = {}
+        await asyncio.sleep(_RETRY_S)
+    usable = {
+        topic_partition: r for topic_partition, r in found.items() if not isinstance(r, KafkaError)
+    }
+    return {topic_partition: usable.get(topic_partition, NOTHING) for topic_partition in parts}
+
+
+def report_line(now: str, lag: Lag, partitions: int) -> str:
+    """Return the line about the partition that is furthest behind."""
+    at = "null" if lag.tp is None else str(lag.tp)
+    return f"{now}: max lag is {lag.records} for partition {at} at offset {lag.offset} among {partitions} partitions"
+
+
+def _now() -> str:
+    now = time.time()
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))},{int(now * 1000) % 1000:03d}"

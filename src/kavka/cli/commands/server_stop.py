@@ -1,0 +1,10 @@
+"""`kavka server-stop`: tell the brokers of this machine, started by this user, to stop cleanly."""
+
+from __future__ import annotations
+
+from kavka.cli.server.signals import stop_servers
+
+
+def main(arguments: list[str]) -> int:
+    """Send SIGTERM to every `kavka server-start` process; 1 when there is none."""
+    return stop_servers(arguments, command="server-start", server="kafka")

@@ -1,0 +1,1 @@
+"""Parts of the console producer and consumer: lines to records, records to lines."""

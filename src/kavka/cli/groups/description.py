@@ -1,0 +1,223 @@
+"""`kavka consumer-groups --list` and `--describe`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kavka.cli.arguments.options import BadUsage, Given
+from kavka.cli.groups.tables import Column, print_error, print_note, show, table
+from kavka.client.admin.admin import Admin
+from kavka.client.admin.groups import GroupDescription, GroupListing, MemberDescription
+from kavka.client.admin.records import OffsetSpec
+from kavka.client.consumer.subscription import OffsetAndMetadata
+from kavka.errors import KafkaError
+from kavka.ids import TopicPartition
+
+_STATES = (
+    "Reconciling",
+    "Assigning",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Empty",
+    "Dead",
+)
+_TYPES = ("Consumer", "Classic")
+
+
+# List
+
+
+async def list_groups(admin: Admin, given: Given, timeout_ms: int) -> None:
+    """Print the names of groups, with states and types if they are asked for."""
+    states = _chosen(given, "state", _STATES, "state")
+    types = _chosen(given, "type", _TYPES, "types")
+    listed = await consumer_groups(admin, states, types, timeout_ms)
+    columns = [Column("GROUP", 25)]
+    if given.has("type"):
+        columns.append(Column("TYPE", 20))
+    if given.has("state"):
+        columns.append(Column("STATE", 20))
+    if len(columns) == 1:
+        show("".join(f"{group.group_id}\n" for group in listed))
+        return
+    cells = [
+        {"GROUP": g.group_id, "TYPE": g.type.capitalize() or "Classic", "STATE": g.state}
+        for g in listed
+    ]
+    show(table(columns, [[row[column.title] for column in columns] for row in cells]))
+
+
+async def consumer_groups(
+    admin: Admin,
+    states: Sequence[str] = (),
+    types: Sequence[str] = (),
+    timeout_ms: int | None = None,
+) -> list[GroupListing]:
+    """Return the groups of consumers, sorted; groups of other protocols (Connect's) are left out."""
+    listed = await admin.list_groups(states=states, types=types, timeout_ms=timeout_ms)
+    return sorted(group for group in listed if group.protocol_type in ("", "consumer"))
+
+
+def _chosen(given: Given, name: str, valid: Sequence[str], noun: str) -> list[str]:
+    """Return the words of an option in their right case. Raise BadUsage when one does not exist."""
+    text = given.one(name)
+    if not text:
+        return []
+    by_word = {word.lower(): word for word in valid}
+    words = [word.strip().lower() for word in text.split(",")]
+    if not all(word in by_word for word in words):
+        listed = ", ".join(valid)
+        plural = "types" if noun == "types" else "states"
+        raise BadUsage(f"Invalid {noun} list '{text}'. Valid {plural} are: {listed}")
+    return [by_word[word] for word in words]
+
+
+# Describe
+
+
+async def describe(admin: Admin, given: Given, timeout_ms: int) -> None:
+    """Print offsets, members or state of groups, a table for each."""
+    if given.has("all-groups"):
+        names = [group.group_id for group in await consumer_groups(admin, timeout_ms=timeout_ms)]
+    else:
+        names = sorted(set(given.all("group")))
+    for name, group in (await admin.describe_groups(names, timeout_ms=timeout_ms)).items():
+        if isinstance(group, Exception):
+            raise group
+        if group.state == "Dead":
+            print_error(await _why_unknown(admin, name))
+        elif given.has("members"):
+            _print_members(group, given.has("verbose"))
+        elif given.has("state"):
+            _print_group_state(group, given.has("verbose"))
+        else:
+            await _print_offsets(admin, name, group, given.has("verbose"), timeout_ms)
+
+
+async def _why_unknown(admin: Admin, name: str) -> str:
+    """Say why the coordinator does not describe a group: to it, groups of the new protocol (KIP-848) are dead."""
+    for group in await admin.list_groups():
+        if group.group_id == name and group.type.lower() not in ("", "classic"):
+            return (
+                f"Consumer group '{name}' is of type {group.type.capitalize()}; this release describes groups of "
+                "type Classic only."
+            )
+    return f"Consumer group '{name}' does not exist."
+
+
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
+
+def _print_state(group: GroupDescription) -> None:
+    if group.state == "Empty":
+        print_note(f"Consumer group '{group.group_id}' has no active members.")
+    elif group.state in _REBALANCING:
+        print_note(f"Warning: Consumer group '{group.group_id}' is rebalancing.")
+
+
+async def _print_offsets(
+    admin: Admin, name: str, group: GroupDescription, verbose: bool, timeout_ms: int
+) -> None:
+    committed = await admin.list_group_offsets(name, timeout_ms=timeout_ms)
+    owners = {
+        topic_partition: member for member in group.members for topic_partition in member.assignment
+    }
+    partitions = sorted({*committed, *owners})
+    _print_state(group)
+    if not partitions:
+        return
+    ends = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+    rows = []
+    for topic_partition in partitions:
+        end = ends[topic_partition]
+        log_end = None if isinstance(end, KafkaError) else end.offset
+        rows.append(
+            _offset_row(
+                name,
+                topic_partition,
+                committed.get(topic_partition),
+                log_end,
+                owners.get(topic_partition),
+                verbose,
+            )
+        )
+    columns = [Column("GROUP", 15), Column("TOPIC", 15), Column("PARTITION", 10)]
+    columns += [Column("LEADER-EPOCH", 15)] if verbose else []
+    columns += [Column(title, 15) for title in ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")]
+    columns += [Column("CONSUMER-ID", 15), Column("HOST", 15), Column("CLIENT-ID", 0)]
+    show("\n" + table(columns, rows))
+
+
+def _offset_row(
+    group: str,
+    topic_partition: TopicPartition,
+    committed: OffsetAndMetadata | None,
+    log_end: int | None,
+    member: MemberDescription | None,
+    verbose: bool,
+) -> list[object]:
+    lag = None if committed is None or log_end is None else log_end - committed.offset
+    epoch = committed.leader_epoch if committed is not None else -1
+    return [
+        group,
+        topic_partition.topic,
+        topic_partition.partition,
+        *(["-" if epoch < 0 else epoch] if verbose else []),
+        _known(None if committed is None else committed.offset),
+        _known(log_end),
+        _known(lag),
+        "-" if member is None else member.member_id,
+        "-" if member is None else member.client_host,
+        "-" if member is None else member.client_id,
+    ]
+
+
+def _known(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _print_members(group: GroupDescription, verbose: bool) -> None:
+    _print_state(group)
+    has_instances = any(member.instance_id for member in group.members)
+    columns = [Column("GROUP", 15), Column("CONSUMER-ID", 15)]
+    columns += [Column("GROUP-INSTANCE-ID", 17)] if has_instances else []
+    columns += [Column("HOST", 15), Column("CLIENT-ID", 15)]
+    columns += [Column("#PARTITIONS", 15 if verbose else 16)]  # Kafka's line ends with a space
+    if verbose:
+        columns += [Column("CURRENT-EPOCH", 15), Column("CURRENT-ASSIGNMENT", 20)]
+        columns += [Column("TARGET-EPOCH", 15), Column("TARGET-ASSIGNMENT", 20)]
+    rows = [
+        [
+            group.group_id,
+            member.member_id,
+            *([member.instance_id or ""] if has_instances else []),
+            member.client_host,
+            member.client_id,
+            len(member.assignment),
+            *(["-", assignment_text(member.assignment), "-", "-"] if verbose else []),
+        ]
+        for member in sorted(group.members, key=lambda m: (-len(m.assignment), m.member_id))
+    ]
+    show("\n" + table(columns, rows))
+
+
+def assignment_text(partitions: Sequence[TopicPartition]) -> str:
+    """Return partitions as `t:0,1;u:0`."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    return ";".join(f"{topic}:{','.join(map(str, parts))}" for topic, parts in by_topic.items())
+
+
+def _print_group_state(group: GroupDescription, verbose: bool) -> None:
+    _print_state(group)
+    at = group.coordinator
+    coordinator = f"{at.host}:{at.port}  ({at.broker_id})"
+    columns = [Column("GROUP", 15), Column("COORDINATOR (ID)", 25)]
+    columns += [Column("ASSIGNMENT-STRATEGY", 20), Column("STATE", 20)]
+    columns += [Column("GROUP-EPOCH", 15), Column("TARGET-ASSIGNMENT-EPOCH", 25)] if verbose else []
+    columns += [Column("#MEMBERS", 0)]
+    row = [group.group_id, coordinator, group.protocol or "-", group.state]
+    row += ["-", "-"] if verbose else []
+    show("\n" + table(columns, [[*row, len(group.members)]]))

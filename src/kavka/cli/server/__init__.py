@@ -1,0 +1,1 @@
+"""Processes of servers: start, signals, daemons, workers and their supervisor."""

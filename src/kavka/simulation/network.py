@@ -1,0 +1,326 @@
+"""The network between nodes: links that are slow, narrow, cut or healed, and who listens where.
+
+It is TCP: bytes of a connection arrive in order and unharmed, or not at all. What happens beneath (a lost packet,
+a cable pulled for a while) shows as time only, because TCP sends again. Connections are in `connection.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import errno
+import os
+import random
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log
+from typing import TYPE_CHECKING, Any
+
+from kavka.io import BufferedProtocol
+from kavka.simulation.connection import Endpoint
+from kavka.simulation.process import Process
+from kavka.simulation.random_streams import stream
+
+if TYPE_CHECKING:
+    from kavka.simulation.trace import Trace
+    from kavka.simulation.world import Node, World
+
+KERNEL = contextvars.Context()
+"""The context of the network's own callbacks: they belong to no process, so that they go on when one crashes."""
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ANY = ("", "0.0.0.0", "::")
+EPHEMERAL_PORTS = 32_768
+
+
+@dataclass(slots=True)
+class Weather:
+    """Properties of the links of a world; times in seconds, probabilities per chunk, connection or attempt."""
+
+    latency_s: float = 0.0005
+    jitter_s: float = 0.0002
+    bytes_per_s: float = 100e6
+    hiccup: float = 0.0
+    """That a chunk is sent again by TCP, and arrives `hiccup_s` later."""
+    hiccup_s: float = 0.2
+    cutting: float = 0.2
+    """That a chunk is cut in two somewhere."""
+    refuse: float = 0.0
+    """That a connection is refused although somebody listens."""
+    window_bytes: int = 65_536
+    connect_timeout_s: float = 20.0
+
+
+class Link:
+    """One direction between two nodes."""
+
+    def __init__(self, network: SimNetwork, name: str) -> None:
+        """Make a link that is whole."""
+        self.name = name
+        self.is_cut = False
+        self.slowness = 1.0
+        self._network = network
+        self._source = stream(network.seed, f"link {name}")
+        self._free_at_s = 0.0
+        self._held: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+
+    def send(
+        self, size: int, not_before_s: float, arrive: Callable[..., None], *args: Any
+    ) -> float:
+        """Call `arrive(*args)` when `size` bytes are across, at `not_before_s` or later. Return that time."""
+        at = self.crossing(size, not_before_s)
+        self.remove_held(at, arrive, *args)
+        return at
+
+    def crossing(self, size: int, not_before_s: float = 0.0) -> float:
+        """Send `size` bytes without a receiver. Return when they have arrived, unless the link is cut then."""
+        weather = self._network.weather
+        free_at_s = max(self._network.loop.time(), self._free_at_s)
+        departed = self._free_at_s = free_at_s + size * self.slowness / weather.bytes_per_s
+        delay = weather.latency_s - log(1.0 - self._source.random()) * weather.jitter_s
+        if weather.hiccup and self._source.random() < weather.hiccup:
+            delay += weather.hiccup_s
+        return max(departed + delay * self.slowness, not_before_s)
+
+    def cut(self) -> None:
+        """Hold back everything that is or will be on the way."""
+        self.is_cut = True
+
+    def heal(self) -> None:
+        """Let through what was held back, in its order."""
+        self.is_cut = False
+        held, self._held = self._held, []
+        for arrive, args in held:
+            arrive(*args)
+
+    def remove_held(self, at_s: float, arrive: Callable[..., None], *args: Any) -> None:
+        """Call `arrive(*args)` at that time, or when the link is whole again."""
+        self._network.loop.call_at(at_s, self._arrive, arrive, args, context=KERNEL)
+
+    def _arrive(self, arrive: Callable[..., None], args: tuple[Any, ...]) -> None:
+        if self.is_cut:
+            self._held.append((arrive, args))
+        else:
+            arrive(*args)
+
+
+class SimNetwork:
+    """All links and listeners of a world."""
+
+    def __init__(self, world: World) -> None:
+        """Make a network in good weather."""
+        self.world = world
+        self.seed = world.seed
+        self.loop = world.loop
+        self.weather = Weather()
+        self.trace: Trace = world.trace
+        self.connections: list[Endpoint] = []
+        self._sweep_at = 32
+        self.cuts = stream(world.seed, "cuts")
+        self._source = stream(world.seed, "network")
+        self._links: dict[tuple[str, str], Link] = {}
+        self._listeners: dict[tuple[str, int], SimListener] = {}
+        self._next_port = EPHEMERAL_PORTS
+
+    def for_process(self, process: Process, node: Node) -> ProcessNetwork:
+        """Return the network as `process` on `node` sees it."""
+        return ProcessNetwork(self, process, node)
+
+    def link(self, source: str, target: str) -> Link:
+        """Return the link from one node to another."""
+        key = (source, target)
+        if key not in self._links:
+            self._links[key] = Link(self, f"{source}->{target}")
+        return self._links[key]
+
+    def cut(self, source: str, target: str, *, both_ways: bool = True) -> None:
+        """Cut the link; by default in both directions."""
+        self.link(source, target).cut()
+        if both_ways:
+            self.link(target, source).cut()
+
+    def heal(self) -> None:
+        """Make every link whole and as fast as the weather allows."""
+        for link in list(self._links.values()):
+            link.slowness = 1.0
+            link.heal()
+
+    def break_connections(self, share: float, source: random.Random) -> int:
+        """Reset this share of the open connections on both sides. Return how many."""
+        broken = 0
+        for endpoint in self.open_connections():
+            if source.random() < share:
+                endpoint.reset()
+                endpoint.peer.reset()
+                broken += 1
+        return broken
+
+    def open_connections(self) -> list[Endpoint]:
+        """Return the connecting side of every connection that is not closed on both sides."""
+        self.connections = [
+            side for side in self.connections if not (side.closed and side.peer.closed)
+        ]
+        return self.connections
+
+    def port(self) -> int:
+        """Return an unused port."""
+        self._next_port += 1
+        return self._next_port
+
+    def bind(self, listener: SimListener) -> None:
+        """Open a port. Raise OSError when it is taken."""
+        key = (listener.node.name, listener.port)
+        if key in self._listeners:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        self._listeners[key] = listener
+
+    def unbind(self, listener: SimListener) -> None:
+        """Close a port."""
+        key = (listener.node.name, listener.port)
+        if self._listeners.get(key) is listener:
+            del self._listeners[key]
+
+    def listener(self, node: Node, port: int) -> SimListener | None:
+        """Return who listens on `port` and does not refuse this time."""
+        if self.weather.refuse and self._source.random() < self.weather.refuse:
+            return None
+        return self._listeners.get((node.name, port))
+
+    def pair(self, client: Process, client_node: Node, listener: SimListener) -> Endpoint:
+        """Make the two ends of a connection. Return the client's."""
+        number = self.port()
+        near = Endpoint(self, client, client_node, number, number)
+        far = Endpoint(self, listener.process, listener.node, listener.port, number)
+        near.join(far)
+        far.join(near)
+        self.connections.append(near)
+        if len(self.connections) >= self._sweep_at:
+            self._sweep_at = 2 * len(self.open_connections()) + 32
+        return near
+
+
+class SimListener:
+    """An `io.Listener`."""
+
+    def __init__(
+        self,
+        network: SimNetwork,
+        process: Process,
+        node: Node,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+    ) -> None:
+        """Listen on `port` of `node`."""
+        self.process = process
+        self.node = node
+        self.port = port
+        self.make = make
+        self._network = network
+        process.at_end.append(self.close)
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._network.unbind(self)
+
+
+class ProcessNetwork:
+    """The `io.Network` of one process."""
+
+    def __init__(self, network: SimNetwork, process: Process, node: Node) -> None:
+        """Open `network` for `process`."""
+        self._network = network
+        self._process = process
+        self._node = node
+
+    async def listen(
+        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+    ) -> SimListener:
+        """Accept connections to this node; a port of 0 takes a free one."""
+        self._process.check_alive()
+        if (
+            host not in ANY
+            and host not in LOOPBACK
+            and host not in (self._node.name, self._node.address)
+        ):
+            raise OSError(errno.EADDRNOTAVAIL, f"{host} is no address of {self._node.name}")
+        listener = SimListener(
+            self._network, self._process, self._node, port or self._network.port(), make
+        )
+        self._network.bind(listener)
+        return listener
+
+    async def connect(
+        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+    ) -> BufferedProtocol:
+        """Connect, or raise what the operating system would after as long as it would take."""
+        self._process.check_alive()
+        target = self._node if host in LOOPBACK else self._network.world.find(host)
+        if target is None:
+            raise socket.gaierror(socket.EAI_NONAME, f"no node is called {host}")
+        attempt = _Attempt(self._network, self._process, self._node, target, port)
+        endpoint = await attempt.run()
+        protocol = make()
+        endpoint.attach(protocol)
+        return protocol
+
+
+class _Attempt:
+    """A three-way handshake."""
+
+    def __init__(
+        self, network: SimNetwork, process: Process, near: Node, target: Node, port: int
+    ) -> None:
+        self._network = network
+        self._process = process
+        self._near = near
+        self._target = target
+        self._port = port
+        self._receive_answer: Any = network.loop.create_future()
+        self._there = network.link(near.name, target.name)
+        self._back = network.link(target.name, near.name)
+
+    async def run(self) -> Endpoint:
+        timer = self._network.loop.call_later(
+            self._network.weather.connect_timeout_s, self._fail, errno.ETIMEDOUT, context=KERNEL
+        )
+        self._there.send(40, 0.0, self._send_syn)
+        try:
+            return await self._receive_answer  # type: ignore[no-any-return]
+        except asyncio.CancelledError:
+            if (
+                self._receive_answer.done()
+                and not self._receive_answer.cancelled()
+                and not self._receive_answer.exception()
+            ):
+                self._receive_answer.result().abandon()
+            raise
+        finally:
+            timer.cancel()
+
+    def _send_syn(self) -> None:
+        if not self._target.is_up:
+            return  # nobody is there to refuse; the attempt times out
+        listener = self._network.listener(self._target, self._port)
+        if listener is None:
+            self._back.send(40, 0.0, self._fail, errno.ECONNREFUSED)
+            return
+        endpoint = self._network.pair(self._process, self._near, listener)
+        endpoint.peer.connect_protocol(listener.make)
+        endpoint.peer.last_arrival_s = self._back.send(40, 0.0, self._open, endpoint)
+
+    def _open(self, endpoint: Endpoint) -> None:
+        if self._receive_answer.done() or not self._process.alive:
+            endpoint.discard()
+        elif endpoint.closed:
+            self._receive_answer.set_exception(_os_error(errno.ECONNRESET))
+        else:
+            self._receive_answer.set_result(endpoint)
+
+    def _fail(self, number: int) -> None:
+        if not self._receive_answer.done():
+            self._receive_answer.set_exception(_os_error(number))
+
+
+def _os_error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
