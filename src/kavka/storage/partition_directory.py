@@ -147,7 +147,7 @@ class DataFile:
     def file(self) -> File:
         """Return the open file, made if it is missing. Call it for each use: the file may close in between.
 
-        Raise Gone when it was discarded, OSError when it cannot be opened.
+        Raise SegmentDeleted when it was discarded, OSError when it cannot be opened.
         """
         self.was_used = True
         file = self._file
