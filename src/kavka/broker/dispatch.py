@@ -12,13 +12,12 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.connection_limits import ConnectionLimits
 from kavka.broker.deferred_response import DeferredResponse, DeferredResponses
-from kavka.broker.large_requests import Encoding, HeldConnections, LargeRequest, encode_slice
+from kavka.broker.large_requests import Encoding, LargeRequest, encode_slice
 from kavka.broker.pace import UNPACED, Pace
 from kavka.broker.request_memory import (
     ANSWER_SETTING,
@@ -26,7 +25,8 @@ from kavka.broker.request_memory import (
     TOTAL_SETTING,
     RequestMemory,
     RequestTooLarge,
-    decoded_limit,
+    api_bound,
+    request_bound,
 )
 from kavka.broker.traffic import RequestTraffic, error_finder
 from kavka.io import Sendable
@@ -109,8 +109,6 @@ _WAIT_FOR_MEMBERS = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 _SMALL_BYTES: Final = 2048
 _SMALL_OF_RECORDS: Final = 64 * 1024
 """Of Produce and Fetch: nearly all of a Produce is records, which are not decoded."""
-_MOST_OF_PRODUCE: Final = 4 << 20
-"""What a Produce may take besides its records: 14,000 partitions, which are appended in one turn of the loop."""
 _ANSWERED_IN_PARALLEL: Final = frozenset(
     (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 )
@@ -198,6 +196,7 @@ class _ApiHandler:
     """An API whose handler is imported. Slots, for they are read for each request."""
 
     __slots__ = (
+        "bound",
         "handle",
         "immediate",
         "in_parallel",
@@ -205,7 +204,6 @@ class _ApiHandler:
         "max_version",
         "may_answer_large",
         "min_version",
-        "most_decoded",
         "request",
         "response",
         "small_bytes",
@@ -213,7 +211,7 @@ class _ApiHandler:
         "versions",
     )
 
-    def __init__(self, api: Api, handle: Handler) -> None:
+    def __init__(self, api: Api, handle: Handler, most_decoded: int) -> None:
         self.min_version = api.min_version
         self.max_version = api.max_version
         self.request: type = api.request()
@@ -222,7 +220,7 @@ class _ApiHandler:
         self.key = api.key
         carries_records = api.key in (ApiKey.PRODUCE, ApiKey.FETCH)
         self.small_bytes = _SMALL_OF_RECORDS if carries_records else _SMALL_BYTES
-        self.most_decoded = _MOST_OF_PRODUCE if api.key == ApiKey.PRODUCE else sys.maxsize
+        self.bound = api_bound(api.key, most_decoded)
         self.in_parallel = api.key in _ANSWERED_IN_PARALLEL
         self.may_answer_large = api.key not in _SMALL_ANSWERS
         self.traffic = traffic = RequestTraffic(api.max_version + 1)
@@ -262,20 +260,17 @@ class Dispatcher:
         """By listener."""
         self._limits = ConnectionLimits(broker.configs)
         self._deferred = DeferredResponses()
-        self._awaiting_metadata: list[tuple[Connection, ResponseSlot, memoryview]] | None = []
-        """What came before `begin`."""
-        self._corked = HeldConnections(self._receive)
-        self._held_frames = self._corked.frames
+        self._has_begun = False
         integer = broker.config.integer
         self._memory = RequestMemory(integer(TOTAL_SETTING))
         self._most_decoded = integer(REQUEST_SETTING)
         self._most_answered = integer(ANSWER_SETTING)
 
     def begin(self) -> None:
-        """Serve from now on; what came since the listeners were bound is served first."""
-        early, self._awaiting_metadata = self._awaiting_metadata or [], None
-        for connection, slot, frame in early:
-            self.received(connection, slot, frame)
+        """Serve from now on, and what came since the listeners were bound."""
+        self._has_begun = True
+        for connection in self.connections:
+            connection.unblock()
 
     # -- FrameHandler
 
@@ -287,12 +282,13 @@ class Dispatcher:
             log.warning("connection refused peer=%s reason=%s", connection.peer_host, refusal)
             return False
         self.connections[connection] = {}
+        if not self._has_begun:
+            connection.block()
         self._counts_of(connection).opened += 1
         return True
 
     def closed(self, connection: Connection) -> None:
         """Forget a connection, and what waits there: fetches, answers to what is done."""
-        self._corked.drop(connection)
         for waiting in self.connections.pop(connection, ()):
             waiting.cancel()
         self._limits.leave(connection.peer_host)
@@ -303,16 +299,6 @@ class Dispatcher:
 
     def received(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
         """Serve one request, or close the connection when it cannot be understood."""
-        if self._awaiting_metadata is not None:
-            self._awaiting_metadata.append((connection, slot, frame))
-        elif connection in self._held_frames:
-            self._held_frames[connection].append((slot, frame))
-        else:
-            self._receive(connection, slot, frame)
-
-    # -- inside
-
-    def _receive(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
         now = self._tick_ms()
         connection.last_active_ms = now
         try:
@@ -336,14 +322,21 @@ class Dispatcher:
         except (CorruptFrame, RequestTooLarge) as error:
             self._refuse(connection, str(error))
             return
-        self._handle(handler, context, slot, request)
+        try:  # as `_handle`, without a call more: this is done for each request
+            result = handler.handle(self._broker, context, request)
+        except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
+            self._malformed(context, error)
+            return
+        self._deliver(handler, context, slot, result)
+
+    # -- inside
 
     def _handle(
         self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, request: Any
     ) -> None:
         try:
             result = handler.handle(self._broker, context, request)
-        except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
+        except Exception as error:  # noqa: BLE001 - as above
             self._malformed(context, error)
             return
         self._deliver(handler, context, slot, result)
@@ -357,12 +350,12 @@ class Dispatcher:
             handler.request,
             context.header,
             frame,
-            min(decoded_limit(len(frame), self._most_decoded), handler.most_decoded),
+            request_bound(len(frame), handler.bound),
             Pace(self._tick_ms),
         )
         if large.decode_slice():
             return large.take_message()
-        self._hold(context)
+        self._block(context)
         self._start(context, self._decode_on(handler, context, large, slot))
         return None
 
@@ -387,12 +380,18 @@ class Dispatcher:
         self._memory.give(too_much)
         self._handle(handler, context, slot, large.take_message())
 
-    def _hold(self, context: RequestContext) -> None:
+    def _block(self, context: RequestContext) -> None:
         """Have the connection's further requests wait for a large one."""
         assert context.large is not None
-        if not context.large.holds_connection:
-            context.large.holds_connection = True
-            self._corked.hold(context.connection)
+        if not context.large.blocks_connection:
+            context.large.blocks_connection = True
+            context.connection.block()
+
+    def _unblock(self, context: RequestContext) -> None:
+        """Serve what came behind a large request."""
+        if context.large is not None and context.large.blocks_connection:
+            context.large.blocks_connection = False
+            context.connection.unblock()
 
     def _finish(self, context: RequestContext) -> None:
         """Give back what a large request has taken: it was answered or given up."""
@@ -401,9 +400,7 @@ class Dispatcher:
             return
         memory, large.memory = large.memory, 0
         self._memory.give(memory)
-        if large.holds_connection:
-            large.holds_connection = False
-            self._corked.let_go(context.connection)
+        self._unblock(context)
 
     def _start(self, context: RequestContext, work: Coroutine[Any, Any, None]) -> None:
         """Go on with a large request in a task."""
@@ -425,7 +422,9 @@ class Dispatcher:
     ) -> None:
         """Send what a handler returned, now or when it is there."""
         if type(result) is bytearray:
-            self._send(context, slot, (result,))
+            context.connection.answer(slot, (result,))
+            if context.large is not None:
+                self._finish(context)
         elif type(result) is handler.response:
             self._answer(handler, context, slot, result)
         elif result is None:
@@ -433,9 +432,11 @@ class Dispatcher:
         else:
             if self._records_times and context.local_ms < 0:
                 context.local_ms = self._tick_ms() - context.received_ms
-            # What is blocked goes on being held: the requests behind it come after its part that goes in order.
-            if handler.in_parallel and not context.connection.is_blocked:
-                self._finish(context)
+            if context.large is not None and handler.in_parallel:
+                self._unblock(context)
+                # A Produce that is not appended yet keeps its memory, and blocks the connection itself.
+                if not context.connection.is_blocked:
+                    self._finish(context)
             if type(result) is DeferredResponse:
                 self._defer(handler, context, slot, result)
             else:
@@ -503,7 +504,7 @@ class Dispatcher:
         api_key = ApiKey(key)
         api = APIS[api_key]
         module = importlib.import_module(f"kavka.broker.api.{SUPPORTED_APIS[api_key]}")
-        handler = _ApiHandler(api, module.handle)
+        handler = _ApiHandler(api, module.handle, self._most_decoded)
         self._handlers[key] = handler
         return handler
 
@@ -565,7 +566,7 @@ class Dispatcher:
         else:
             slot.outlives_connection = True
         if context.large is not None and not handler.in_parallel:
-            self._hold(context)
+            self._block(context)
 
         def done(finished: asyncio.Future[Any]) -> None:
             self._tasks.pop(finished, None)

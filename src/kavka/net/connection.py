@@ -4,7 +4,8 @@ Every frame gets a `ResponseSlot` when it is read. Answers may become ready in a
 before it have left. Reading stops while too many requests are in work or too many answer bytes wait for a slow
 reader, so a connection costs bounded memory whatever its client does; what all together may take, `request_budget`
 says. Frames that came in one packet are handled a few at a time, so that a client which sends thousands at once does
-not delay the others.
+not delay the others. While a connection is blocked, its frames wait and it is not read: what a client sends in order
+is handled in order, though one request takes many iterations of the loop.
 
     frames:   f1 f2 f3 f4          slots:  [ready][waits][ready][waits]
     on the wire: a1                          left  ^ a3 waits for a2
@@ -93,7 +94,8 @@ class Connection:
         self.peer_host = ""
         self.last_active_ms = 0
         self._handler = handler
-        self._limits = limits
+        self._max_in_flight = limits.max_in_flight
+        self._max_in_flight_bytes = limits.max_in_flight_bytes
         self._flow_control = ReadFlowControl()
         self._reader = FrameReader(self._flow_control.frames.append, limits.max_frame_bytes, chunk)
         self._budget = budget or RequestBudget(BudgetLimits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT))
@@ -111,7 +113,7 @@ class Connection:
         self._corked = False
         self._turn_bytes = 0  # of answers that leave at the end of the turn
         self._writing_paused = False
-        self._is_blocked = False
+        self._blocks = 0  # Invariant: calls of `block` that no `unblock` has followed
 
     # -- doors.Wire
 
@@ -284,15 +286,19 @@ class Connection:
     @property
     def is_blocked(self) -> bool:
         """Whether no further frame is handled until `unblock`."""
-        return self._is_blocked
+        return self._blocks > 0
 
     def block(self) -> None:
-        """Handle no further frame until `unblock`: the handler is not done with its part that goes in order."""
-        self._is_blocked = True
+        """Handle no further frame until `unblock`: the handler is not done with its part that goes in order.
+
+        To be called in `received`, or when it is blocked already: then each `block` needs its `unblock`.
+        """
+        self._blocks += 1
 
     def unblock(self) -> None:
-        """Handle frames again, in the next turn of the loop."""
-        self._is_blocked = False
+        """Handle frames again, in the next turn of the loop, unless there was another `block`."""
+        self._blocks -= 1
+        assert self._blocks >= 0, "unblocked twice"
         self._update_flow_control()
 
     def abort(self) -> None:
@@ -309,13 +315,15 @@ class Connection:
 
     def _handle_frames(self) -> None:
         """Take one turn: as many frames as there is room for, up to a number; their answers leave together."""
-        self.cork()
+        self._corked = True
         self._turn_bytes = 0
         frames, slots, received = self._flow_control.frames, self._slots, self._handler.received
+        left = _TURN_FRAMES
         try:
-            for _ in range(min(_TURN_FRAMES, len(frames))):
-                if self._is_full or self._turn_bytes > _TURN_BYTES or not self.is_open:
+            while frames and left and not self._is_full and self._turn_bytes <= _TURN_BYTES:
+                if not self.is_open:
                     break
+                left -= 1
                 frame = frames.popleft()
                 size = len(frame)
                 if self._bytes_waiting:
@@ -325,15 +333,16 @@ class Connection:
                 self._bytes_in_flight += size
                 received(self, slot, frame)
         finally:
-            self.uncork()
+            self._corked = False
+            self._flush()
 
     @property
     def _is_full(self) -> bool:
         return (
-            self._is_blocked
+            self._blocks > 0
+            or self._bytes_in_flight >= self._max_in_flight_bytes
+            or len(self._slots) >= self._max_in_flight
             or self._writing_paused
-            or len(self._slots) >= self._limits.max_in_flight
-            or self._bytes_in_flight >= self._limits.max_in_flight_bytes
         )
 
     def _flush(self) -> None:
@@ -353,12 +362,14 @@ class Connection:
     def _update_flow_control(self) -> None:
         """Handle and read more while there is room for more requests."""
         inflow = self._flow_control
-        inflow.update(
-            self._transport,
-            self._handle_frames,
-            is_full=self._is_full,
-            is_held_back=self._is_held_back,
-        )
+        # Nearly always nothing waits, and the connection is read and goes on to be.
+        if inflow.frames or inflow.is_paused or self._is_held_back or self._is_full:
+            inflow.update(
+                self._transport,
+                self._handle_frames,
+                is_full=self._is_full,
+                is_held_back=self._is_held_back,
+            )
         if inflow.frames or self._has_turn:
             self._note_waiting()
         if (
