@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from kavka.wire.api import ApiKey
 
 from kavka.broker.pace import UNPACED, Pace
 from kavka.broker.repetitions import Repetitions, size_of
 from kavka.broker.request_memory import (
     RequestMemory,
     RequestTooLarge,
+    api_bound,
     check_count,
-    decoded_limit,
+    request_bound,
 )
 from kavka.wire.messages.describe_groups import (
     DescribeGroupsResponseGroup,
@@ -68,9 +70,12 @@ def test_what_is_small_never_rests() -> None:
 
 
 def test_a_frame_may_take_twenty_times_its_size_and_no_more_than_the_setting() -> None:
-    assert decoded_limit(0, 1 << 30) == 8 << 20
-    assert decoded_limit(1 << 20, 1 << 30) == 28 << 20
-    assert decoded_limit(100 << 20, 128 << 20) == 128 << 20
+    def bound(frame_bytes: int, setting: int) -> int:
+        return request_bound(frame_bytes, api_bound(ApiKey.METADATA, setting)).most
+
+    assert bound(0, 1 << 30) == 8 << 20
+    assert bound(1 << 20, 1 << 30) == 28 << 20
+    assert bound(100 << 20, 128 << 20) == 128 << 20
 
 
 def test_large_requests_wait_for_memory_in_the_order_in_which_they_came() -> None:
