@@ -8,7 +8,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings passed clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings passed damaged-bodies clean
 PY := .venv/bin/python
 SLOW := compat or spark or simulation or chaos or fuzz or long
 
@@ -91,6 +91,10 @@ settings: dev ## rewrite docs/settings.md after a setting was changed
 passed: ## rewrite tests/compat/PASSED.txt after tests were added
 	@scripts/setup.sh test
 	$(PY) tests/compat/kavka_compat/passed.py
+
+damaged-bodies: ## ask Apache Kafka and kavka for the table of damaged batches again
+	@scripts/setup.sh test
+	PYTHONPATH=tests/compat $(PY) -m kavka_compat.asked_bodies
 
 clean: ## remove all that was built, .venv too
 	rm -rf .venv .setup build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,7 +1,8 @@
 """Bodies of compressed batches, sound and damaged, in every way that their formats offer: what a broker takes of them.
 
 Each series is a list of bodies that differ in one thing: the bit that is flipped, the place at which it is cut. The
-records inside are the same three; `batch` puts a body under a header with a true checksum.
+records inside are the same three, or say of themselves what is not so; `batch` puts a body under a header with a true
+checksum.
 """
 
 from __future__ import annotations
@@ -73,10 +74,98 @@ LONG_RECORDS: Final = [
 LONG: Final = b"".join(LONG_RECORDS)
 
 
+def _fields(
+    index: int = 0,
+    value: bytes = b"value",
+    *,
+    attributes: int = 0,
+    timestamp: bytes = b"\0",
+    key: int = -1,
+    value_length: int | None = None,
+    headers: bytes = b"\0",
+) -> bytes:
+    """Return what follows a record's length, with lengths and counts that need not be true."""
+    length = len(value) if value_length is None else value_length
+    head = bytes((attributes,)) + timestamp + _varint(index) + _varint(key)
+    return head + _varint(length) + value + headers
+
+
+def _misleading() -> list[bytes]:
+    """Return three records each, one or more of which say something that is not so."""
+    sound = [_fields(index) for index in range(3)]
+    size = len(sound[0])
+    lengths = [
+        b"".join(_varint(length if index == wrong else size) + sound[index] for index in range(3))
+        for wrong in range(3)
+        for length in (size - 1, size + 1, 0, -1, 1, 64, 100_000, 0x7FFF_FFFF, -(1 << 31))
+    ]
+    offsets = [
+        b"".join(_varint(len(fields)) + fields for fields in map(_fields, deltas))
+        for deltas in (
+            (0, 0, 0), (0, 2, 1), (1, 2, 3), (0, 1, 3), (0, 1, 1000), (-1, 0, 1), (0, 1, -1),
+        )
+    ]  # fmt: skip
+    both = [_varint(size + 1) + _fields(2) + _varint(size) * 2 + sound[1] + sound[2]]
+    firsts = [
+        _fields(attributes=255),
+        _fields(key=-2),
+        _fields(key=-(1 << 31)),
+        _fields(value_length=-1),
+        _fields(value_length=-2, value=b""),
+        _fields(value_length=1000),
+        _fields(value_length=0x7FFF_FFFF),
+        _fields(headers=_varint(-1)),
+        _fields(headers=_varint(1)),
+        _fields(headers=_varint(1) + _varint(1) + b"k" + _varint(1) + b"v"),
+        _fields(headers=_varint(1) + _varint(0) + _varint(-1)),
+        _fields(headers=_varint(1) + _varint(0) + _varint(-2)),
+        _fields(headers=_varint(1) + _varint(-1) + _varint(0)),
+        _fields(headers=_varint(1) + _varint(1000) + b"k" + _varint(0)),
+        _fields(headers=_varint(2) + _varint(1) + b"k" + _varint(1) + b"v"),
+        _fields(headers=_varint(0x7FFF_FFFF)),
+        _fields(headers=b"\x80\0"),
+        _fields(headers=b"\x80" * 4 + b"\0"),
+        _fields(headers=b"\x80" * 5 + b"\0"),
+        _fields(headers=b"\xff" * 5),
+        _fields(timestamp=b"\x81" + b"\x80" * 8 + b"\0"),
+        _fields(timestamp=b"\x80" * 10 + b"\0"),
+        b"",
+        b"\0",
+    ]
+    first = [
+        b"".join(_varint(len(fields)) + fields for fields in (one, sound[1], sound[2]))
+        for one in firsts
+    ]
+    overlong = [
+        number + sound[0] + b"".join(_varint(size) + fields for fields in sound[1:])
+        for number in (b"\x96\0", b"\x96\x80\x80\x80\0", b"\x96\x80\x80\x80\x80\0", b"\xff" * 8)
+    ]
+    large = [LONG[:at] + _varint(length) + LONG[at + 3 :] for at, length in _LONG_LENGTHS]
+    return [*lengths, *offsets, *both, *first, *overlong, *large]
+
+
+_LONG_SIZE: Final = len(LONG_RECORDS[0])
+_LONG_LENGTHS: Final = [
+    (at, _LONG_SIZE - 3 + more) for at in (0, _LONG_SIZE, 2 * _LONG_SIZE) for more in (-1, 1, -20_000, 100_000)
+]  # fmt: skip
+
+
+def _packed(codec: int, plain: bytes) -> bytes:
+    """Return the bytes as a client compresses them."""
+    if codec == GZIP:
+        return gzip.compress(plain, mtime=0)
+    if codec == SNAPPY:
+        return xerial(*(plain[at : at + 32768] for at in range(0, len(plain), 32768)))
+    if codec == LZ4:
+        blocks = [plain[at : at + 65536] for at in range(0, len(plain), 65536)]
+        return lz4_frame([lz4_block(block) for block in blocks])
+    return _zstd(plain) if codec == ZSTD else plain
+
+
 def all_series() -> dict[str, list[Body]]:
     """Return every series by name."""
     series: dict[str, list[Body]] = {}
-    for codec, whole in _SOUND.items():
+    for codec, whole in SOUND.items():
         name = _NAMES[codec]
         for kind, content in whole.items():
             label = f"{name}: {kind}"
@@ -90,6 +179,9 @@ def all_series() -> dict[str, list[Body]]:
                 series[f"{label}, counts"] = [Body(codec, content, n) for n in (1, 2, 4, 1000)]
         if codec:
             series[f"{name}: no body"] = [Body(codec, b"")]
+        series[f"{name}: misleading records"] = [
+            Body(codec, _packed(codec, plain)) for plain in _misleading()
+        ]
     for name, bodies in _special().items():
         series[name] = list(bodies)
     return series
@@ -185,7 +277,7 @@ def _zstd_window(log: int) -> bytes:
     return bytes(((log - 10) << 3,))
 
 
-_SOUND: Final[dict[int, dict[str, bytes]]] = {
+SOUND: Final[dict[int, dict[str, bytes]]] = {
     0: {"records": PLAIN},
     GZIP: {
         "a member": gzip.compress(PLAIN, mtime=0),
@@ -571,10 +663,10 @@ def _runs(codes: Sequence[int]) -> str:
 
 
 def difference_is_known(name: str, theirs: int, ours: int) -> bool:
-    """Tell whether ours may answer otherwise: to a flipped bit that makes a record's length or offset a lie.
+    """Tell whether ours may answer otherwise: to records that consumers cannot read, or read as others.
 
-    Or to a second block whose type was flipped: Kafka sees the records before the block that does not decompress.
+    Or to refuse with another code: of two faults in one body the one or the other is found first.
     """
-    if not name.endswith("a bit flipped"):
+    if not name.endswith(("a bit flipped", "misleading records")):
         return False
-    return ours == _INVALID_RECORD or (theirs, ours) == (_INVALID_RECORD, -1)
+    return (theirs, ours) in ((0, _INVALID_RECORD), (_INVALID_RECORD, -1), (-1, _INVALID_RECORD))

@@ -219,9 +219,20 @@ def test_the_cleaner_gets_keys_offsets_and_tombstones(records):
 
 
 def check(
-    body, count, *, start=0, first=0, last=True, needs_key=False, base=100, low=-FAR, high=FAR
+    body,
+    count,
+    *,
+    start=0,
+    first=0,
+    last=True,
+    needs_key=False,
+    base=100,
+    low=-FAR,
+    high=FAR,
+    bounded=True,
 ):
-    return both("check", body, start, len(body), first, count, last, needs_key, base, low, high)
+    rest = (needs_key, base, low, high, bounded)
+    return both("check", body, start, len(body), first, count, last, *rest)
 
 
 @given(rows)
@@ -246,6 +257,50 @@ def test_broken_rules_are_told_by_record():
     assert check(body, 4)[2:4] == (500, 2)
     second = both("keep", body, 0, len(body), 4, 100, b"\0\1\1\0")[0]
     assert check(second, 2)[4] == [(0, corrupt.WRONG_OFFSET), (1, corrupt.WRONG_OFFSET)]
+
+
+def test_a_keyless_record_out_of_place_is_told_as_keyless():
+    body = both("encode", 2, None, None, None, None, 0, 0)
+    body[body.index(b"\x02\x01")] = 8  # the offset delta of the second
+    assert check(body, 2)[4] == [(1, corrupt.WRONG_OFFSET)]
+    assert check(body, 2, needs_key=True)[4] == [(0, corrupt.NO_KEY), (1, corrupt.NO_KEY)]
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 9, 63])
+def test_lengths_that_mislead_are_a_broken_rule_where_records_are_not_bounded_by_them(length):
+    body = a_body([(1, b"k", b"v", [("h", b"x")]), (2, b"k", None, []), (3, None, b"v", [])])
+    second = body[0] // 2 + 1
+    assert check(body, 3, bounded=False) == check(body, 3)
+    assert body[second] == 16
+    body[second] = 2 * length
+    assert check(body, 3)[0] == "corrupt"
+    whole = check(body, 3, bounded=False)
+    assert (whole[0], whole[1], whole[4]) == (3, len(body), [(1, corrupt.MISLEADS)])
+
+
+def test_a_header_without_key_is_a_broken_rule_where_records_are_not_bounded():
+    body = a_body([(1, b"k", b"v", [("", b"x")])])
+    body[-3] = 1  # the length of its key is -1
+    assert check(body, 1)[0] == "corrupt"
+    assert check(body, 1, bounded=False)[4] == [(0, corrupt.MISLEADS)]
+
+
+@given(rows.filter(bool), st.data())
+def test_unbounded_records_can_be_checked_in_chunks(records, data):
+    body = a_body(records)
+    at = data.draw(st.integers(0, len(body) - 1))
+    body[at] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(body)))
+    whole = check(body, len(records), bounded=False)
+    first = check(body[:cut], len(records), last=False, bounded=False)
+    if first[0] == "corrupt":
+        assert whole[0] == "corrupt"
+        return
+    index, position, _, _, violations = first
+    rest = check(body[position:], len(records), first=index, bounded=False)
+    assert (rest[0] == "corrupt") == (whole[0] == "corrupt")
+    if whole[0] != "corrupt":
+        assert (rest[0], violations + rest[4]) == (whole[0], whole[4])
 
 
 def test_broken_rules_are_told_up_to_a_bound():
@@ -309,6 +364,8 @@ def everything(body, count):
     for start, end in ((0, size), (size // 2, size), (0, size + 9), (size, 0)):
         both("check", body, start, end, 0, count, True, True, -5, 0, 100)
         both("check", body, start, end, 0, count, False, False, -5, 0, 100)
+        both("check", body, start, end, 0, count, True, True, -5, 0, 100, False)
+        both("check", body, start, end, 0, count, False, False, -5, -9, 100, False)
         both("records", body, start, end, count, -3, 2**63 - 1, 0, -1, Made)
         both("decode", [(body, start, end, count, -3, 2**63 - 1, 1, 4)], -2)
         both("keys", body, start, end, count, 3)

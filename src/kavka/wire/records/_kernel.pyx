@@ -36,10 +36,12 @@ cdef enum:
     MISSING = 3
     EXTRA = 4
     MORE_HEADERS = 5
+    CUT = 6
     SMALLEST_RECORD = 7
     WRONG_OFFSET = 1
     NO_KEY = 2
     BAD_TIMESTAMP = 3
+    MISLEADS = 4
     MOST_VIOLATIONS = 1024
 
 cdef int64_t NO_LIMIT_MS = 0x7FFFFFFFFFFFFFFF

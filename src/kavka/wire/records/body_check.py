@@ -22,16 +22,25 @@ class RecordCheck:
     __slots__ = ("_rest", "count", "index", "largest", "violations")
 
     def __init__(
-        self, count: int, needs_key: bool, base_timestamp: int, earliest: int, latest: int
+        self,
+        count: int,
+        needs_key: bool,
+        base_timestamp: int,
+        earliest: int,
+        latest: int,
+        bounded: bool = True,
     ) -> None:
-        """Begin before the first of `count` records; timestamps must be in `earliest` to `latest`."""
+        """Begin before the first of `count` records; timestamps must be in `earliest` to `latest`.
+
+        Unless `bounded`, records that are not as long as they say break a rule, not the format.
+        """
         self.count = count
         self.index = 0
         self.largest = -1
         """The largest timestamp so far."""
         self.violations: list[tuple[int, int]] = []
         """Index and rule of the records that break one."""
-        self._rest = (needs_key, base_timestamp, earliest, latest)
+        self._rest = (needs_key, base_timestamp, earliest, latest, bounded)
 
     def feed(self, body: Buffer, start: int, end: int, last: bool) -> int:
         """Check on from where the last piece ended; return the position of the first record that is cut."""
@@ -61,6 +70,7 @@ def check_body(
     limit = min(limit, allowance.decompressed_bytes_left)
     weight = _WEIGHTS.get(codec, 1)
     carry = bytearray()
+    enough = 0  # A record that may end anywhere is read again when the bytes have doubled, not with each piece.
     for piece in decompress_pieces(codec, packed, limit):
         if isinstance(piece, int):
             yield weight * piece
@@ -68,7 +78,10 @@ def check_body(
         _count(allowance, len(piece), weight, limit)
         if carry:
             carry += piece
-            del carry[: check.feed(carry, 0, len(carry), False)]
+            if len(carry) >= enough:
+                position = check.feed(carry, 0, len(carry), False)
+                enough = 0 if position else 2 * len(carry)
+                del carry[:position]
         else:
             position = check.feed(piece, 0, len(piece), False)
             if position < len(piece):

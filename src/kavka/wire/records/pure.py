@@ -41,6 +41,10 @@ class _Fault(Exception):
     """A fault by its number, on the way to the place that knows the position."""
 
 
+class _Cut(_Fault):
+    """A record that more bytes may complete."""
+
+
 RawRecord = tuple[int, int, int, int, int, int, int, int, int]
 """end, timestamp delta, offset delta, key at, key length, value at, value length, headers at, header count."""
 
@@ -77,13 +81,17 @@ def check(
     base_timestamp: int,
     earliest: int,
     latest: int,
+    bounded: bool = True,
 ) -> tuple[int, int, int, int, list[tuple[int, int]]]:
     """Validate records `first` to `count - 1` of a produced batch.
 
     Return the index after the last whole record, its position, the largest timestamp (-1 without any) with the
     index of the first record that has it, and a list of (index, broken rule), one per record. When `last` is
     false, the body is a chunk: a record that is cut by its end is left for the next call, and so is the count.
-    Rules: offset deltas are 0, 1, 2…; `needs_key`; a timestamp other than -1 is in `earliest`..`latest`.
+    Rules: `needs_key`; a timestamp other than -1 is in `earliest`..`latest`; offset deltas are 0, 1, 2….
+
+    Unless `bounded`, a record ends where its fields do, as Kafka reads compressed ones; a length that says
+    otherwise, or a header without key, is a broken rule. What cannot be read on at the end of a chunk is left, too.
     """
     data = bytes(memoryview(body)[start:end])
     if count < 0:
@@ -93,19 +101,30 @@ def check(
     while index < count and position < len(data):
         if not last and not _is_whole(data, position, start):
             break
-        record = _parse_at(data, position, start)
-        if record[8]:
-            _skip_headers(data, record, position, start)
+        misleads = False
+        if bounded:
+            record = _parse_at(data, position, start)
+            if record[8]:
+                _skip_headers(data, record, position, start)
+        else:
+            try:
+                record, misleads = _parse_unbounded(data, position)
+            except _Fault as fault:
+                if isinstance(fault, _Cut) and not last:
+                    break
+                raise _corrupt(fault.args[0], start + position) from None
         timestamp = wrap(base_timestamp + record[1])
         if timestamp > largest:
             largest, largest_index = timestamp, index
         rule = 0
-        if record[2] != index:
-            rule = corrupt.WRONG_OFFSET
-        elif needs_key and record[4] < 0:
+        if needs_key and record[4] < 0:
             rule = corrupt.NO_KEY
         elif timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
             rule = corrupt.BAD_TIMESTAMP
+        elif record[2] != index:
+            rule = corrupt.WRONG_OFFSET
+        elif misleads:
+            rule = corrupt.MISLEADS
         if rule and len(violations) < corrupt.MAX_VIOLATIONS:
             violations.append((index, rule))
         position = record[0]
@@ -482,6 +501,50 @@ def _parse(data: bytes, position: int) -> RawRecord:
     if header_count < 0 or 2 * header_count > end - at or (header_count == 0 and at != end):
         raise _Fault(corrupt.FIELDS)
     return end, delta, offset, key_at, key_length, value_at, value_length, at, header_count
+
+
+def _parse_unbounded(data: bytes, position: int) -> tuple[RawRecord, bool]:
+    """Read a record and its headers whatever its length says; tell whether that, or a header without key, misleads.
+
+    Raise _Cut where the bytes end too early.
+    """
+    length, begin = _unbounded_number(data, position, 5, corrupt.LENGTH)
+    if begin == len(data):
+        raise _Cut(corrupt.FIELDS)
+    delta, at = _unbounded_number(data, begin + 1, 10)
+    offset, at = _unbounded_number(data, at, 5)
+    key_length, key_at, at = _unbounded_bytes(data, at)
+    value_length, value_at, at = _unbounded_bytes(data, at)
+    header_count, headers_at = _unbounded_number(data, at, 5)
+    if header_count < 0:
+        raise _Fault(corrupt.FIELDS)
+    at, misleads = headers_at, False
+    for _ in range(header_count):
+        name_length, _, at = _unbounded_bytes(data, at)
+        misleads = misleads or name_length < 0
+        _, _, at = _unbounded_bytes(data, at)
+    record = at, delta, offset, key_at, key_length, value_at, value_length, headers_at, header_count
+    return record, misleads or at - begin != length
+
+
+def _unbounded_number(
+    data: bytes, at: int, most: int, fault: int = corrupt.FIELDS
+) -> tuple[int, int]:
+    try:
+        return read_varint(data, at, len(data), most, fault)
+    except _Fault:
+        if len(data) - at < most:
+            raise _Cut(corrupt.FIELDS) from None
+        raise
+
+
+def _unbounded_bytes(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return a length, where its bytes begin and where they end; a negative one has none."""
+    length, begin = _unbounded_number(data, at, 5)
+    end = begin + max(length, 0)
+    if end > len(data):
+        raise _Cut(corrupt.FIELDS)
+    return length, begin, end
 
 
 def read_varint(data: bytes, at: int, end: int, most: int, fault: int) -> tuple[int, int]:

@@ -6,8 +6,8 @@ compaction, so the records are walked by the kernel; a compressed body is walked
 
 A body that has a true CRC and is broken all the same was made so. What its codec cannot read is answered with
 UNKNOWN_SERVER_ERROR, as Kafka does, and records that break the format with INVALID_RECORD; clients retry neither.
-Kafka does not look at offset deltas of uncompressed records and at lengths of compressed ones; both are refused
-here, since consumers would get wrong offsets, or nothing ([decision 030](docs/decisions)).
+Kafka takes uncompressed offset deltas that are wrong and compressed records that are not as long as they say; both
+are refused here, since consumers would lose records, or stop there ([decision 030](docs/decisions)).
 """
 
 from __future__ import annotations
@@ -203,8 +203,16 @@ def _body_steps(
 ) -> Steps:
     """Check the records, stamp the batch as the topic's settings say, and recompress it."""
     earliest, latest = _bounds(rules, now_ms)
+    stays_compressed = header.attributes & COMPRESSION_MASK != 0 and (
+        rules.compression is None or header.compression is rules.compression
+    )
     check = RecordCheck(
-        header.record_count, rules.needs_key, header.base_timestamp, earliest, latest
+        header.record_count,
+        rules.needs_key,
+        header.base_timestamp,
+        earliest,
+        latest,
+        bounded=not stays_compressed,
     )
     decompressed = allowance.decompressed_bytes_left
     try:
@@ -216,7 +224,7 @@ def _body_steps(
     except CorruptBatch as error:
         return _invalid(f"Found invalid record structure: {error}")
     if check.violations:
-        return _refuse_records(check.violations[: corrupt.MAX_VIOLATIONS], earliest, latest)
+        return _refuse_records(check.violations, stays_compressed, earliest, latest)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
         header = stamp_log_append_time(buffer, header, now_ms)
     elif (largest := max(check.largest, -1)) != header.max_timestamp:
@@ -233,8 +241,10 @@ def _bounds(rules: BatchRules, now_ms: int) -> tuple[int, int]:
     """Return between which timestamps of records must be."""
     if rules.timestamp_type is not TimestampType.CREATE_TIME:
         return _EARLIEST, NO_LIMIT_MS
-    earliest = max(_EARLIEST, now_ms - rules.timestamp_before_max_ms)
-    return earliest, min(NO_LIMIT_MS, now_ms + rules.timestamp_after_max_ms)
+    earliest = now_ms - rules.timestamp_before_max_ms
+    if rules.timestamp_before_max_ms == NO_LIMIT_MS:
+        earliest = _EARLIEST
+    return max(_EARLIEST, earliest), min(NO_LIMIT_MS, now_ms + rules.timestamp_after_max_ms)
 
 
 def _recompressed(
@@ -360,15 +370,26 @@ def _check_producer(header: BatchHeader) -> Refusal | None:
 
 _SENTENCES: Final = {
     corrupt.WRONG_OFFSET: "The offsets of the records are not 0, 1, 2 and so on.",
+    corrupt.MISLEADS: "The record is not as long as it says, or has a header without key.",
     corrupt.NO_KEY: "Compacted topic cannot accept message without key.",
 }
 
 
-def _refuse_records(violations: list[tuple[int, int]], earliest: int, latest: int) -> Refusal:
-    """Say which records broke which rule."""
+def _refuse_records(
+    violations: list[tuple[int, int]], stays_compressed: bool, earliest: int, latest: int
+) -> Refusal:
+    """Say which records broke which rule; what Kafka looks at comes first.
+
+    Kafka fails to rewrite a compressed batch whose offsets are wrong, so the code is that of a fault.
+    """
+    rules = {rule for _, rule in violations}
+    judged = rules & {corrupt.NO_KEY, corrupt.BAD_TIMESTAMP}
+    if not judged and stays_compressed and corrupt.WRONG_OFFSET in rules:
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, _SENTENCES[corrupt.WRONG_OFFSET])
+    violations = [broken for broken in violations if broken[1] in (judged or rules)]
     span = f"Timestamp out of range: it should be within [{earliest}, {latest}]."
     errors = tuple(RecordError(index, _SENTENCES.get(rule, span)) for index, rule in violations)
-    if any(rule == corrupt.BAD_TIMESTAMP for _, rule in violations):
+    if corrupt.BAD_TIMESTAMP in rules:
         return Refusal(
             ErrorCode.INVALID_TIMESTAMP,
             "One or more records have been rejected due to invalid timestamp",

@@ -88,6 +88,62 @@ cdef int skip_headers(Bytes p, Record* r) noexcept nogil:
     return SOUND if at == r.end else FIELDS
 
 
+cdef int unbounded_number(Bytes p, Py_ssize_t* at, Py_ssize_t end, int most, int64_t* number) noexcept nogil:
+    """Read a number, and tell what is wrong with it: CUT when more bytes may complete it."""
+    if varint(p, at, end, most, number):
+        return SOUND
+    return FIELDS if end - at[0] >= most else CUT
+
+
+cdef int unbounded_bytes(Bytes p, Py_ssize_t* at, Py_ssize_t end, int64_t* length) noexcept nogil:
+    """Pass a length and as many bytes; a negative one has none."""
+    cdef int fault = unbounded_number(p, at, end, 5, length)
+    if fault == SOUND and length[0] > 0:
+        if length[0] > end - at[0]:
+            return CUT
+        at[0] += length[0]
+    return fault
+
+
+cdef int parse_unbounded(Bytes p, Py_ssize_t position, Py_ssize_t end, Record* r, int* misleads) noexcept nogil:
+    """Read a record and its headers whatever its length says, and tell whether that, or a header without key, misleads."""
+    cdef int64_t length, number, index
+    cdef Py_ssize_t at = position, begin
+    cdef int fault = unbounded_number(p, &at, end, 5, &length)
+    if fault != SOUND:
+        return LENGTH if fault == FIELDS else CUT
+    begin = at
+    if at == end:
+        return CUT
+    at += 1
+    fault = unbounded_number(p, &at, end, 10, &r.delta)
+    if fault == SOUND:
+        fault = unbounded_number(p, &at, end, 5, &r.offset)
+    if fault == SOUND:
+        fault = unbounded_bytes(p, &at, end, &r.key_length)
+    if fault == SOUND:
+        fault = unbounded_bytes(p, &at, end, &r.value_length)
+    if fault == SOUND:
+        fault = unbounded_number(p, &at, end, 5, &r.header_count)
+    if fault != SOUND:
+        return fault
+    if r.header_count < 0:
+        return FIELDS
+    misleads[0] = 0
+    for index in range(r.header_count):
+        fault = unbounded_bytes(p, &at, end, &number)
+        if number < 0:
+            misleads[0] = 1
+        if fault == SOUND:
+            fault = unbounded_bytes(p, &at, end, &number)
+        if fault != SOUND:
+            return fault
+    r.end = at
+    if at - begin != length:
+        misleads[0] = 1
+    return SOUND
+
+
 cdef inline int64_t add(int64_t left, int64_t right) noexcept nogil:
     """Add as Java does: the sum wraps."""
     return <int64_t>(<uint64_t>left + <uint64_t>right)
@@ -135,7 +191,7 @@ cdef int check_count(Py_ssize_t start, Py_ssize_t end, int64_t count) except -1:
 
 def check(
     body, Py_ssize_t start, Py_ssize_t end, int64_t first, int64_t count, bint last, bint needs_key,
-    int64_t base_timestamp, int64_t earliest, int64_t latest,
+    int64_t base_timestamp, int64_t earliest, int64_t latest, bint bounded=True,
 ):
     """Walk records of a produced batch and hold them to the rules."""
     cdef View view = View(body)
@@ -146,7 +202,7 @@ def check(
     cdef Py_ssize_t position = start, at
     cdef int64_t index = first, largest = -1, largest_index = -1, timestamp, length
     cdef int32_t[2 * MOST_VIOLATIONS] broken
-    cdef int noted = 0, rule, fault = SOUND
+    cdef int noted = 0, rule, fault = SOUND, misleads = 0
     cdef Record r
     with nogil:
         while index < count and position < end:
@@ -157,9 +213,15 @@ def check(
                         break
                 elif end - position < 5:
                     break
-            fault = parse(p, position, end, &r)
-            if fault == SOUND and r.header_count:
-                fault = skip_headers(p, &r)
+            if bounded:
+                fault = parse(p, position, end, &r)
+                if fault == SOUND and r.header_count:
+                    fault = skip_headers(p, &r)
+            else:
+                fault = parse_unbounded(p, position, end, &r, &misleads)
+                if fault == CUT:
+                    fault = FIELDS if last else SOUND
+                    break
             if fault != SOUND:
                 break
             timestamp = add(base_timestamp, r.delta)
@@ -167,12 +229,14 @@ def check(
                 largest = timestamp
                 largest_index = index
             rule = 0
-            if r.offset != index:
-                rule = WRONG_OFFSET
-            elif needs_key and r.key_length < 0:
+            if needs_key and r.key_length < 0:
                 rule = NO_KEY
             elif timestamp != -1 and (timestamp < earliest or timestamp > latest):
                 rule = BAD_TIMESTAMP
+            elif r.offset != index:
+                rule = WRONG_OFFSET
+            elif misleads:
+                rule = MISLEADS
             if rule and noted < MOST_VIOLATIONS:
                 broken[2 * noted] = <int32_t>index
                 broken[2 * noted + 1] = rule
