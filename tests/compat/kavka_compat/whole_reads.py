@@ -81,19 +81,18 @@ def read_by_librdkafka(
     consumer.assign([confluent_kafka.TopicPartition(topic, index, 0) for index in left])
     try:
         while left:
-            messages = consumer.consume(1000, timeout=silence_s)
-            if not messages:
+            message = consumer.poll(silence_s)
+            if message is None:
                 for index in left:
                     reads[index].ended = " silence"
                 break
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    reads[message.partition()].add(message.offset(), message.value())
-                else:
-                    if error.code() != KafkaError._PARTITION_EOF:
-                        reads[message.partition()].ended = f" {error.name()}"
-                    left.discard(message.partition())
+            error = message.error()
+            if error is None:
+                reads[message.partition()].add(message.offset(), message.value())
+            else:
+                if error.code() != KafkaError._PARTITION_EOF:
+                    reads[message.partition()].ended = f" {error.name()}"
+                left.discard(message.partition())
     finally:
         consumer.close()
     return [str(read) for read in reads]
