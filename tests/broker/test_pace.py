@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from kavka.wire.api import ApiKey
 
 from kavka.broker.pace import UNPACED, Pace
 from kavka.broker.repetitions import Repetitions, size_of
@@ -16,6 +15,7 @@ from kavka.broker.request_memory import (
     check_count,
     request_bound,
 )
+from kavka.wire.apis import ApiKey
 from kavka.wire.messages.describe_groups import (
     DescribeGroupsResponseGroup,
     DescribeGroupsResponseMember,

@@ -52,7 +52,7 @@ FORBIDDEN = {
 
 SERVER = """
 import os, signal, sys
-from kavka.cli import server_start
+from kavka.cli.commands import server_start
 
 class Output:
     def write(self, text):

@@ -36,6 +36,6 @@ FAULTS = {
 CHECKSUM = "a batch that fails its checksum"
 
 WRONG_OFFSET, NO_KEY, BAD_TIMESTAMP, MISLEADS = 1, 2, 3, 4
-"""Rules that a record may break which can be walked over, as `check` reports them."""
+"""Rules that a record may break which can be walked over, as `check` tells them."""
 MAX_VIOLATIONS = 1024
 """Number of violations after which `check` stops recording more."""

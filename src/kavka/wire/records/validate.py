@@ -73,15 +73,11 @@ class BatchRules:
 
     keeps_batches: bool = field(init=False)
     """True if batches need neither recompression nor log append time."""
-    small_batch_bytes: int = field(init=False)
-    """Maximum size of a batch that is checked in one call; larger ones are checked in steps."""
 
     def __post_init__(self) -> None:
         """Decide once what would be asked for each batch."""
         as_they_are = self.compression is None and self.timestamp_type is TimestampType.CREATE_TIME
         object.__setattr__(self, "keeps_batches", as_they_are)
-        small_batch_bytes = min(self.max_message_bytes, _LARGE_BATCH)
-        object.__setattr__(self, "small_batch_bytes", small_batch_bytes)
 
     @property
     def body_limit(self) -> int:
@@ -104,12 +100,18 @@ def number_produced(
     step by step. Bytes that are refused may have been numbered. When the allowance does not suffice, the check is
     returned as far as it came, to be finished elsewhere and numbered by `number_checked`.
     """
-    if rules.keeps_batches and produce_version >= _ZSTD_FROM_PRODUCE:
+    if allowance is None:
+        allowance = Allowance()
+    if (
+        rules.keeps_batches
+        and produce_version >= _ZSTD_FROM_PRODUCE
+        and len(buffer) <= _LARGE_BATCH
+    ):
         header = kernel.sound(
             buffer,
             BatchHeader,
             crc32c,
-            rules.small_batch_bytes,
+            rules.max_message_bytes,
             rules.needs_key,
             now_ms,
             rules.timestamp_before_max_ms,
@@ -120,8 +122,6 @@ def number_produced(
         if header is not None:
             if header.attributes & COMPRESSION_MASK == 0:
                 return buffer, header
-            if allowance is None:
-                allowance = Allowance()
             earliest, latest = _bounds(rules, now_ms)
             if is_small_and_sound(buffer, header, rules.needs_key, earliest, latest, allowance):
                 return buffer, header
@@ -224,9 +224,7 @@ def _body_steps(
     except CorruptBatch as error:
         return _invalid(f"Found invalid record structure: {error}")
     if check.violations:
-        return _refuse_records(
-            check.violations[: corrupt.MAX_VIOLATIONS], stays_compressed, earliest, latest
-        )
+        return _refuse_records(check.violations, stays_compressed, earliest, latest)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
         header = stamp_log_append_time(buffer, header, now_ms)
     elif (largest := max(check.largest, -1)) != header.max_timestamp:
