@@ -18,8 +18,8 @@ from kavka.wire.messages.metadata import MetadataRequest
 
 Run = Callable[..., None]
 
-MOST_MODULES = 356
-"""Of all that a start loads, the interpreter's own included; 338 are needed."""
+MAX_MODULES = 375
+"""Of all that a start loads, the interpreter's own included; 352 are needed; packages count as well."""
 FORBIDDEN = {
     "argparse",
     "crc32c",
@@ -74,7 +74,7 @@ def test_a_start_loads_no_more_than_a_lone_broker_needs(tmp_path: Path) -> None:
     loaded = set(done.stderr.split())
     assert "kavka.broker.broker" in loaded
     assert loaded & FORBIDDEN == set()
-    assert len(loaded) <= MOST_MODULES
+    assert len(loaded) <= MAX_MODULES
 
 
 def test_what_was_left_out_can_be_imported_piece_by_piece() -> None:
