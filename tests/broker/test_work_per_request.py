@@ -56,6 +56,16 @@ from kavka.wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
+from kavka.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+)
+from kavka.wire.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataRequestPartition,
+    UpdateMetadataRequestTopic,
+)
 
 from .inflated import inflated
 from .waiting import until
@@ -298,6 +308,70 @@ def test_the_memory_of_one_request_is_a_setting(run: Run, caplog: pytest.LogCapt
 
     run(story, kavka__request__decoded__max__bytes="1048576")
     assert "more than 1048576 bytes of memory" in caplog.text
+
+
+def test_an_order_of_the_controller_may_take_four_times_the_memory(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may name every partition of a cluster. A lone broker refuses it, but by an answer."""
+
+    def order(partitions: int) -> UpdateMetadataRequest:
+        rows = [
+            UpdateMetadataRequestPartition(partition_index=n, replicas=[1, 2, 3], isr=[1, 2, 3])
+            for n in range(partitions)
+        ]
+        topics = [UpdateMetadataRequestTopic(topic_name="t", partition_states=rows)]
+        return UpdateMetadataRequest(topic_states=topics)
+
+    async def story(served: Any) -> None:
+        reply = await served.send(order(10_000), 7)
+        assert reply.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert "closed" not in caplog.text
+        assert await is_closed(served, framed(order(40_000), 7))
+
+    run(story, kavka__request__decoded__max__bytes=str(4 << 20))
+    assert f"more than {16 << 20} bytes of memory" in caplog.text
+    assert "raise kavka.request.decoded.max.bytes" in caplog.text
+
+
+def test_a_fetch_of_too_many_partitions_is_refused(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No setting changes the bound, so the warning says what to do."""
+
+    async def story(served: Any) -> None:
+        rows = [FetchRequestPartition(partition=n) for n in range(100_000)]
+        request = FetchRequest(topics=[FetchRequestTopic(topic="t", partitions=rows)])
+        assert await is_closed(served, framed(request, 11))
+
+    run(story)
+    assert f"takes more than {24 << 20} bytes of memory" in caplog.text
+    assert caplog.text.rstrip().endswith("send fewer partitions in a request")
+
+
+def test_a_produce_of_too_many_partitions_is_refused(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Any) -> None:
+        rows = [ProduceRequestPartition(index=n, records=b"none") for n in range(20_000)]
+        topics = [ProduceRequestTopic(name="t", partition_data=rows)]
+        assert await is_closed(served, framed(ProduceRequest(acks=1, topic_data=topics), 9))
+
+    run(story)
+    assert f"takes more than {4 << 20} bytes of memory" in caplog.text
+    assert caplog.text.rstrip().endswith("send fewer partitions in a request")
+
+
+def test_the_bound_of_a_request_that_is_large_for_its_frame_names_no_setting(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Any) -> None:
+        topics = [MetadataRequestTopic(name="")] * 1_000_000
+        assert await is_closed(served, framed(MetadataRequest(topics=topics), 9))
+
+    run(story)
+    assert "no request of an ordinary client takes so much for its size" in caplog.text
+    assert "kavka.request.decoded.max.bytes" not in caplog.text
 
 
 def test_an_answer_is_bounded(run: Run, caplog: pytest.LogCaptureFixture) -> None:

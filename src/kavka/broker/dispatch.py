@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,7 +25,8 @@ from kavka.broker.request_memory import (
     TOTAL_SETTING,
     RequestMemory,
     RequestTooLarge,
-    decoded_limit,
+    api_bound,
+    request_bound,
 )
 from kavka.broker.traffic import RequestTraffic, error_finder
 from kavka.io import Sendable
@@ -109,8 +109,6 @@ _WAIT_FOR_MEMBERS = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 _SMALL_BYTES: Final = 2048
 _SMALL_OF_RECORDS: Final = 64 * 1024
 """Of Produce and Fetch: nearly all of a Produce is records, which are not decoded."""
-_MOST_OF_PRODUCE: Final = 4 << 20
-"""What a Produce may take besides its records: 14,000 partitions, which are appended in one turn of the loop."""
 _ANSWERED_IN_PARALLEL: Final = frozenset(
     (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 )
@@ -198,6 +196,7 @@ class _ApiHandler:
     """An API whose handler is imported. Slots, for they are read for each request."""
 
     __slots__ = (
+        "bound",
         "handle",
         "immediate",
         "in_parallel",
@@ -205,7 +204,6 @@ class _ApiHandler:
         "max_version",
         "may_answer_large",
         "min_version",
-        "most_decoded",
         "request",
         "response",
         "small_bytes",
@@ -213,7 +211,7 @@ class _ApiHandler:
         "versions",
     )
 
-    def __init__(self, api: Api, handle: Handler) -> None:
+    def __init__(self, api: Api, handle: Handler, most_decoded: int) -> None:
         self.min_version = api.min_version
         self.max_version = api.max_version
         self.request: type = api.request()
@@ -222,7 +220,7 @@ class _ApiHandler:
         self.key = api.key
         carries_records = api.key in (ApiKey.PRODUCE, ApiKey.FETCH)
         self.small_bytes = _SMALL_OF_RECORDS if carries_records else _SMALL_BYTES
-        self.most_decoded = _MOST_OF_PRODUCE if api.key == ApiKey.PRODUCE else sys.maxsize
+        self.bound = api_bound(api.key, most_decoded)
         self.in_parallel = api.key in _ANSWERED_IN_PARALLEL
         self.may_answer_large = api.key not in _SMALL_ANSWERS
         self.traffic = traffic = RequestTraffic(api.max_version + 1)
@@ -357,7 +355,7 @@ class Dispatcher:
             handler.request,
             context.header,
             frame,
-            min(decoded_limit(len(frame), self._most_decoded), handler.most_decoded),
+            request_bound(len(frame), handler.bound),
             Pace(self._tick_ms),
         )
         if large.decode_slice():
@@ -503,7 +501,7 @@ class Dispatcher:
         api_key = ApiKey(key)
         api = APIS[api_key]
         module = importlib.import_module(f"kavka.broker.api.{SUPPORTED_APIS[api_key]}")
-        handler = _ApiHandler(api, module.handle)
+        handler = _ApiHandler(api, module.handle, self._most_decoded)
         self._handlers[key] = handler
         return handler
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Final
 
 from kavka.broker.pace import Pace
-from kavka.broker.request_memory import ANSWER_SETTING, REQUEST_SETTING, RequestTooLarge
+from kavka.broker.request_memory import ANSWER_SETTING, DecodedBound, RequestTooLarge
 from kavka.io import Sendable
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.wire.apis import ApiKey
@@ -35,11 +35,11 @@ class LargeRequest:
 
     __slots__ = (
         "_api",
+        "_bound",
         "_decoding",
         "_frame_bytes",
         "holds_connection",
         "memory",
-        "most_weight",
         "pace",
     )
 
@@ -49,20 +49,25 @@ class LargeRequest:
         message: type,
         header: RequestHeader,
         frame: memoryview,
-        most_weight: int,
+        bound: DecodedBound,
         pace: Pace,
     ) -> None:
-        """Begin to decode a `message`; its objects may weigh `most_weight` bytes."""
+        """Begin to decode a `message` within a bound."""
         self._api = api
         self._decoding: SlicedDecoding | None = SlicedDecoding(
             message, header.api_version, frame, header.body_position
         )
         self._frame_bytes = len(frame)
-        self.most_weight = most_weight
+        self._bound = bound
         self.pace = pace
         self.memory = 0
         """Bytes of `RequestMemory` that it has."""
         self.holds_connection = False
+
+    @property
+    def most_weight(self) -> int:
+        """Bytes of memory that its objects may take."""
+        return self._bound.most
 
     @property
     def weight(self) -> int:
@@ -74,10 +79,10 @@ class LargeRequest:
         decoding = self._decoding
         assert decoding is not None
         while not decoding.step():
-            if decoding.weight > self.most_weight:
+            if decoding.weight > self._bound.most:
                 raise RequestTooLarge(
                     f"a {self._api} of {self._frame_bytes} bytes takes more than "
-                    f"{self.most_weight} bytes of memory when it is decoded: {REQUEST_SETTING}"
+                    f"{self._bound.most} bytes of memory when it is decoded: {self._bound.remedy}"
                 )
             if self.pace.is_over(_STEPS_A_SLICE):
                 return False

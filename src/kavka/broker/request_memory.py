@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
+
+from kavka.wire.apis import ApiKey
 
 REQUEST_SETTING: Final = "kavka.request.decoded.max.bytes"
 ANSWER_SETTING: Final = "kavka.response.max.bytes"
@@ -16,15 +18,41 @@ TOTAL_SETTING: Final = "kavka.requests.decoded.max.bytes"
 _LEAST: Final = 8 << 20
 _PER_BYTE: Final = 20
 """Real requests become 5 to 15 times as large when they are decoded; only those that say nothing become more."""
+_FIXED: Final = {ApiKey.PRODUCE: 4 << 20, ApiKey.FETCH: 24 << 20}
+"""The most of APIs that do much for each partition: 14,000 of a Produce (its records are not decoded) are appended in
+one turn of the loop; each of 80,000 of a Fetch takes ten times as much again when it is answered."""
+_ORDERS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
+_TIMES_OF_ORDERS: Final = 4
+"""An order of the controller may name every partition of the cluster: it may take so many times what others may."""
 
 
 class RequestTooLarge(Exception):
     """A request that would take more memory, or give a larger answer, than one may; its connection is closed."""
 
 
-def decoded_limit(frame_bytes: int, most: int) -> int:
-    """Return how many bytes the objects of a frame may weigh."""
-    return min(most, _LEAST + _PER_BYTE * frame_bytes)
+class DecodedBound(NamedTuple):
+    """How much memory the objects of a request may take."""
+
+    most: int
+    remedy: str
+    """What changes the bound, or keeps a request below it: for the log."""
+
+
+def api_bound(api: ApiKey, setting: int) -> DecodedBound:
+    """Return the bound of an API's requests, where `kavka.request.decoded.max.bytes` is `setting`."""
+    most = setting * _TIMES_OF_ORDERS if api in _ORDERS else setting
+    fixed = _FIXED.get(api, most)
+    if fixed < most:
+        return DecodedBound(fixed, "send fewer partitions in a request")
+    return DecodedBound(most, f"raise {REQUEST_SETTING}")
+
+
+def request_bound(frame_bytes: int, of_api: DecodedBound) -> DecodedBound:
+    """Return the bound of one request: that of its API, or less for a small frame."""
+    most = _LEAST + _PER_BYTE * frame_bytes
+    if most < of_api.most:
+        return DecodedBound(most, "no request of an ordinary client takes so much for its size")
+    return of_api
 
 
 class RequestMemory:

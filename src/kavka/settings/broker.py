@@ -503,9 +503,10 @@ EFFECTIVE_SETTINGS: list[Setting] = [
     Setting(
         "kavka.request.decoded.max.bytes",
         _T.INT,
-        134_217_728,
-        "Memory that one request may take when it is decoded, and never more than 8 MiB and 20 times its frame. "
-        "A request that takes more closes its connection.",
+        67_108_864,
+        "Memory that one request may take when it is decoded. LeaderAndIsr, StopReplica and UpdateMetadata may take "
+        "four times as much, a Fetch 24 MiB, a Produce 4 MiB besides its records, and no request more than 8 MiB and "
+        "20 times its size. A request that takes more closes its connection.",
         minimum=1_048_576,
     ),
     Setting(
