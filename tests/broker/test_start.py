@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from kavka.broker.broker import Broker
 from kavka.broker.environment import OsEnvironment
 from kavka.broker.identity import IdentityError
 from kavka.ids import TopicPartition
 from kavka.net.clock import SystemClock, SystemRandom
+from kavka.net.connection import Connection, Limits
 from kavka.registry.interface import Registry, ensure_path
 from kavka.registry.journal import CorruptRegistry
 from kavka.registry.znode_server import ZnodeServer
 from kavka.settings.properties import parse_properties
 from kavka.storage.disk import OsDisk
+from kavka.wire.frame import encode_request
+from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
@@ -264,3 +268,45 @@ def test_as_many_logs_are_opened_at_one_time_as_the_setting_says(
 
     run(before, num__partitions="100")  # some dozens are opened in one call
     assert asyncio.run(start_again()) == threads
+
+
+class Sent:
+    """A transport that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return {"peername": ("127.0.0.1", 1234)}.get(name, default)
+
+    def writelines(self, parts: Sequence[bytes]) -> None:
+        self.frames += parts
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None: ...
+
+
+def test_requests_that_come_while_a_broker_starts_are_served_when_it_has(tmp_path: Path) -> None:
+    async def story() -> None:
+        settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "data")}
+        broker = Broker(settings, OsEnvironment())
+        connection, transport = Connection(broker.dispatcher, "PLAINTEXT", Limits(1000, 10)), Sent()
+        connection.connection_made(transport)  # type: ignore[arg-type]
+        for correlation_id in (1, 2):
+            parts = encode_request(ApiVersionsRequest(), 0, correlation_id, "c")
+            frame = b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
+            connection.get_buffer(-1)[: len(frame)] = frame
+            connection.buffer_updated(len(frame))
+        assert not transport.frames
+        await broker.start()
+        await until(lambda: len(transport.frames) == 2)
+        assert [int.from_bytes(frame[4:8]) for frame in transport.frames] == [1, 2]
+        await broker.stop()
+
+    asyncio.run(story())

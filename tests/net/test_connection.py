@@ -58,8 +58,10 @@ class Transport:
         self.calls.append("abort")
 
 
-def opened(in_flight: int = 1000, frame_bytes: int = 1000) -> tuple[Connection, Handler, Transport]:
-    handler, transport = Handler(), Transport()
+def opened(
+    in_flight: int = 1000, frame_bytes: int = 1000, handler: Handler | None = None
+) -> tuple[Connection, Handler, Transport]:
+    handler, transport = handler or Handler(), Transport()
     connection = Connection(handler, "PLAINTEXT", Limits(frame_bytes, in_flight))
     connection.connection_made(transport)
     return connection, handler, transport
@@ -132,6 +134,48 @@ def test_a_packet_of_many_frames_lets_others_have_their_turns() -> None:
             turns += 1
         assert turns >= 10
         assert transport.calls == ["pause", "resume"]
+
+    asyncio.run(story())
+
+
+def test_a_blocked_connection_is_not_read_and_its_frames_wait() -> None:
+    async def story() -> None:
+        class Blocking(Handler):
+            def received(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
+                super().received(connection, slot, frame)
+                if frame == b"large":
+                    connection.block()
+                    connection.block()
+
+        connection, handler, transport = opened(handler=Blocking())
+        feed(connection, frame(b"large") + frame(b"next") + frame(b"large") + frame(b"last"))
+        assert transport.calls == ["pause"]
+        connection.unblock()
+        await asyncio.sleep(0)
+        assert connection.is_blocked
+        assert [body for _slot, body in handler.frames] == [b"large"]
+        connection.unblock()
+        await asyncio.sleep(0)
+        assert [body for _slot, body in handler.frames] == [b"large", b"next", b"large"]
+        connection.unblock()
+        connection.unblock()
+        await asyncio.sleep(0)
+        assert [body for _slot, body in handler.frames] == [b"large", b"next", b"large", b"last"]
+        assert transport.calls == ["pause", "resume"]
+
+    asyncio.run(story())
+
+
+def test_a_lost_connection_may_be_unblocked() -> None:
+    async def story() -> None:
+        connection, handler, _transport = opened()
+        connection.block()
+        feed(connection, frame(b"a"))
+        connection.connection_lost(None)
+        connection.unblock()
+        await asyncio.sleep(0)
+        assert not handler.frames
+        assert connection.bytes_in_work == 0
 
     asyncio.run(story())
 

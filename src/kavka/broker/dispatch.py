@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.connection_limits import ConnectionLimits
 from kavka.broker.deferred_response import DeferredResponse, DeferredResponses
-from kavka.broker.large_requests import Encoding, HeldConnections, LargeRequest, encode_slice
+from kavka.broker.large_requests import Encoding, LargeRequest, encode_slice
 from kavka.broker.pace import UNPACED, Pace
 from kavka.broker.request_memory import (
     ANSWER_SETTING,
@@ -260,20 +260,17 @@ class Dispatcher:
         """By listener."""
         self._limits = ConnectionLimits(broker.configs)
         self._deferred = DeferredResponses()
-        self._awaiting_metadata: list[tuple[Connection, ResponseSlot, memoryview]] | None = []
-        """What came before `begin`."""
-        self._corked = HeldConnections(self._receive)
-        self._held_frames = self._corked.frames
+        self._has_begun = False
         integer = broker.config.integer
         self._memory = RequestMemory(integer(TOTAL_SETTING))
         self._most_decoded = integer(REQUEST_SETTING)
         self._most_answered = integer(ANSWER_SETTING)
 
     def begin(self) -> None:
-        """Serve from now on; what came since the listeners were bound is served first."""
-        early, self._awaiting_metadata = self._awaiting_metadata or [], None
-        for connection, slot, frame in early:
-            self.received(connection, slot, frame)
+        """Serve from now on, and what came since the listeners were bound."""
+        self._has_begun = True
+        for connection in self.connections:
+            connection.unblock()
 
     # -- FrameHandler
 
@@ -285,12 +282,13 @@ class Dispatcher:
             log.warning("connection refused peer=%s reason=%s", connection.peer_host, refusal)
             return False
         self.connections[connection] = {}
+        if not self._has_begun:
+            connection.block()
         self._counts_of(connection).opened += 1
         return True
 
     def closed(self, connection: Connection) -> None:
         """Forget a connection, and what waits there: fetches, answers to what is done."""
-        self._corked.drop(connection)
         for waiting in self.connections.pop(connection, ()):
             waiting.cancel()
         self._limits.leave(connection.peer_host)
@@ -301,16 +299,6 @@ class Dispatcher:
 
     def received(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
         """Serve one request, or close the connection when it cannot be understood."""
-        if self._awaiting_metadata is not None:
-            self._awaiting_metadata.append((connection, slot, frame))
-        elif connection in self._held_frames:
-            self._held_frames[connection].append((slot, frame))
-        else:
-            self._receive(connection, slot, frame)
-
-    # -- inside
-
-    def _receive(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
         now = self._tick_ms()
         connection.last_active_ms = now
         try:
@@ -336,6 +324,8 @@ class Dispatcher:
             return
         self._handle(handler, context, slot, request)
 
+    # -- inside
+
     def _handle(
         self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, request: Any
     ) -> None:
@@ -360,7 +350,7 @@ class Dispatcher:
         )
         if large.decode_slice():
             return large.take_message()
-        self._hold(context)
+        self._block(context)
         self._start(context, self._decode_on(handler, context, large, slot))
         return None
 
@@ -385,12 +375,18 @@ class Dispatcher:
         self._memory.give(too_much)
         self._handle(handler, context, slot, large.take_message())
 
-    def _hold(self, context: RequestContext) -> None:
+    def _block(self, context: RequestContext) -> None:
         """Have the connection's further requests wait for a large one."""
         assert context.large is not None
-        if not context.large.holds_connection:
-            context.large.holds_connection = True
-            self._corked.hold(context.connection)
+        if not context.large.blocks_connection:
+            context.large.blocks_connection = True
+            context.connection.block()
+
+    def _unblock(self, context: RequestContext) -> None:
+        """Serve what came behind a large request."""
+        if context.large is not None and context.large.blocks_connection:
+            context.large.blocks_connection = False
+            context.connection.unblock()
 
     def _finish(self, context: RequestContext) -> None:
         """Give back what a large request has taken: it was answered or given up."""
@@ -399,9 +395,7 @@ class Dispatcher:
             return
         memory, large.memory = large.memory, 0
         self._memory.give(memory)
-        if large.holds_connection:
-            large.holds_connection = False
-            self._corked.let_go(context.connection)
+        self._unblock(context)
 
     def _start(self, context: RequestContext, work: Coroutine[Any, Any, None]) -> None:
         """Go on with a large request in a task."""
@@ -431,9 +425,11 @@ class Dispatcher:
         else:
             if self._records_times and context.local_ms < 0:
                 context.local_ms = self._tick_ms() - context.received_ms
-            # What is blocked goes on being held: the requests behind it come after its part that goes in order.
-            if handler.in_parallel and not context.connection.is_blocked:
-                self._finish(context)
+            if context.large is not None and handler.in_parallel:
+                self._unblock(context)
+                # A Produce that is not appended yet keeps its memory, and blocks the connection itself.
+                if not context.connection.is_blocked:
+                    self._finish(context)
             if type(result) is DeferredResponse:
                 self._defer(handler, context, slot, result)
             else:
@@ -563,7 +559,7 @@ class Dispatcher:
         else:
             slot.outlives_connection = True
         if context.large is not None and not handler.in_parallel:
-            self._hold(context)
+            self._block(context)
 
         def done(finished: asyncio.Future[Any]) -> None:
             self._tasks.pop(finished, None)

@@ -2,29 +2,23 @@
 
     frame --decode_slice, rest, decode_slice, rest ...--> message --handler--> answer --encode_slice, rest ...--> parts
 
-Meanwhile the loop serves other connections. Those requests that come behind on the same connection are held, so that
-what a client sends in order is served in order.
+Meanwhile the loop serves other connections. The connection of a large request is blocked (`net.connection`).
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any, Final
 
 from kavka.broker.pace import Pace
 from kavka.broker.request_memory import ANSWER_SETTING, DecodedBound, RequestTooLarge
 from kavka.io import Sendable
-from kavka.net.connection import Connection, ResponseSlot
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import SlicedDecoding
 from kavka.wire.frame import RequestHeader
 
 _STEPS_A_SLICE: Final = 8
 """Of a pace, for one step of the codec: about 0.2 ms."""
-_TURN_FRAMES: Final = 16
-
 
 Encoding = Generator[int, None, list[Sendable]]
 """What `wire.frame.encode_response_in_slices` gives."""
@@ -38,7 +32,7 @@ class LargeRequest:
         "_bound",
         "_decoding",
         "_frame_bytes",
-        "holds_connection",
+        "blocks_connection",
         "memory",
         "pace",
     )
@@ -62,7 +56,7 @@ class LargeRequest:
         self.pace = pace
         self.memory = 0
         """Bytes of `RequestMemory` that it has."""
-        self.holds_connection = False
+        self.blocks_connection = False
 
     @property
     def most_weight(self) -> int:
@@ -109,54 +103,3 @@ def encode_slice(steps: Encoding, pace: Pace, api: ApiKey, most: int) -> list[Se
     except StopIteration as stop:
         parts: list[Sendable] = stop.value
         return parts
-
-
-class HeldConnections:
-    """Connections that have a large request in work, and the frames that wait behind it."""
-
-    def __init__(self, receive: Callable[[Connection, ResponseSlot, memoryview], None]) -> None:
-        """Give frames to `receive` when their connection is let go, in order; it may hold the connection again."""
-        self._receive = receive
-        self.frames: dict[Connection, deque[tuple[ResponseSlot, memoryview]]] = {}
-        """What waits on each connection that is held, or is not served yet up to its last frame."""
-        self._holding: set[Connection] = set()
-        self._serving: Connection | None = None
-
-    def hold(self, connection: Connection) -> None:
-        """Keep what comes on a connection from now on."""
-        self.frames.setdefault(connection, deque())
-        self._holding.add(connection)
-
-    def let_go(self, connection: Connection) -> None:
-        """Serve what was kept, then what comes."""
-        self._holding.discard(connection)
-        if not connection.is_open:
-            self.drop(connection)
-        elif self._serving is not connection:
-            self._serve(connection)
-
-    def drop(self, connection: Connection) -> None:
-        """Forget a connection that is gone."""
-        self.frames.pop(connection, None)
-        self._holding.discard(connection)
-
-    def _serve(self, connection: Connection) -> None:
-        """Serve some frames; the rest in the next turn of the loop, or when the connection is let go again."""
-        before, self._serving = self._serving, connection
-        try:
-            for _ in range(_TURN_FRAMES):
-                frames = self.frames.get(connection)
-                if frames is None or connection in self._holding:
-                    return
-                if not frames:
-                    del self.frames[connection]
-                    return
-                slot, frame = frames.popleft()
-                self._receive(connection, slot, frame)
-        finally:
-            self._serving = before
-        asyncio.get_running_loop().call_soon(self._serve_on, connection)
-
-    def _serve_on(self, connection: Connection) -> None:
-        if connection not in self._holding:
-            self._serve(connection)

@@ -4,7 +4,8 @@ Every frame gets a `ResponseSlot` when it is read. Answers may become ready in a
 before it have left. Reading stops while too many requests are in work or too many answer bytes wait for a slow
 reader, so a connection costs bounded memory whatever its client does; what all together may take, `request_budget`
 says. Frames that came in one packet are handled a few at a time, so that a client which sends thousands at once does
-not delay the others.
+not delay the others. While a connection is blocked, its frames wait and it is not read: what a client sends in order
+is handled in order, though one request takes many iterations of the loop.
 
     frames:   f1 f2 f3 f4          slots:  [ready][waits][ready][waits]
     on the wire: a1                          left  ^ a3 waits for a2
@@ -111,7 +112,7 @@ class Connection:
         self._corked = False
         self._turn_bytes = 0  # of answers that leave at the end of the turn
         self._writing_paused = False
-        self._is_blocked = False
+        self._blocks = 0  # Invariant: calls of `block` that no `unblock` has followed
 
     # -- doors.Wire
 
@@ -284,15 +285,19 @@ class Connection:
     @property
     def is_blocked(self) -> bool:
         """Whether no further frame is handled until `unblock`."""
-        return self._is_blocked
+        return self._blocks > 0
 
     def block(self) -> None:
-        """Handle no further frame until `unblock`: the handler is not done with its part that goes in order."""
-        self._is_blocked = True
+        """Handle no further frame until `unblock`: the handler is not done with its part that goes in order.
+
+        To be called in `received`, or when it is blocked already: then each `block` needs its `unblock`.
+        """
+        self._blocks += 1
 
     def unblock(self) -> None:
-        """Handle frames again, in the next turn of the loop."""
-        self._is_blocked = False
+        """Handle frames again, in the next turn of the loop, unless there was another `block`."""
+        self._blocks -= 1
+        assert self._blocks >= 0, "unblocked twice"
         self._update_flow_control()
 
     def abort(self) -> None:
@@ -330,7 +335,7 @@ class Connection:
     @property
     def _is_full(self) -> bool:
         return (
-            self._is_blocked
+            self._blocks > 0
             or self._writing_paused
             or len(self._slots) >= self._limits.max_in_flight
             or self._bytes_in_flight >= self._limits.max_in_flight_bytes
