@@ -141,7 +141,9 @@ def test_a_packet_of_many_frames_lets_others_have_their_turns() -> None:
 def test_a_blocked_connection_is_not_read_and_its_frames_wait() -> None:
     async def story() -> None:
         class Blocking(Handler):
-            def received(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
+            def received(
+                self, connection: Connection, slot: ResponseSlot, frame: memoryview
+            ) -> None:
                 super().received(connection, slot, frame)
                 if frame == b"large":
                     connection.block()

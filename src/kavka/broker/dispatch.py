@@ -322,7 +322,12 @@ class Dispatcher:
         except (CorruptFrame, RequestTooLarge) as error:
             self._refuse(connection, str(error))
             return
-        self._handle(handler, context, slot, request)
+        try:  # as `_handle`, without a call more: this is done for each request
+            result = handler.handle(self._broker, context, request)
+        except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
+            self._malformed(context, error)
+            return
+        self._deliver(handler, context, slot, result)
 
     # -- inside
 
@@ -331,7 +336,7 @@ class Dispatcher:
     ) -> None:
         try:
             result = handler.handle(self._broker, context, request)
-        except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
+        except Exception as error:  # noqa: BLE001 - as above
             self._malformed(context, error)
             return
         self._deliver(handler, context, slot, result)
@@ -417,7 +422,9 @@ class Dispatcher:
     ) -> None:
         """Send what a handler returned, now or when it is there."""
         if type(result) is bytearray:
-            self._send(context, slot, (result,))
+            context.connection.answer(slot, (result,))
+            if context.large is not None:
+                self._finish(context)
         elif type(result) is handler.response:
             self._answer(handler, context, slot, result)
         elif result is None:

@@ -172,23 +172,22 @@ class Replica:
             return self._refuse_for_now(records, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and not partition.has_enough_replicas:
             return self._refuse_for_now(records, ErrorCode.NOT_ENOUGH_REPLICAS)
-        log_end_offset, leader_epoch = self.log.log_end_offset, partition.leader_epoch
+        numbered: tuple[bytearray | memoryview, BatchHeader] | Refusal | BatchCheck
         if isinstance(records, BatchCheck):
-            numbered = number_checked(records, log_end_offset, leader_epoch)
+            numbered = number_checked(records, self.log.log_end_offset, partition.leader_epoch)
         else:
-            begun = number_produced(
+            numbered = number_produced(
                 records,
                 self._batch_rules,
                 self._clock.now_ms(),
                 version,
-                log_end_offset,
-                leader_epoch,
+                self.log.log_end_offset,
+                partition.leader_epoch,
                 allowance,
             )
-            if isinstance(begun, BatchCheck):
-                return begun
-            numbered = begun
-        if isinstance(numbered, Refusal):
+        if not isinstance(numbered, tuple):
+            if isinstance(numbered, BatchCheck):
+                return numbered
             return AppendOutcome(
                 numbered.code, message=numbered.message, record_errors=numbered.record_errors
             )

@@ -94,7 +94,8 @@ class Connection:
         self.peer_host = ""
         self.last_active_ms = 0
         self._handler = handler
-        self._limits = limits
+        self._max_in_flight = limits.max_in_flight
+        self._max_in_flight_bytes = limits.max_in_flight_bytes
         self._flow_control = ReadFlowControl()
         self._reader = FrameReader(self._flow_control.frames.append, limits.max_frame_bytes, chunk)
         self._budget = budget or RequestBudget(BudgetLimits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT))
@@ -314,13 +315,15 @@ class Connection:
 
     def _handle_frames(self) -> None:
         """Take one turn: as many frames as there is room for, up to a number; their answers leave together."""
-        self.cork()
+        self._corked = True
         self._turn_bytes = 0
         frames, slots, received = self._flow_control.frames, self._slots, self._handler.received
+        left = _TURN_FRAMES
         try:
-            for _ in range(min(_TURN_FRAMES, len(frames))):
-                if self._is_full or self._turn_bytes > _TURN_BYTES or not self.is_open:
+            while frames and left and not self._is_full and self._turn_bytes <= _TURN_BYTES:
+                if not self.is_open:
                     break
+                left -= 1
                 frame = frames.popleft()
                 size = len(frame)
                 if self._bytes_waiting:
@@ -330,15 +333,16 @@ class Connection:
                 self._bytes_in_flight += size
                 received(self, slot, frame)
         finally:
-            self.uncork()
+            self._corked = False
+            self._flush()
 
     @property
     def _is_full(self) -> bool:
         return (
             self._blocks > 0
+            or self._bytes_in_flight >= self._max_in_flight_bytes
+            or len(self._slots) >= self._max_in_flight
             or self._writing_paused
-            or len(self._slots) >= self._limits.max_in_flight
-            or self._bytes_in_flight >= self._limits.max_in_flight_bytes
         )
 
     def _flush(self) -> None:
@@ -358,12 +362,14 @@ class Connection:
     def _update_flow_control(self) -> None:
         """Handle and read more while there is room for more requests."""
         inflow = self._flow_control
-        inflow.update(
-            self._transport,
-            self._handle_frames,
-            is_full=self._is_full,
-            is_held_back=self._is_held_back,
-        )
+        # Nearly always nothing waits, and the connection is read and goes on to be.
+        if inflow.frames or inflow.is_paused or self._is_held_back or self._is_full:
+            inflow.update(
+                self._transport,
+                self._handle_frames,
+                is_full=self._is_full,
+                is_held_back=self._is_held_back,
+            )
         if inflow.frames or self._has_turn:
             self._note_waiting()
         if (

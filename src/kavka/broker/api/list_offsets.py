@@ -7,11 +7,12 @@ it did; it says OFFSET_NOT_AVAILABLE instead (KIP-207).
 from __future__ import annotations
 
 import logging
-from collections.abc import Set
+from collections import Counter
+from collections.abc import Awaitable, Set
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.pace import Pace
+from kavka.broker.pace import UNPACED, Pace
 from kavka.broker.repetitions import Repetitions
 from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
@@ -44,12 +45,39 @@ _FIRST_VERSIONS = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, 
 _NOTHING = TimedOffset(-1, -1, -1)
 
 
-async def handle(
+def handle(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    """Answer each partition that this broker leads; INVALID_REQUEST for one that is named twice, but in version 0.
+
+    Nearly every request asks for the ends of logs, which are known: it is answered in this turn of the loop. Times are
+    looked up in the pool, one of a request after the other.
+    """
+    answering = _answer(broker, context, request)
+    if context.large is not None or context.version == 0 or _asks_for_times(request):
+        return answering
+    try:
+        answering.send(None)
+    except StopIteration as stop:
+        answer: ListOffsetsResponse = stop.value
+        return answer
+    raise AssertionError("the ends of logs are not waited for")
+
+
+def _asks_for_times(request: ListOffsetsRequest) -> bool:
+    """Tell whether a file may have to be read."""
+    return any(
+        asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP
+        for topic in request.topics
+        for asked in topic.partitions
+    )
+
+
+async def _answer(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
-    """Answer each partition that this broker leads; INVALID_REQUEST for one that is named twice, but in version 0."""
     pace = context.pace
-    repeated = await _repeated(request, pace)
+    repeated = _repeated(request) if pace is UNPACED else await _repeated_at(request, pace)
     repetitions = Repetitions("LIST_OFFSETS")
     topics = []
     for topic in request.topics:
@@ -75,8 +103,18 @@ async def handle(
     return ListOffsetsResponse(topics=topics)
 
 
-async def _repeated(request: ListOffsetsRequest, pace: Pace) -> Set[tuple[str, int]]:
+def _repeated(request: ListOffsetsRequest) -> Set[tuple[str, int]]:
     """Return the partitions that are named more than once."""
+    named = [
+        (topic.name, row.partition_index) for topic in request.topics for row in topic.partitions
+    ]
+    if len(set(named)) == len(named):
+        return frozenset()
+    return {where for where, count in Counter(named).items() if count > 1}
+
+
+async def _repeated_at(request: ListOffsetsRequest, pace: Pace) -> Set[tuple[str, int]]:
+    """Do as `_repeated`, in slices of the loop's time."""
     named: set[tuple[str, int]] = set()
     repeated: set[tuple[str, int]] = set()
     for topic in request.topics:

@@ -53,7 +53,7 @@ _FIRST_BYTES: Final = 5 << 19
 _SLICE_BYTES: Final = 1 << 19
 """The same, of each later turn."""
 _BATCH_COST: Final = 16 << 10
-"""What a batch costs besides its bytes, in bytes."""
+"""What a batch costs besides its bytes, in bytes; the partition included."""
 _ROW_COST: Final = 2 << 10
 """What a partition costs of which nothing is appended."""
 _SMALL_BATCH: Final = 64 << 10
@@ -170,31 +170,34 @@ def _append_all(
             index, records = data.index, data.records
             if allowance.bytes_left < 0:
                 yield None
-            allowance.bytes_left -= _ROW_COST
             replica = find(TopicPartition(name, index))
-            if refusal is not None:
-                outcomes.append((index, None, refusal))
-            elif isinstance(replica, ErrorCode):
-                outcomes.append((index, None, AppendOutcome(replica)))
-            elif not records:
-                outcomes.append((index, None, _NO_RECORDS))
-            else:
-                assert isinstance(records, memoryview)
-                _take_up(allowance, len(records))
-                outcome = replica.begin_append(records, acks, version, None, allowance)
-                if isinstance(outcome, BatchCheck):
-                    check = outcome
-                    yield check
-                    replica = find(TopicPartition(name, index))
-                    if isinstance(replica, ErrorCode):
-                        outcomes.append((index, None, AppendOutcome(replica)))
-                        continue
-                    outcome = replica.append(check, acks, version)
-                if outcome.error is not _NONE:
-                    count_refused_produce(replica.traffic, outcome.error, len(records))
-                outcomes.append((index, replica, outcome))
+            if refusal is not None or isinstance(replica, ErrorCode) or not records:
+                allowance.bytes_left -= _ROW_COST
+                outcomes.append((index, None, refusal or _not_appended(replica)))
+                continue
+            assert isinstance(records, memoryview)
+            size = len(records)
+            allowance.bytes_left -= size + _BATCH_COST
+            allowance.decompressed_bytes_left += _DECOMPRESSED_RATIO * size
+            outcome = replica.begin_append(records, acks, version, None, allowance)
+            if isinstance(outcome, BatchCheck):
+                check = outcome
+                yield check
+                replica = find(TopicPartition(name, index))
+                if isinstance(replica, ErrorCode):
+                    outcomes.append((index, None, AppendOutcome(replica)))
+                    continue
+                outcome = replica.append(check, acks, version)
+            if outcome.error is not _NONE:
+                count_refused_produce(replica.traffic, outcome.error, size)
+            outcomes.append((index, replica, outcome))
         topics.append((name, outcomes))
     return topics
+
+
+def _not_appended(found: Replica | ErrorCode) -> AppendOutcome:
+    """Return what is answered of a partition that is not led here, or of which nothing was sent."""
+    return AppendOutcome(found) if isinstance(found, ErrorCode) else _NO_RECORDS
 
 
 def _take_up(allowance: Allowance, size: int) -> None:
@@ -380,9 +383,14 @@ def _waiting(acks: int, outcomes: _Topics) -> list[Append]:
     """
     return [
         (replica, outcome)
-        for replica, outcome in _appended(outcomes)
-        if outcome.written is not None
-        or (acks == ACKS_ALL and replica.partition.high_watermark < outcome.end_offset)
+        for _, some in outcomes
+        for _, replica, outcome in some
+        if replica is not None
+        and outcome.error is _NONE
+        and (
+            outcome.written is not None
+            or (acks == ACKS_ALL and replica.partition.high_watermark < outcome.end_offset)
+        )
     ]
 
 
