@@ -14,6 +14,7 @@ from kavka.wire.messages.list_offsets import (
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
+from kavka.wire.records.compression import Compression
 
 Run = Callable[..., None]
 CONSUMER, DEBUGGER, FOLLOWER = -1, -2, 1
@@ -151,5 +152,37 @@ def test_a_new_leader_does_not_tell_an_end_that_may_go_back(run: Run) -> None:
             assert (found.error_code, found.offset) == (ErrorCode.NONE, offset)
         (found,) = await ask(served, LATEST, replica_id=FOLLOWER)
         assert (found.error_code, found.offset) == (ErrorCode.NONE, 2)
+
+    run(story)
+
+
+def test_times_are_looked_up_in_the_pool_one_after_the_other(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compressed batch is decompressed for each; a request may name thousands of partitions."""
+
+    async def story(served: Any) -> None:
+        await served.create("t", 5)
+        for partition in range(5):
+            values = [bytes(300_000)] * 3
+            await served.produce("t", *values, partition=partition, compression=Compression.ZSTD)
+        disk = served.broker.environment.disk
+        run_in_pool, running, seen = disk.run, [0], [0]
+
+        async def watched(*call: Any) -> Any:
+            running[0] += 1
+            seen.append(running[0])
+            try:
+                return await run_in_pool(*call)
+            finally:
+                running[0] -= 1
+
+        monkeypatch.setattr(disk, "run", watched)
+        rows = [ListOffsetsRequestPartition(partition_index=n, timestamp=1) for n in range(5)]
+        topics = [ListOffsetsRequestTopic(name="t", partitions=rows)]
+        found = await served.send(ListOffsetsRequest(topics=topics), NEWEST)
+        assert [row.offset for row in found.topics[0].partitions] == [0] * 5
+        assert len(seen) > 5
+        assert max(seen) == 1
 
     run(story)

@@ -17,6 +17,7 @@ from transactional_producer import (
     replica,
 )
 
+from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
 from kavka.core.group.settings import GroupSettings
 from kavka.core.shards import partition_for
@@ -127,8 +128,15 @@ def test_a_marker_that_comes_while_a_shard_is_loading_counts(run: Run, turns: in
         assert await producer.commit_offset(5) == NONE
         where = replica(served, "__consumer_offsets", partition_for("g", 3))
         broker = served.broker
+        disk = broker.environment.disk
         runtime = GroupShardRuntime(
-            where, GroupSettings(), Compression.NONE, 5_000, broker.clock, broker.environment.disk
+            where,
+            GroupSettings(),
+            Compression.NONE,
+            5_000,
+            broker.clock,
+            disk,
+            BatchDecoder(disk),
         )
         runtime.start()
         for _ in range(turns):
@@ -155,8 +163,15 @@ def test_a_shard_that_cannot_be_loaded_keeps_no_markers(run: Run) -> None:
         assert await producer.commit_offset(5) == NONE
         where = replica(served, "__consumer_offsets", partition_for("g", 3))
         broker = served.broker
+        disk = broker.environment.disk
         runtime = GroupShardRuntime(
-            where, GroupSettings(), Compression.NONE, 5_000, broker.clock, broker.environment.disk
+            where,
+            GroupSettings(),
+            Compression.NONE,
+            5_000,
+            broker.clock,
+            disk,
+            BatchDecoder(disk),
         )
         where.log.directory.fail(OSError(errno.EIO, "Input/output error"))
         runtime.start()

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.known_topics import NOT_TOPICS
 from kavka.broker.metadata import INTERNAL_TOPICS, TRANSACTIONS_TOPIC
 from kavka.core.controller.records import StateCreated, TopicCreated, operations_of
@@ -26,7 +27,7 @@ from kavka.io import Disk, Random
 from kavka.storage.log import Log
 from kavka.storage.log_store import LogStore
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.records.batch import decode_records
+from kavka.wire.records.batch import Record
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader, walk_complete
 from kavka.wire.stored import znodes
@@ -117,7 +118,7 @@ async def adopted_producer_ids(
 
 async def _highest_transactional(partition_log: Log, disk: Disk) -> int:
     """Return the highest producer id that the records of a partition of `__transaction_state` name, -1 for none."""
-    highest = -1
+    highest, decoder = -1, BatchDecoder(disk)
     offset, end = partition_log.log_start_offset, partition_log.log_end_offset
     while offset < end:
         read = partition_log.read(offset, _READ_BYTES, end, True)
@@ -133,19 +134,29 @@ async def _highest_transactional(partition_log: Log, disk: Disk) -> int:
         for header in walk_complete(data):
             reached = header.last_offset + 1
             if not header.is_control:
-                highest = max([highest, *_named_ids(data, header)])
+                highest = max(highest, await _highest_named(data, header, decoder))
         if reached == offset:
             break
         offset = reached
     return highest
 
 
-def _named_ids(data: bytes, header: BatchHeader) -> Iterator[int]:
-    """Yield the producer ids of a batch's records; a record that cannot be read names none."""
+async def _highest_named(data: bytes, header: BatchHeader, decoder: BatchDecoder) -> int:
+    """Return the highest producer id that the records of a batch name, -1 for none.
+
+    A record that cannot be read names none, nor do those behind damage to the batch.
+    """
+    highest = -1
     try:
-        records = decode_records(data, header)
-    except CorruptBatch:
-        return
+        async for records in decoder.decode(data, header):
+            highest = max([highest, *_named_ids(records)])
+    except CorruptBatch as error:
+        log.warning("producer ids of a damaged batch are not known reason=%s", error)
+    return highest
+
+
+def _named_ids(records: list[Record]) -> Iterator[int]:
+    """Yield the producer ids of records; one that cannot be read names none."""
     for record in records:
         if record.value is None:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.coordination.shard_runtime import ShardRuntime
 from kavka.broker.replica import Replica
 from kavka.core.group.events import Event, Reply
@@ -15,7 +16,8 @@ from kavka.core.group.stored import CONFIRMATION, from_bytes, to_bytes
 from kavka.core.machine import Answer, Decision
 from kavka.errors import ErrorCode
 from kavka.io import Clock, Disk
-from kavka.wire.records.batch import BatchBuilder, decode_records
+from kavka.wire.records.batch import BatchBuilder
+from kavka.wire.records.batch import Record as StoredRecord
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, decode_end_marker
 from kavka.wire.records.header import BatchHeader
@@ -34,10 +36,13 @@ class GroupShardRuntime(ShardRuntime[Event, Record, Answer[Reply]]):
         commit_timeout_ms: int,
         clock: Clock,
         disk: Disk,
+        decoder: BatchDecoder,
     ) -> None:
         """Load nothing before `start`; `commit_timeout_ms` is `offsets.commit.timeout.ms`."""
         self.machine = GroupShard(settings)
-        super().__init__(replica, self.machine, compression, commit_timeout_ms, clock, disk)
+        super().__init__(
+            replica, self.machine, compression, commit_timeout_ms, clock, disk, decoder
+        )
         self._ends_while_loading: list[tuple[TransactionEnd, int]] = []
         self._is_lost = False  # could not be loaded, and never will be
 
@@ -67,15 +72,16 @@ class GroupShardRuntime(ShardRuntime[Event, Record, Answer[Reply]]):
         super()._loaded()
         self.commit_ready()
 
-    def _replay_batch(self, data: bytes, header: BatchHeader) -> None:
-        """Apply a batch of the log: in transactions, offsets are pending until the control batch decides."""
-        if header.is_control:
-            marker = decode_end_marker(data, header)
-            if marker is not None:
-                committed = marker.control_type is ControlType.COMMIT
-                self.machine.apply(TransactionEnd(header.producer_id, committed))
-            return
-        for stored in decode_records(data, header):
+    def _replay_control_batch(self, data: bytes, header: BatchHeader) -> None:
+        """Decide the pending offsets of a producer."""
+        marker = decode_end_marker(data, header)
+        if marker is not None:
+            committed = marker.control_type is ControlType.COMMIT
+            self.machine.apply(TransactionEnd(header.producer_id, committed))
+
+    def _replay_records(self, records: list[StoredRecord], header: BatchHeader) -> None:
+        """Apply records of a batch: in transactions, offsets are pending until the control batch decides."""
+        for stored in records:
             record = self._decode_or_skip(stored)
             if header.is_transactional and isinstance(record, OffsetRecord):
                 self.machine.apply(_pending(record, header))

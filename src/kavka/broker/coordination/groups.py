@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
+from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.config import BrokerConfig
 from kavka.broker.coordination.coordinators import Coordinators
 from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
@@ -53,6 +54,7 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
         self._config = config
         self._clock = clock
         self._disk = disk
+        self._decoder = BatchDecoder(disk)
         self._compression = Compression(config.integer("offsets.topic.compression.codec"))
         self._partitions = config.integer("offsets.topic.num.partitions")
         self._settings = GroupSettings(
@@ -89,6 +91,7 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
             self._config.integer("offsets.commit.timeout.ms"),
             self._clock,
             self._disk,
+            self._decoder,
         )
 
     # -- asking

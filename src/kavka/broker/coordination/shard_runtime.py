@@ -17,13 +17,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.replica import Replica
 from kavka.core.machine import Answer, Decision, Machine, Token
 from kavka.errors import ErrorCode
 from kavka.io import Clock, Disk
 from kavka.storage.failures import CorruptFile, LogClosed, OffsetOutOfRange
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.records.batch import BatchBuilder, Record, decode_records
+from kavka.wire.records.batch import BatchBuilder, Record
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader, walk_complete
@@ -84,6 +85,7 @@ class ShardRuntime(Generic[E, R, F]):
         append_timeout_ms: int,
         clock: Clock,
         disk: Disk,
+        decoder: BatchDecoder,
     ) -> None:
         """Load nothing before `start`; `compression` is that of the records that it writes.
 
@@ -92,6 +94,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._shard = machine
         self._clock = clock
         self._disk = disk
+        self._decoder = decoder
         self._replica = replica
         self._compression = compression
         self._append_timeout_ms = append_timeout_ms
@@ -128,11 +131,12 @@ class ShardRuntime(Generic[E, R, F]):
         """Do what a committed decision says besides answering."""
         raise AssertionError(f"no shard performs {effect}")
 
-    def _replay_batch(self, data: bytes, header: BatchHeader) -> None:
-        """Apply the records of one batch of the log while loading; control batches hold none."""
-        if header.is_control:
-            return
-        for stored in decode_records(data, header):
+    def _replay_control_batch(self, data: bytes, header: BatchHeader) -> None:
+        """Apply a control batch of the log while loading; most kinds of shards have none."""
+
+    def _replay_records(self, records: list[Record], header: BatchHeader) -> None:
+        """Apply records of one batch of the log while loading."""
+        for stored in records:
             record = self._decode_or_skip(stored)
             if record is not None:
                 self._shard.apply(record)
@@ -266,7 +270,11 @@ class ShardRuntime(Generic[E, R, F]):
         reached: int | None = None
         slice_end = self._clock.tick_ms() + _SLICE_MS
         for header in walk_complete(data):
-            self._replay_batch(data, header)
+            if header.is_control:
+                self._replay_control_batch(data, header)
+            else:
+                async for records in self._decoder.decode(data, header):
+                    self._replay_records(records, header)
             reached = header.last_offset + 1
             if self._clock.tick_ms() >= slice_end:
                 await asyncio.sleep(0)

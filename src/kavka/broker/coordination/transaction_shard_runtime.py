@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, ClassVar
 
+from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.coordination.markers import TransactionMarkerManager
 from kavka.broker.coordination.shard_runtime import ShardRuntime
 from kavka.broker.replica import Replica
@@ -48,6 +49,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         replica: Replica,
         settings: TransactionSettings,
         markers: TransactionMarkerManager,
+        decoder: BatchDecoder,
     ) -> None:
         """Load nothing before `start`."""
         self.machine = TransactionShard(settings)
@@ -59,6 +61,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
             timeout_ms,
             broker.clock,
             broker.environment.disk,
+            decoder,
         )
         self._broker = broker
         self._markers = markers

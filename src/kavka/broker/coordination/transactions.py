@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any
 
+from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.coordination.coordinators import Coordinators
 from kavka.broker.coordination.markers import TransactionMarkerManager
 from kavka.broker.coordination.transaction_shard_runtime import TransactionShardRuntime
@@ -37,6 +38,7 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
         self._broker = broker
         self.markers = TransactionMarkerManager(broker, write_here)
         integer = broker.config.integer
+        self._decoder = BatchDecoder(broker.environment.disk)
         self._settings = TransactionSettings(
             max_timeout_ms=integer("transaction.max.timeout.ms"),
             two_phase_commit_enable=broker.config.flag("transaction.two.phase.commit.enable"),
@@ -66,7 +68,9 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
         return NewTopic(TRANSACTIONS_TOPIC, partitions, factor, {}, settings)
 
     def _make_shard(self, replica: Replica) -> TransactionShardRuntime:
-        return TransactionShardRuntime(self._broker, replica, self._settings, self.markers)
+        return TransactionShardRuntime(
+            self._broker, replica, self._settings, self.markers, self._decoder
+        )
 
     def continue_leading(self, replica: Replica) -> None:
         """Send markers with the newer epoch: another may have led between the two, unheard, and sent some with its."""

@@ -1,0 +1,118 @@
+"""Batches of internal topics that are large do not keep the loop while they are loaded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from waiting import until
+
+from kavka.broker.batch_decoder import BatchDecoder
+from kavka.broker.control import adoption
+from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
+from kavka.core.group.records import CommittedOffset, OffsetRecord
+from kavka.core.group.settings import GroupSettings
+from kavka.core.group.stored import to_bytes
+from kavka.ids import TopicPartition
+from kavka.wire.messages.api_versions import ApiVersionsRequest
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
+from kavka.wire.records.batch import BatchBuilder
+from kavka.wire.records.compression import Compression
+from kavka.wire.stored.transactions import (
+    TransactionLogKey,
+    TransactionLogValue,
+    encode_transaction_key,
+    encode_transaction_value,
+)
+
+Run = Callable[..., None]
+NOW = 1_700_000_000_000
+OFFSETS = 4000
+SETTINGS = {
+    "offsets__topic__num__partitions": "1",
+    "transaction__state__log__num__partitions": "1",
+}
+
+
+def offsets_of_a_group(codec: Compression, metadata: str) -> bytearray:
+    builder = BatchBuilder()
+    for partition in range(OFFSETS):
+        value = CommittedOffset(partition, -1, metadata, NOW)
+        record = OffsetRecord("g", "t", partition, value)
+        builder.append(*to_bytes(record), NOW)
+    return builder.build(codec)
+
+
+def runtime_over(served: Any) -> GroupShardRuntime:
+    broker = served.broker
+    replica = broker.replica_manager.find(TopicPartition("__consumer_offsets", 0))
+    disk = broker.environment.disk
+    return GroupShardRuntime(
+        replica,
+        GroupSettings(),
+        Compression.NONE,
+        5_000,
+        broker.clock,
+        disk,
+        BatchDecoder(disk),
+    )
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.ZSTD])
+def test_the_records_of_a_large_batch_are_loaded_in_slices(run: Run, codec: Compression) -> None:
+    async def story(served: Any) -> None:
+        await served.send(FindCoordinatorRequest(key="g"), 3)
+        replica = served.broker.replica_manager.find(TopicPartition("__consumer_offsets", 0))
+        replica.append_internal(offsets_of_a_group(codec, ""))
+        runtime = runtime_over(served)
+        runtime.start()
+        seen = set()
+        while runtime.machine.is_loading:
+            durable = runtime.machine.durable().get("g")
+            seen.add(0 if durable is None else len(durable[1]))
+            await asyncio.sleep(0)
+        assert len(seen) > OFFSETS // 1000
+        assert len(runtime.machine.durable()["g"][1]) == OFFSETS
+        runtime.stop()
+
+    run(story, **SETTINGS)
+
+
+def test_a_batch_that_decompresses_to_much_is_decompressed_in_the_pool_one_at_a_time(
+    run: Run,
+) -> None:
+    async def story(served: Any) -> None:
+        await served.send(FindCoordinatorRequest(key="g"), 3)
+        replica = served.broker.replica_manager.find(TopicPartition("__consumer_offsets", 0))
+        replica.append_internal(offsets_of_a_group(Compression.ZSTD, "m" * 2000))
+        runtime = runtime_over(served)
+        async with runtime._decoder.lock:
+            runtime.start()
+            await served.send(ApiVersionsRequest(), 0)
+            assert runtime.machine.is_loading
+        await until(lambda: not runtime.machine.is_loading)
+        assert len(runtime.machine.durable()["g"][1]) == OFFSETS
+        runtime.stop()
+
+    run(story, **SETTINGS)
+
+
+def test_producer_ids_in_a_large_batch_are_found_when_logs_are_adopted(
+    run: Run, tmp_path: Path
+) -> None:
+    async def story(served: Any) -> None:
+        await served.send(FindCoordinatorRequest(key="x", key_type=1), 3)
+        replica = served.broker.replica_manager.find(TopicPartition("__transaction_state", 0))
+        builder = BatchBuilder()
+        for number in range(3000):
+            value = TransactionLogValue(producer_id=number)
+            key = TransactionLogKey(transactional_id="x" * 500)
+            builder.append(encode_transaction_key(key), encode_transaction_value(value), NOW)
+        replica.append_internal(builder.build(Compression.GZIP))
+        disk = served.broker.environment.disk
+        assert await adoption._highest_transactional(replica.log, disk) == 2999
+
+    run(story, **SETTINGS)
