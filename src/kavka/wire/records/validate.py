@@ -122,6 +122,7 @@ def number_produced(
                 return buffer, header
             if allowance is None:
                 allowance = Allowance()
+            allowance.decompressed_bytes_left += allowance.ratio * header.size
             earliest, latest = _bounds(rules, now_ms)
             if is_small_and_sound(buffer, header, rules.needs_key, earliest, latest, allowance):
                 return buffer, header
@@ -152,6 +153,7 @@ def begin_check(
     """
     if allowance is None:
         allowance = Allowance()
+    allowance.decompressed_bytes_left += allowance.ratio * len(buffer)
     steps = _steps(buffer, rules, now_ms, produce_version, allowance)
     return BatchCheck(buffer, steps, allowance)
 
