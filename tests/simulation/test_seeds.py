@@ -107,7 +107,7 @@ def test_storage_seeds_that_once_failed(seed: int) -> None:
 
 DIGESTS = (
     "from kavka.simulation.batch import Kind, play; "
-    "print([play(seed, Kind.{}).story.digest() for seed in {}])"
+    "print([play(seed, Kind.{}).trace.digest() for seed in {}])"
 )
 
 
