@@ -38,7 +38,7 @@ check: lint unit ## format, lint, types, layers and unit tests: about a minute
 test: ## everything: check, simulation, other people's clients, chaos, Spark
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory lint
-	$(PY) -m pytest -m "not long" -n $(or $(JOBS),2) --dist loadfile --durations=40
+	$(PY) -m pytest -m "not long" -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder --durations=40
 
 long: ## what `make test` leaves out: the same comparisons with other pairings of programs
 	@scripts/setup.sh test

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent / "compat"))
 pytest_plugins = ["kavka_compat.fixtures", "kavka.testing.fixture"]
 
 _SLOW = ("compat", "spark", "simulation", "chaos", "fuzz")
+_LONGEST = ("spark", "simulation", "chaos", "fuzz")
 _OTHERS_PROGRAMS = ("compat", "spark")
 """Marks of tests in which programs run that are not ours, on machines that are shared: these have a second try,
 which the summary names (RERUN). Chaos and simulation have one try: what they find is a fact."""
@@ -59,4 +60,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.get_closest_marker("chaos")
         ):
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2))
-    items.sort(key=lambda item: any(item.get_closest_marker(name) for name in _SLOW))
+    items.sort(key=_order)
+
+
+def _order(item: pytest.Item) -> int:
+    """Return 0 for fast tests, 1 for the longest, 2 for other slow ones, so that no worker ends with a long one."""
+    if not any(item.get_closest_marker(name) for name in _SLOW):
+        return 0
+    return 1 if any(item.get_closest_marker(name) for name in _LONGEST) else 2

@@ -62,7 +62,9 @@ def _wait_until(condition: Callable[[], bool], members: list[Member], seconds: f
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", "aiokafka"])
+@pytest.mark.parametrize(
+    "client", ["confluent-kafka", pytest.param("kafka-python", marks=pytest.mark.long), "aiokafka"]
+)
 def test_two_members_share_partitions_and_one_takes_over_when_the_other_is_killed(
     client: str, any_broker: Broker, fresh_name: str, tmp_path: Path
 ) -> None:

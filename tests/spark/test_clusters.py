@@ -39,6 +39,7 @@ def copy_on(master: str, broker: Broker, name: str, directory: Path) -> dict[str
     return found
 
 
+@pytest.mark.long  # a standalone master with workers runs the same
 def test_a_stream_and_a_batch_run_on_two_local_executors(
     kavka_broker: Broker, fresh_name: str, tmp_path: Path
 ) -> None:

@@ -31,7 +31,7 @@ def run(
     )
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", ["before", pytest.param("after", marks=pytest.mark.long)])
 def test_each_update_is_there_once_when_the_job_is_killed(tmp_path: Path, moment: str) -> None:
     with run_kavka(tmp_path / "broker", {}) as broker:
         make_topic(broker, "in", 2)
