@@ -203,6 +203,16 @@ async def answer(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(size)
 
 
+def test_errors_of_a_large_answer_are_counted(run: Run) -> None:
+    async def story(served: Any) -> None:
+        topics = [MetadataRequestTopic(name=f"topic-{n}") for n in range(20_000)]
+        await served.send(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9)
+        errors = served.broker.dispatcher.traffic()[ApiKey.METADATA].errors
+        assert errors == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 20_000}
+
+    run(story)
+
+
 def test_others_are_served_while_a_large_request_is(run: Run) -> None:
     async def story(served: Any) -> None:
         topics = [MetadataRequestTopic(name=f"topic-{n}") for n in range(50_000)]

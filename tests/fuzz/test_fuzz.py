@@ -1,9 +1,10 @@
-"""The time-boxed part of `make fuzz`: no request of a megabyte keeps the loop busy or makes the broker grow."""
+"""A fixed part of `make fuzz`: no request of a megabyte keeps the loop busy or makes the broker grow."""
 
 from __future__ import annotations
 
 import pytest
 
+from kavka.broker.dispatch import SUPPORTED_APIS
 from kavka.wire.apis import ApiKey
 from kavka_fuzz.recipes import Recipe
 from kavka_fuzz.report import table
@@ -13,19 +14,27 @@ from kavka_fuzz.target import BrokerFailed, Cost, Target
 pytestmark = [pytest.mark.fuzz, pytest.mark.timeout(600)]
 
 SEED = 17
-SWEEP_S, CLIMB_S = 25, 15
+PLAIN, OTHERS = 80, 20
+"""Numbers of recipes, about 40 s on two cores: the same requests are sent however fast the machine is."""
 HEARTBEAT = Recipe(ApiKey.HEARTBEAT, 4, 100)
 
 
 def test_no_request_of_a_megabyte_costs_too_much(target: Target) -> None:
     said: list[str] = []
     search = Search(target, SEED, say=said.append)
-    search.sweep(SWEEP_S)
-    search.climb(CLIMB_S)
+    for recipe in search.fixed(PLAIN, OTHERS):
+        search.send(recipe)
     wrong = [found for found in map(search.confirmed, search.worst()) if found.reasons]
     recipes = [found.recipe.dump() for found in wrong]
     tracebacks = [text for found in wrong for text in found.cost.tracebacks]
     assert not wrong, "\n".join([table(wrong, recipes), *tracebacks, *said])
+
+
+def test_fixed_part_is_the_same_each_time_and_has_every_api(target: Target) -> None:
+    first, second = (list(Search(target, SEED).fixed(PLAIN, OTHERS)) for _ in range(2))
+    assert first == second
+    assert len(first) == PLAIN + OTHERS
+    assert {recipe.api for recipe in first[:PLAIN]} >= set(SUPPORTED_APIS)
 
 
 def test_cost_of_a_request_is_measured(target: Target) -> None:

@@ -28,7 +28,7 @@ from kavka.broker.request_memory import (
     api_bound,
     request_bound,
 )
-from kavka.broker.traffic import RequestTraffic, error_finder
+from kavka.broker.traffic import RequestTraffic, error_finder, error_steps
 from kavka.io import Sendable
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.net.event_loop import turns_of
@@ -598,11 +598,11 @@ class Dispatcher:
         if context.large is not None and context.large.memory:
             self._start(context, self._answer_later(handler, context, slot, response))
             return
-        header = context.header
-        _note_errors(handler, response)
         if handler.may_answer_large or context.large is not None:
             self._answer_in_slices(handler, context, slot, response)
             return
+        header = context.header
+        _count_errors(handler, response)
         try:
             parts = encode_response(response, header.api_version, header.correlation_id)
         except Exception as error:  # noqa: BLE001 - as above
@@ -614,10 +614,7 @@ class Dispatcher:
         self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, response: Any
     ) -> None:
         """Answer a request that took long, after others had their turn."""
-        pace = context.pace
-        await pace.rest()
-        _note_errors(handler, response)
-        await pace.rest()
+        await context.pace.rest()
         self._answer_in_slices(handler, context, slot, response)
 
     def _answer_in_slices(
@@ -632,8 +629,9 @@ class Dispatcher:
             self._malformed(context, error)
             return
         if parts is None:
-            self._start(context, self._encode_on(handler, context, slot, steps, pace))
+            self._start(context, self._encode_on(handler, context, slot, response, steps, pace))
         else:
+            _count_errors(handler, response)
             self._send(context, slot, parts)
 
     async def _encode_on(
@@ -641,6 +639,7 @@ class Dispatcher:
         handler: _ApiHandler,
         context: RequestContext,
         slot: ResponseSlot,
+        response: Any,
         steps: Encoding,
         pace: Pace,
     ) -> None:
@@ -651,6 +650,7 @@ class Dispatcher:
                 return
             parts = encode_slice(steps, pace, handler.key, self._most_answered)
             if parts is not None:
+                await _count_errors_in_slices(handler, response, pace)
                 self._send(context, slot, parts)
                 return
 
@@ -669,7 +669,17 @@ class Dispatcher:
             connection.close()
 
 
-def _note_errors(handler: _ApiHandler, response: Any) -> None:
+def _count_errors(handler: _ApiHandler, response: Any) -> None:
     find_errors = error_finder(handler.response)
     if find_errors is not None:
         find_errors(response, handler.traffic.count_error)
+
+
+async def _count_errors_in_slices(handler: _ApiHandler, response: Any, pace: Pace) -> None:
+    """Count the errors of a response that was encoded in slices: it may have a million of them."""
+    steps = error_steps(handler.response)
+    if steps is None:
+        return
+    for _ in steps(response, handler.traffic.count_error):
+        if pace.is_over():
+            await pace.rest()

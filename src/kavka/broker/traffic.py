@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -140,14 +140,29 @@ class RequestTraffic:
 @cache
 def error_finder(response: type) -> Callable[[Any, Callable[[int], None]], None] | None:
     """Return a function that tells of every error code in a response of this class; None when it has no such field."""
+    find: Callable[[Any, Callable[[int], None]], None] | None = _finder(response, yields=False)
+    return find
+
+
+@cache
+def error_steps(response: type) -> Callable[[Any, Callable[[int], None]], Iterator[None]] | None:
+    """Return a generator that does as `error_finder` and yields after each item of an array, for large responses."""
+    find: Callable[[Any, Callable[[int], None]], Iterator[None]] | None
+    find = _finder(response, yields=True)
+    return find
+
+
+def _finder(response: type, *, yields: bool) -> Any:
     source = Source()
     with source.block("def find(answer, note):"):
-        if not _write_finder(source, response, "answer"):
+        if not _write_finder(source, response, "answer", yields=yields):
             return None
+        if yields:
+            source.line("yield")  # a generator, though there may be no array
     return compile_function("find", source.text(), f"errors of {response.__name__}", source.names)
 
 
-def _write_finder(source: Source, cls: type, variable: str) -> bool:
+def _write_finder(source: Source, cls: type, variable: str, *, yields: bool) -> bool:
     """Write what looks through one structure; tell whether there was anything to look at."""
     found = False
     for each in fields_of(cls):
@@ -159,7 +174,9 @@ def _write_finder(source: Source, cls: type, variable: str) -> bool:
             found = True
             item = source.variable("item")
             with source.block(f"for {item} in {variable}.{each.name} or ():"):
-                _write_finder(source, item_type, item)
+                _write_finder(source, item_type, item, yields=yields)
+                if yields:
+                    source.line("yield")
     return found
 
 

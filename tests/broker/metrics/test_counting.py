@@ -9,7 +9,7 @@ import pytest
 
 from kavka.broker.metrics.page import families
 from kavka.broker.metrics.requests import request_name
-from kavka.broker.traffic import TopicTraffic, Traffic, error_finder
+from kavka.broker.traffic import TopicTraffic, Traffic, error_finder, error_steps
 from kavka.errors import ErrorCode
 from kavka.metrics.families import lines
 from kavka.wire.apis import ApiKey
@@ -290,6 +290,18 @@ def test_errors_are_found_at_every_depth() -> None:
     assert find is not None
     find(response, found.append)
     assert found == [70, 3]
+
+
+def test_errors_of_a_large_response_are_found_in_steps() -> None:
+    partitions = [FetchResponsePartition(error_code=code) for code in (3, 0, 6)]
+    response = FetchResponse(error_code=70, responses=[FetchResponseTopic(partitions=partitions)])
+    found: list[int] = []
+    steps = error_steps(FetchResponse)
+    assert steps is not None
+    after_each = [list(found) for _ in steps(response, found.append)]
+    assert after_each[:2] == [[70, 3], [70, 3]]
+    assert after_each[-1] == found == [70, 3, 6]
+    assert error_steps(UpdateMetadataResponse) is not None
 
 
 def test_a_response_without_errors_tells_none() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from random import Random
 
@@ -98,6 +98,19 @@ class Search:
                 continue
             of_api = self.best[self._random.choice(sorted(self.best))]
             self.send(mutated(self._random, self._random.choice(of_api).recipe))
+
+    def fixed(self, plain: int, others: int) -> Iterator[Recipe]:
+        """Yield some plain recipes, then drawn ones and mutations: which depends on the seed only, not on any cost."""
+        yielded = list(islice(self._plain(every_version=False), plain))
+        yield from yielded
+        versions = served_versions()
+        for _ in range(others):
+            if self._random.random() < 0.4 or not yielded:
+                recipe = drawn(self._random, *self._random.choice(versions))
+            else:
+                recipe = mutated(self._random, self._random.choice(yielded))
+            yielded.append(recipe)
+            yield recipe
 
     def _plain(self, every_version: bool) -> Iterator[Recipe]:
         """Yield the first recipe of each API, then the second of each: what stops early has seen all APIs."""
