@@ -318,10 +318,10 @@ class Connection:
         self._corked = True
         self._turn_bytes = 0
         frames, slots, received = self._flow_control.frames, self._slots, self._handler.received
-        left = _TURN_FRAMES
+        left, transport = _TURN_FRAMES, self._transport
         try:
             while frames and left and not self._is_full and self._turn_bytes <= _TURN_BYTES:
-                if not self.is_open:
+                if transport is None or transport.is_closing():
                     break
                 left -= 1
                 frame = frames.popleft()

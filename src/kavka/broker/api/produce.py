@@ -59,7 +59,7 @@ _ROW_COST: Final = 2 << 10
 _SMALL_BATCH: Final = 64 << 10
 _DECOMPRESSED_BYTES: Final = 256 << 20
 _DECOMPRESSED_RATIO: Final = 16
-"""A request may decompress to so many bytes, and to so many times its own."""
+"""A request may decompress to so many bytes, and to so many times the size of its compressed batches."""
 
 _Outcomes = list[tuple[int, Replica | None, AppendOutcome]]
 """Outcomes of the partitions of one topic. Invariant: an outcome without error is of one partition only."""
@@ -77,7 +77,7 @@ def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[ProduceResponse | None] | None:
     """Append to each partition, in the order of the request."""
-    allowance = Allowance(_FIRST_BYTES, _DECOMPRESSED_BYTES)
+    allowance = Allowance(_FIRST_BYTES, _DECOMPRESSED_BYTES, _DECOMPRESSED_RATIO)
     if request.transactional_id is not None:
         return _handle_in_transaction(broker, context, request, allowance)
     steps = _append_all(broker, context, request, allowance)
@@ -176,9 +176,7 @@ def _append_all(
                 outcomes.append((index, None, refusal or _not_appended(replica)))
                 continue
             assert isinstance(records, memoryview)
-            size = len(records)
-            allowance.bytes_left -= size + _BATCH_COST
-            allowance.decompressed_bytes_left += _DECOMPRESSED_RATIO * size
+            allowance.bytes_left -= len(records) + _BATCH_COST
             outcome = replica.begin_append(records, acks, version, None, allowance)
             if isinstance(outcome, BatchCheck):
                 check = outcome
@@ -189,7 +187,7 @@ def _append_all(
                     continue
                 outcome = replica.append(check, acks, version)
             if outcome.error is not _NONE:
-                count_refused_produce(replica.traffic, outcome.error, size)
+                count_refused_produce(replica.traffic, outcome.error, len(records))
             outcomes.append((index, replica, outcome))
         topics.append((name, outcomes))
     return topics
@@ -198,12 +196,6 @@ def _append_all(
 def _not_appended(found: Replica | ErrorCode) -> AppendOutcome:
     """Return what is answered of a partition that is not led here, or of which nothing was sent."""
     return AppendOutcome(found) if isinstance(found, ErrorCode) else _NO_RECORDS
-
-
-def _take_up(allowance: Allowance, size: int) -> None:
-    """Count a batch of `size` bytes, and what it may decompress to by its size."""
-    allowance.bytes_left -= size + _BATCH_COST
-    allowance.decompressed_bytes_left += _DECOMPRESSED_RATIO * size
 
 
 def _refusal(request: ProduceRequest, topic: str) -> AppendOutcome | None:
@@ -275,7 +267,7 @@ def _append_in_transaction(
             if refusal is None and data.records and not isinstance(replica, ErrorCode):
                 assert isinstance(data.records, memoryview)
                 records = data.records
-                _take_up(allowance, len(records))
+                allowance.bytes_left -= len(records) + _BATCH_COST
                 if _is_checked_first(header):
                     records = replica.begin_check(records, context.version, allowance)
                     if not records.advance():

@@ -50,15 +50,20 @@ Steps = Generator[int, None, Checked | Refusal]
 class Allowance:
     """What of one request may be checked before others have their turn, and what it may decompress to in all."""
 
-    __slots__ = ("bytes_left", "decompressed_bytes_left")
+    __slots__ = ("bytes_left", "decompressed_bytes_left", "ratio")
 
     def __init__(
-        self, bytes_left: int = _UNLIMITED, decompressed_bytes_left: int = _UNLIMITED
+        self,
+        bytes_left: int = _UNLIMITED,
+        decompressed_bytes_left: int = _UNLIMITED,
+        ratio: int = 0,
     ) -> None:
         """Begin with both; without them nothing is bounded."""
         self.bytes_left = bytes_left
         """Checked inline, weighted. Below zero when the last step took more than there was."""
         self.decompressed_bytes_left = decompressed_bytes_left
+        self.ratio = ratio
+        """How many times its size each compressed batch may decompress to besides."""
 
 
 class BatchCheck:

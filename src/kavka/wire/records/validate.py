@@ -73,11 +73,15 @@ class BatchRules:
 
     keeps_batches: bool = field(init=False)
     """True if batches need neither recompression nor log append time."""
+    small_batch_bytes: int = field(init=False)
+    """Maximum size of a batch that is checked in one call; larger ones are checked in steps."""
 
     def __post_init__(self) -> None:
         """Decide once what would be asked for each batch."""
         as_they_are = self.compression is None and self.timestamp_type is TimestampType.CREATE_TIME
         object.__setattr__(self, "keeps_batches", as_they_are)
+        small_batch_bytes = min(self.max_message_bytes, _LARGE_BATCH)
+        object.__setattr__(self, "small_batch_bytes", small_batch_bytes)
 
     @property
     def body_limit(self) -> int:
@@ -100,18 +104,12 @@ def number_produced(
     step by step. Bytes that are refused may have been numbered. When the allowance does not suffice, the check is
     returned as far as it came, to be finished elsewhere and numbered by `number_checked`.
     """
-    if allowance is None:
-        allowance = Allowance()
-    if (
-        rules.keeps_batches
-        and produce_version >= _ZSTD_FROM_PRODUCE
-        and len(buffer) <= _LARGE_BATCH
-    ):
+    if rules.keeps_batches and produce_version >= _ZSTD_FROM_PRODUCE:
         header = kernel.sound(
             buffer,
             BatchHeader,
             crc32c,
-            rules.max_message_bytes,
+            rules.small_batch_bytes,
             rules.needs_key,
             now_ms,
             rules.timestamp_before_max_ms,
@@ -122,6 +120,9 @@ def number_produced(
         if header is not None:
             if header.attributes & COMPRESSION_MASK == 0:
                 return buffer, header
+            if allowance is None:
+                allowance = Allowance()
+            allowance.decompressed_bytes_left += allowance.ratio * header.size
             earliest, latest = _bounds(rules, now_ms)
             if is_small_and_sound(buffer, header, rules.needs_key, earliest, latest, allowance):
                 return buffer, header
@@ -152,6 +153,7 @@ def begin_check(
     """
     if allowance is None:
         allowance = Allowance()
+    allowance.decompressed_bytes_left += allowance.ratio * len(buffer)
     steps = _steps(buffer, rules, now_ms, produce_version, allowance)
     return BatchCheck(buffer, steps, allowance)
 
