@@ -70,12 +70,15 @@ def test_what_is_small_never_rests() -> None:
 
 
 def test_a_frame_may_take_twenty_times_its_size_and_no_more_than_the_setting() -> None:
-    def bound(frame_bytes: int, setting: int) -> int:
-        return request_bound(frame_bytes, api_bound(ApiKey.METADATA, setting)).most
-
-    assert bound(0, 1 << 30) == 8 << 20
-    assert bound(1 << 20, 1 << 30) == 28 << 20
-    assert bound(100 << 20, 128 << 20) == 128 << 20
+    metadata = api_bound(ApiKey.METADATA, 64 << 20)
+    assert request_bound(0, metadata).most == 8 << 20
+    assert request_bound(1 << 20, metadata).most == 28 << 20
+    assert request_bound(100 << 20, metadata) == metadata
+    assert metadata.most == 64 << 20
+    assert api_bound(ApiKey.UPDATE_METADATA, 64 << 20).most == 256 << 20
+    assert api_bound(ApiKey.FETCH, 64 << 20).most == 24 << 20
+    assert api_bound(ApiKey.FETCH, 16 << 20).most == 16 << 20
+    assert api_bound(ApiKey.PRODUCE, 64 << 20).most == 4 << 20
 
 
 def test_large_requests_wait_for_memory_in_the_order_in_which_they_came() -> None:
