@@ -14,7 +14,7 @@ from kavka_fuzz.target import BrokerFailed, Cost, Target
 pytestmark = [pytest.mark.fuzz, pytest.mark.timeout(600)]
 
 SEED = 17
-PLAIN, OTHERS = 80, 20
+PLAIN, OTHERS = 70, 20
 """Numbers of recipes, about 40 s on two cores: the same requests are sent however fast the machine is."""
 HEARTBEAT = Recipe(ApiKey.HEARTBEAT, 4, 100)
 
