@@ -13,7 +13,7 @@ from kavka.broker.environment import OsEnvironment
 from kavka.ids import TopicPartition
 from kavka.net.peer import Peer
 from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass
-from kavka.storage.disk import OsDisk, OsFile
+from kavka.storage.disk.os_disk import OsDisk, OsFile
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,

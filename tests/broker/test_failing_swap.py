@@ -17,9 +17,9 @@ from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.peer import Peer
 from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass
-from kavka.storage.disk import OsDisk, OsFile
+from kavka.storage.disk.os_disk import OsDisk, OsFile
 from kavka.storage.failures import LogDirectoryFailed
-from kavka.storage.segment_replacement import CompactingLog
+from kavka.storage.log.segment_replacement import CompactingLog
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,

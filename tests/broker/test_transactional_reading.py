@@ -26,7 +26,7 @@ from kavka.broker.dispatch import RequestContext
 from kavka.broker.environment import OsEnvironment
 from kavka.errors import ErrorCode
 from kavka.net.peer import Peer
-from kavka.storage.disk import OsDisk, OsFile
+from kavka.storage.disk.os_disk import OsDisk, OsFile
 from kavka.wire.apis import ApiKey
 from kavka.wire.frame import RequestHeader
 from kavka.wire.messages.delete_records import (

@@ -20,8 +20,8 @@ from kavka.simulation.load.group_members import GROUP, MemberNode
 from kavka.simulation.run import BrokerRun
 from kavka.simulation.scenario import Scenario
 from kavka.simulation.storage_run import StorageRun
-from kavka.storage import batch_walk
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
+from kavka.storage.segment.segment import batch_walk
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 

@@ -9,7 +9,7 @@ from storage_bench import read_bytes
 
 from kavka.storage.compaction.cleanable_log import Dirtiness
 from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass, PassReport
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.wire.records.batch import BatchBuilder, Record, decode_records
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker

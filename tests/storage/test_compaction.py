@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from storage_bench import LogBench, read_bytes
 
 from kavka.storage.compaction.cleaning_pass import Uncleanable
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records import kernel, pure, pure_cleaner
 from kavka.wire.records.batch import decode_records

@@ -10,7 +10,7 @@ from compaction_bench import DAY_MS, Producer, Written, end_transaction, records
 from storage_bench import LogBench
 
 from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass, PassEnded
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.compression import Compression
 

@@ -31,10 +31,10 @@ from kavka.storage.compaction.cleaning_pass import (
     PassEnded,
     Uncleanable,
 )
-from kavka.storage.future_logs import discard
-from kavka.storage.log import Log
+from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
-from kavka.storage.log_directory import LogDirectory
+from kavka.storage.store.future_logs import discard
 
 TP = TopicPartition("t", 0)
 

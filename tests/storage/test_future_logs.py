@@ -15,12 +15,12 @@ from storage_bench import SeededChance, TurnedClock, add, make_batch, read_bytes
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicId, TopicPartition
 from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass
-from kavka.storage.disk import OsDisk, OsFile
+from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.disk.os_disk import OsDisk, OsFile
 from kavka.storage.failures import LogClosed, LogDirectoryFailed
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
-from kavka.storage.log_directory import LogDirectory
-from kavka.storage.log_store import LogStore
+from kavka.storage.store.log_store import LogStore
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.header import read_header
 

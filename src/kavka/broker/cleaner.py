@@ -26,7 +26,7 @@ from kavka.storage.compaction.cleaning_pass import (
     Uncleanable,
 )
 from kavka.storage.failures import LogDirectoryFailed
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.values import mutable
 
 log = logging.getLogger(__name__)

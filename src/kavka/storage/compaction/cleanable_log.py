@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from kavka.storage import offset_index, time_index
 from kavka.storage.log_config import LogConfig
-from kavka.storage.segment import Segment
+from kavka.storage.segment import offset_index, time_index
+from kavka.storage.segment.segment import Segment
 from kavka.values import frozen
 
 T = TypeVar("T")
