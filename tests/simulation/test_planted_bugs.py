@@ -21,7 +21,7 @@ from kavka.simulation.run import BrokerRun
 from kavka.simulation.scenario import Scenario
 from kavka.simulation.storage_run import StorageRun
 from kavka.storage.log.log import Log
-from kavka.storage.segment.segment import batch_walk
+from kavka.storage.segment import batch_walk
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 
