@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kavka.io import Buffer
 from kavka.storage.failures import OffsetBelowEnd
-from kavka.storage.log.segment_replacement import CompactingLog
-from kavka.storage.log.writer import Appended
+from kavka.storage.log.context import LogContext
+from kavka.storage.log.segments import LogSegments
+from kavka.storage.log.truncation import LogTruncation
+from kavka.storage.log.writer import Appended, LogWriter
 from kavka.wire.crc32c import crc32c
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import CRC_START, BatchHeader, walk_complete
@@ -22,8 +24,21 @@ from kavka.wire.records.header import CRC_START, BatchHeader, walk_complete
 _MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
-class FollowingLog(CompactingLog):
-    """A log that can follow another one: a leader's, or the one that it will replace in another directory."""
+class FollowerAppend:
+    """Appends what was fetched: from a leader, or from the log that this one is to replace in another directory."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        segments: LogSegments,
+        writer: LogWriter,
+        truncation: LogTruncation,
+    ) -> None:
+        """Append by `writer`; restart an empty log by `truncation`."""
+        self._context = context
+        self._segments = segments
+        self._writer = writer
+        self._truncation = truncation
 
     def append_fetched(self, buffer: Buffer, leader_epoch: int | None = None) -> Appended | None:
         """Append the whole batches at the start of `buffer`; a last one that is cut, as Fetch may leave it, stays out.
@@ -37,14 +52,14 @@ class FollowingLog(CompactingLog):
             return None
         view = memoryview(buffer)
         self._check_fetched(view, headers)
-        segment_bytes, end = self.config.segment_bytes, headers[-1].end
+        segment_bytes, end = self._context.config.segment_bytes, headers[-1].end
         if end <= segment_bytes and _is_near(headers):
-            return self.append(view[:end], headers)
+            return self._writer.append(view[:end], headers)
         last: Appended | None = None
         for group in _groups(headers, segment_bytes):
             start = group[0].position
             moved = [header._replace(position=header.position - start) for header in group]
-            last = self.append(view[start : group[-1].end], moved)
+            last = self._writer.append(view[start : group[-1].end], moved)
         assert last is not None
         return last._replace(base_offset=headers[0].base_offset)
 
@@ -64,18 +79,19 @@ class FollowingLog(CompactingLog):
         except OffsetBelowEnd as error:
             if not error.may_restart:
                 raise CorruptBatch(str(error), 0) from error
-            await self.truncate_fully_and_start_at(error.base_offset)
+            await self._truncation.restart_at(error.base_offset)
         on_restart()
         return self.append_fetched(buffer, leader_epoch)
 
     def _check_fetched(self, view: memoryview, headers: Sequence[BatchHeader]) -> None:
+        segments = self._segments
         first, last_offset = headers[0], headers[0].base_offset - 1
-        if first.base_offset < self._end_offset:
-            is_empty = self.log_start_offset == self._end_offset
+        if first.base_offset < segments.end_offset:
+            is_empty = segments.log_start_offset == segments.end_offset
             raise OffsetBelowEnd(
                 first.base_offset,
-                self._end_offset,
-                may_restart=is_empty and first.last_offset >= self._end_offset,
+                segments.end_offset,
+                may_restart=is_empty and first.last_offset >= segments.end_offset,
             )
         for header in headers:
             position, base_offset, last_offset_delta = header[0], header[1], header[8]

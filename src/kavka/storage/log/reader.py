@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 from kavka.storage.disk.partition_directory import NotCached
-from kavka.storage.failures import LogClosed, OffsetOutOfRange
+from kavka.storage.failures import OffsetOutOfRange
+from kavka.storage.log.context import LogContext
 from kavka.storage.log.log_read import LogRange, LogRead
-from kavka.storage.log.state import LogState
+from kavka.storage.log.segments import LogSegments
 from kavka.storage.log.times import TimedOffset, first_at_or_after, latest
 from kavka.storage.segment.segment import Segment
 from kavka.storage.segment.transaction_index import AbortedTransaction
 
 
-class ReadingLog(LogState):
-    """A log that can be read."""
+class LogReader:
+    """Finds ranges of the segments' files; it changes nothing."""
+
+    def __init__(self, context: LogContext, segments: LogSegments) -> None:
+        """Read `segments`."""
+        self._context = context
+        self._segments = segments
 
     def read(
         self,
@@ -49,16 +54,17 @@ class ReadingLog(LogState):
         may_cut_first: bool,
         may_block: bool,
     ) -> LogRange | None:
-        self._check_open()
-        if offset < self.log_start_offset or offset > self._end_offset:
-            raise OffsetOutOfRange(offset, self.log_start_offset, self._end_offset)
-        limit = min(end_offset, self._written_offset)
+        self._context.check_open()
+        segments = self._segments
+        if offset < segments.log_start_offset or offset > segments.end_offset:
+            raise OffsetOutOfRange(offset, segments.log_start_offset, segments.end_offset)
+        limit = min(end_offset, segments.written_offset)
         if offset >= limit:
             return None
         try:
             return self._find_range(offset, max_bytes, limit, minimum_one, may_cut_first, may_block)
         except OSError as error:
-            raise self.directory.fail(error) from error
+            raise self._context.directory.fail(error) from error
 
     def _find_range(
         self,
@@ -69,7 +75,7 @@ class ReadingLog(LogState):
         may_cut_first: bool,
         may_block: bool,
     ) -> LogRange | None:
-        segment = self._active
+        segment = self._segments.active
         place: tuple[int, int] | None
         if offset >= segment.base_offset:
             place = segment.locate(offset, may_block=may_block)
@@ -94,44 +100,39 @@ class ReadingLog(LogState):
         self, offset: int, may_block: bool
     ) -> tuple[Segment, tuple[int, int] | None]:
         """Search from the segment of `offset` on; compaction may have emptied the end of a segment."""
-        index = bisect_right(self._base_offsets, offset) - 1
-        for segment in self._segments[index:]:
+        for segment in self._segments.from_offset(offset):
             place = segment.locate(offset, may_block=may_block)
             if place is not None:
                 return segment, place
-        return self._active, None
+        return self._segments.active, None
 
     def is_active(self, found: LogRange) -> bool:
         """Return whether a range belongs to the active segment."""
-        return found.is_of(self._active.data)
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise LogClosed(self.path)
-        if self.directory.failure is not None:
-            self.directory.check()
+        return found.is_of(self._segments.active.data)
 
     async def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
         """Return the first record at or after `timestamp`, None when there is none (ListOffsets)."""
-        start = self.log_start_offset
+        start = self._segments.log_start_offset
         return await self._search(
-            lambda: first_at_or_after(self.directory.disk, self._segments, timestamp, start)
+            lambda: first_at_or_after(
+                self._context.directory.disk, self._segments.all, timestamp, start
+            )
         )
 
     async def latest_timestamp(self) -> TimedOffset | None:
         """Return the first record with the largest timestamp of all (ListOffsets, -3)."""
-        return await self._search(lambda: latest(self.directory.disk, self._segments))
+        return await self._search(lambda: latest(self._context.directory.disk, self._segments.all))
 
     async def _search(
         self, search: Callable[[], Awaitable[TimedOffset | None]]
     ) -> TimedOffset | None:
         """Search a log that neither closes nor is cleaned meanwhile: else what was not found may be there."""
         while True:
-            self._check_open()
-            replacements = self.replacements
+            self._context.check_open()
+            replacements = self._segments.replacements
             found = await search()
-            self._check_open()
-            if found is not None or replacements == self.replacements:
+            self._context.check_open()
+            if found is not None or replacements == self._segments.replacements:
                 return found
 
     def aborted_transactions(
@@ -141,10 +142,9 @@ class ReadingLog(LogState):
 
         Those that lie behind the batches of the range `within`, which begins at `offset`, may be left out.
         """
-        self._check_open()
+        self._context.check_open()
         found: list[AbortedTransaction] = []
-        index = max(bisect_right(self._base_offsets, offset) - 1, 0)
-        for segment in self._segments[index:]:
+        for segment in self._segments.from_offset(offset):
             if within is not None and within.is_of(segment.data):
                 end = within.position + within.length
                 end_offset = min(end_offset, segment.offset_bound(end))

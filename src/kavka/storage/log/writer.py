@@ -10,8 +10,11 @@ from typing import NamedTuple
 
 from kavka.core.producer_state import CompletedTransaction
 from kavka.io import Buffer
-from kavka.storage.log.flusher import FlushingLog
+from kavka.storage.log.context import LogContext
+from kavka.storage.log.flusher import LogFlusher
 from kavka.storage.log.producer_snapshot import encode_snapshot
+from kavka.storage.log.segments import LogSegments
+from kavka.storage.log.small_files import SmallFiles
 from kavka.storage.segment.recovery import aborted, replay
 from kavka.storage.segment.segment import Segment
 from kavka.wire.records.control import decode_end_marker
@@ -34,8 +37,24 @@ class Appended(NamedTuple):
     written: asyncio.Future[None] | None
 
 
-class AppendingLog(FlushingLog):
-    """A log that can be appended to."""
+class LogWriter:
+    """Appends at the end of the segments, and begins new ones."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        segments: LogSegments,
+        small_files: SmallFiles,
+        flusher: LogFlusher,
+    ) -> None:
+        """Append to `segments`; `small_files` learns epochs and producers, `flusher` flushes after rolls."""
+        self._context = context
+        self._directory = context.directory
+        self._segments = segments
+        self._small_files = small_files
+        self._producers = small_files.producers
+        self._epochs = small_files.epochs
+        self._flusher = flusher
 
     def append(
         self, buffer: Buffer, headers: Sequence[BatchHeader], leader_epoch: int | None = None
@@ -46,11 +65,11 @@ class AppendingLog(FlushingLog):
         of the batches here. The buffer belongs to the log until `written` is done. Raise LogDirectoryFailed when
         the disk fails or has failed; nothing of the buffer is visible then.
         """
-        directory = self.directory
+        directory, segments, config = self._directory, self._segments, self._context.config
         if directory.failure is not None:
             directory.check()
         base_offset = headers[0].base_offset
-        assert base_offset >= self._end_offset, (base_offset, self._end_offset)
+        assert base_offset >= segments.end_offset, (base_offset, segments.end_offset)
         last = headers[-1]
         last_offset = last.base_offset + last.last_offset_delta
         size = len(buffer)
@@ -59,24 +78,24 @@ class AppendingLog(FlushingLog):
         if len(headers) > 1:
             timestamp = max(header.max_timestamp for header in headers)
         _check_markers(buffer, headers)
-        segment = self._active
-        if segment.must_roll(self.config, size, last_offset, timestamp, directory.clock):
-            segment = self._roll(base_offset)
+        segment = segments.active
+        if segment.must_roll(config, size, last_offset, timestamp, directory.clock):
+            segment = self.roll_at(base_offset)
         written: asyncio.Future[None] | None = None
         if directory.writes.is_idle:
             self._write_inline(segment, buffer, headers)
         else:
             written = self._write_queued(segment, buffer, headers)
-        self._end_offset = end_offset = last_offset + 1
+        segments.end_offset = end_offset = last_offset + 1
         self._update_producers(segment, buffer, headers, leader_epoch)
-        if end_offset - self.recovery_point >= self.config.flush_messages:
-            written = self.schedule_flush()
+        if end_offset - self._flusher.recovery_point >= config.flush_messages:
+            written = self._flusher.schedule()
         return Appended(base_offset, last_offset, written)
 
     def _write_inline(
         self, segment: Segment, buffer: Buffer, headers: Sequence[BatchHeader]
     ) -> None:
-        directory = self.directory
+        directory = self._directory
         started = directory.clock.tick_ms()
         position = segment.reserved_size
         try:
@@ -88,7 +107,7 @@ class AppendingLog(FlushingLog):
                     directory.write_indexes_soon(segment)
             if position == 0:
                 # After a roll that was queued, this made the file: a flush since may have synced too early.
-                self._has_new_files = True
+                self._small_files.has_new_files = True
                 directory.write_indexes_soon(segment)
         except OSError as error:
             self._truncate_failed_write(segment, position)
@@ -98,24 +117,26 @@ class AppendingLog(FlushingLog):
     def _write_queued(
         self, segment: Segment, buffer: Buffer, headers: Sequence[BatchHeader]
     ) -> asyncio.Future[None]:
-        disk = self.directory.disk
-        truncation_count = self._truncations
+        disk, segments = self._directory.disk, self._segments
+        truncation_count = segments.truncation_count
         position = segment.reserved_size
 
         async def write() -> None:
-            assert truncation_count == self._truncations, "the log was cut while writes were queued"
+            assert truncation_count == segments.truncation_count, (
+                "the log was cut while writes were queued"
+            )
             if not segment.data.is_open:
                 segment.data.adopt(
                     await disk.run(partial(disk.open, segment.data.path, create=True))
                 )
                 # A flush since the roll may have synced the directory before the file was there.
-                self._has_new_files = True
+                self._small_files.has_new_files = True
             file = segment.data.pin()
             try:
                 await disk.run(file.write_at, buffer, position)
                 if self._commit(segment, position, headers) and segment.are_indexes_due:
                     await segment.write_indexes_in_pool(disk)
-                self.directory.write_indexes_soon(segment)
+                self._directory.write_indexes_soon(segment)
             except OSError:
                 self._truncate_failed_write(segment, position)
                 raise
@@ -123,12 +144,12 @@ class AppendingLog(FlushingLog):
                 segment.data.unpin()
 
         segment.reserved_size = position + len(buffer)
-        return self.directory.writes.submit(write)
+        return self._directory.writes.submit(write)
 
     def _commit(self, segment: Segment, position: int, headers: Sequence[BatchHeader]) -> bool:
         """Make written batches visible; tell whether an index has a new entry."""
-        is_indexed = segment.commit(position, headers, self.config.index_interval_bytes)
-        self._written_offset = segment.next_offset
+        is_indexed = segment.commit(position, headers, self._context.config.index_interval_bytes)
+        self._segments.written_offset = segment.next_offset
         return is_indexed
 
     def _truncate_failed_write(self, segment: Segment, position: int) -> None:
@@ -137,7 +158,9 @@ class AppendingLog(FlushingLog):
         try:
             segment.data.file().truncate(position)
         except OSError as error:
-            logger.warning("kept bytes of a failed write log=%s reason=%s", self.path, error)
+            logger.warning(
+                "kept bytes of a failed write log=%s reason=%s", self._context.files.path, error
+            )
 
     def _update_producers(
         self,
@@ -146,61 +169,56 @@ class AppendingLog(FlushingLog):
         headers: Sequence[BatchHeader],
         leader_epoch: int | None,
     ) -> None:
-        """Tell the producers and the leader epochs of batches that have their place in the log."""
-        epochs = self.epochs
+        """Update the producers and the leader epochs with batches that have their place in the log."""
+        epochs = self._epochs
         for header in headers:
             if header.attributes & CONTROL_BIT == 0:
-                self.producers.appended(header, header.base_offset)
+                self._producers.appended(header, header.base_offset)
             elif header.producer_id >= 0:
-                completed = replay(self.producers, buffer, header)
+                completed = replay(self._producers, buffer, header)
                 if completed is not None and completed.aborted:
                     self._index_aborted(segment, completed)
             epoch = header.partition_leader_epoch if leader_epoch is None else leader_epoch
             if epoch != epochs.latest_epoch:
-                self.assign_epoch(epoch, header.base_offset)
+                epochs.assign(epoch, header.base_offset)
 
     def _index_aborted(self, segment: Segment, completed: CompletedTransaction) -> None:
         try:
-            segment.transaction_index.append(aborted(self.producers, completed))
+            segment.transaction_index.append(aborted(self._producers, completed))
         except OSError as error:
-            raise self.directory.fail(error) from error
+            raise self._directory.fail(error) from error
 
     # Rolling
 
     def roll(self) -> None:
         """Begin a new active segment at the end of the log, unless the active one is empty."""
-        self.directory.check()
-        if self._active.reserved_size:
-            self._roll(self._end_offset)
+        self._directory.check()
+        if self._segments.active.reserved_size:
+            self.roll_at(self._segments.end_offset)
 
-    def _roll(self, base_offset: int) -> Segment:
+    def roll_at(self, base_offset: int) -> Segment:
         """Begin a new segment at `base_offset`, finish the old one, and flush it in the background."""
-        old = self._active
-        snapshot = encode_snapshot(self.producers.entries())
-        segment = self._new_segment(base_offset)
-        if self.directory.writes.is_idle:
+        segments, old = self._segments, self._segments.active
+        snapshot = encode_snapshot(self._producers.entries())
+        segment = segments.new(base_offset)
+        if self._directory.writes.is_idle:
             try:
                 old.close_for_append()
                 segment.data.file()
             except OSError as error:
-                raise self.directory.fail(error) from error
+                raise self._directory.fail(error) from error
         else:
-            self.directory.writes.submit(partial(old.close_for_append_in_pool, self.directory.disk))
-        self._segments.append(segment)
-        self._base_offsets.append(base_offset)
-        self._active = segment
-        self._has_new_files = True
-        self.directory.spawn(self._after_roll(base_offset, snapshot, self._truncations))
+            self._directory.writes.submit(
+                partial(old.close_for_append_in_pool, self._directory.disk)
+            )
+        segments.add(segment)
+        self._small_files.has_new_files = True
+        self._directory.spawn(self._after_roll(base_offset, snapshot, segments.truncation_count))
         return segment
 
     async def _after_roll(self, base_offset: int, snapshot: bytes, truncation_count: int) -> None:
-        async with self._checkpoint_lock:
-            is_valid = (
-                truncation_count == self._truncations and base_offset >= self._base_offsets[0]
-            )
-            if is_valid and not self._is_closed:
-                await self._write_snapshot(base_offset, snapshot)
-        await self.flush()
+        await self._small_files.write_snapshot(base_offset, snapshot, truncation_count)
+        await self._flusher.schedule()
 
 
 def _check_markers(buffer: Buffer, headers: Sequence[BatchHeader]) -> None:
