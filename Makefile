@@ -8,7 +8,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings passed damaged-bodies clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings plot passed damaged-bodies clean
 PY := .venv/bin/python
 SLOW := compat or spark or simulation or chaos or fuzz or long
 
@@ -87,6 +87,9 @@ bench-partitions: ## what 1,000, 5,000 and 10,000 partitions cost a broker
 
 settings: dev ## rewrite docs/settings.md after a setting was changed
 	$(PY) scripts/settings_page.py
+
+plot: dev ## redraw docs/images/speed.svg after the first table of the performance page was changed
+	$(PY) scripts/speed_plot.py
 
 passed: ## rewrite tests/compat/PASSED.txt after tests were added
 	@scripts/setup.sh test
