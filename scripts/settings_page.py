@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the declarations of the settings: `make settings`, after one was changed."""
+"""Writes docs/reference/settings.md from the declarations of the settings: `make settings`, after one was changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kavka.settings.declaration import LONG_MAX, Scope, Setting, ValueType
 from kavka.settings.registry import REGISTRY_SETTINGS, WITHOUT_EFFECT
 from kavka.settings.topic import TOPIC_SETTINGS
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "settings.md"
 
 OWN = "kavka."
 INTRODUCTION = """\

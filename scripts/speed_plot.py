@@ -1,4 +1,4 @@
-"""Writes docs/images/speed.svg from the first table of the performance page: `make plot`, after that table was changed."""
+"""Writes docs/images/speed.svg from the first table of the performance page: `make plot`, after it was changed."""
 
 from __future__ import annotations
 
