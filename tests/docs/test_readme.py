@@ -42,3 +42,9 @@ def test_the_plot_is_drawn_from_the_page(speed_plot: dict[str, Any]) -> None:
     assert speed_plot["PLOT"].read_text(encoding="utf-8") == speed_plot["plot"](measured), (
         "docs/images/speed.svg is old: run `make plot`"
     )
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.name)
+def test_links_of_a_page_outside_of_the_site_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert not [link for link in links if "://" not in link and not (ROOT / link).exists()]
