@@ -48,3 +48,11 @@ def test_the_plot_is_drawn_from_the_page(speed_plot: dict[str, Any]) -> None:
 def test_links_of_a_page_outside_of_the_site_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
     assert not [link for link in links if "://" not in link and not (ROOT / link).exists()]
+
+
+def test_files_that_contributing_names_are_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z]+/[\w./-]*)`", text) + re.findall(r"an excerpt of (\S+)", text)
+    assert len(named) > 30
+    places = (ROOT, ROOT / "src" / "kavka")
+    assert not [name for name in named if not any((place / name).exists() for place in places)]
