@@ -28,6 +28,7 @@ from kavka.broker.features import Features
 from kavka.broker.identity import establish_identity, refuse_other_cluster
 from kavka.broker.known_topics import KnownTopics
 from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LiveBroker, MetadataCache
+from kavka.broker.pace import Slices
 from kavka.broker.periodic_tasks import PeriodicTasks
 from kavka.broker.previous_sessions import PreviousSessions
 from kavka.broker.purgatory import Purgatory
@@ -116,6 +117,7 @@ class Broker:
         self.controller = Controller(self, self._adoption_operations)
         self.config_changes = ConfigChanges(self)
         self.features = Features(self, self._fail)
+        self.slices = Slices(environment.clock.tick_ms)
         self.dispatcher = Dispatcher(self)
         self.periodic_tasks = PeriodicTasks(
             self.config, self.replica_manager, self.dispatcher.connections.keys(), environment.clock

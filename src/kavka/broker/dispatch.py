@@ -248,6 +248,7 @@ class Dispatcher:
         """Load no handler yet: each is imported when it is first asked for."""
         self._broker = broker
         self._tick_ms = broker.clock.tick_ms
+        self._slices = broker.slices
         self._note_work = turns_of(asyncio.get_running_loop()).works.append
         self._records_times = broker.config.values["kavka.metrics.port"] is not None
         """True if request times are measured for metrics; else the clock is read once for each request."""
@@ -351,7 +352,7 @@ class Dispatcher:
             context.header,
             frame,
             request_bound(len(frame), handler.bound),
-            Pace(self._tick_ms),
+            self._slices.pace(),
         )
         if large.decode_slice():
             return large.take_message()
@@ -621,7 +622,7 @@ class Dispatcher:
         self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, response: Any
     ) -> None:
         """Answer now, or in turns of the loop to come when there is much to encode."""
-        header, pace = context.header, Pace(self._tick_ms)
+        header, pace = context.header, self._slices.pace()
         steps = encode_response_in_slices(response, header.api_version, header.correlation_id)
         try:
             parts = encode_slice(steps, pace, handler.key, self._most_answered)

@@ -10,7 +10,6 @@ from kavka.broker.configs import ConfigEntry
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.known_topics import NOT_TOPICS
 from kavka.broker.overrides import check_new_topic_overrides
-from kavka.broker.pace import Pace
 from kavka.broker.topics import CreatedTopic
 from kavka.core.controller.topics import MOST_PARTITIONS, USE_DEFAULT, NewTopic, TopicRefusal
 from kavka.errors import ErrorCode, error_message
@@ -31,7 +30,7 @@ async def handle(
     """Create topics in the order of the request; a name that stands twice is refused each time."""
     named = Counter(topic.name for topic in request.topics)
     excess = _excess(broker, request)
-    pace = Pace(broker.clock.tick_ms)
+    pace = broker.slices.pace()
     answers: list[CreateTopicsResponseTopic] = []
     for at in range(0, len(request.topics), _AT_ONCE):
         # The controller hears of some together: the orders that lead them, and what is shown, are then the same.
