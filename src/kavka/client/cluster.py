@@ -263,6 +263,11 @@ class Cluster:
         """Return the level of the feature `transaction.version`, as the brokers connected so far announce it."""
         return self._connections.transaction_version
 
+    @property
+    def last_failure(self) -> str | None:
+        """Return why the last connection could not be made; None when it was made."""
+        return self._connections.last_failure
+
     def connected(self, broker_id: BrokerId, channel: Channel = Channel.MAIN) -> Peer | None:
         """Return an open connection to the broker if there is one."""
         return self._connections.connected(broker_id, channel)

@@ -54,6 +54,8 @@ class Connections:
         self._failures: dict[BrokerId, tuple[int, float]] = {}  # in a row, loop time of next try
         self._bootstrap_peer: Peer | None = None
         self._features_epoch = -1
+        self.last_failure: str | None = None
+        """Why the last connection could not be made, None when it was made."""
         self.transaction_version = 0
         """The cluster's level of `transaction.version`, as far as brokers have announced it."""
 
@@ -132,13 +134,18 @@ class Connections:
         return max(again - asyncio.get_running_loop().time(), 0.0)
 
     async def _open(self, host: str, port: int) -> Peer:
-        peer = await Peer.connect(
-            self._network,
-            host,
-            port,
-            client_id=self._client_id,
-            timeout_ms=self._connect_timeout_ms,
-        )
+        try:
+            peer = await Peer.connect(
+                self._network,
+                host,
+                port,
+                client_id=self._client_id,
+                timeout_ms=self._connect_timeout_ms,
+            )
+        except NOT_REACHED as error:
+            self.last_failure = f"cannot connect to {host}:{port}: {error}"
+            raise
+        self.last_failure = None
         if peer.features.finalized_features_epoch >= self._features_epoch:
             self._features_epoch = peer.features.finalized_features_epoch
             self.transaction_version = peer.transaction_version
