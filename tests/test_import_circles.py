@@ -61,10 +61,6 @@ REMAINING_CIRCLES: tuple[tuple[str, ...], ...] = (
         "kavka.broker.topics",
     ),
     (
-        "kavka.registry.four_letter_words",
-        "kavka.registry.registry_server",
-    ),
-    (
         "kavka.registry.local_session",
         "kavka.registry.znode_server",
     ),
