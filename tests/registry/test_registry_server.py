@@ -15,7 +15,8 @@ import pytest
 from kavka.core.znodes import EventType, ZnodeError
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
-from kavka.registry.registry_server import RegistryServer, RegistryServerConfig
+from kavka.registry.registry_server import RegistryServer
+from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.znode_server import ZnodeServer
 from kavka.settings.declaration import InvalidSetting
 from kavka.storage.disk import OsDisk

@@ -54,7 +54,8 @@ def main(arguments: list[str]) -> int:
 async def _serve(settings: dict[str, str], started: float) -> int:
     from kavka.broker.environment import OsEnvironment
     from kavka.registry.journal import CorruptRegistry
-    from kavka.registry.registry_server import DataDirectory, RegistryServer, RegistryServerConfig
+    from kavka.registry.registry_server import DataDirectory, RegistryServer
+    from kavka.registry.registry_server_config import RegistryServerConfig
 
     stop_event = listen_for_signals()
     environment = OsEnvironment()
