@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.connection_limits import ConnectionLimits
 from kavka.broker.deferred_response import DeferredResponse, DeferredResponses
-from kavka.broker.large_requests import Encoding, LargeRequest, encode_slice
+from kavka.broker.large_requests import (
+    Encoding,
+    LargeRequest,
+    encode_slice,
+    release_records,
+)
 from kavka.broker.pace import UNPACED, Pace
 from kavka.broker.request_memory import (
     ANSWER_SETTING,
@@ -183,6 +188,15 @@ class RequestContext:
     def listener_name(self) -> str:
         """The listener through which the client came."""
         return self.connection.listener_name
+
+    def begin_wait(self) -> None:
+        """Stop counting frame and memory of a large request: its handler waits as long as the client wishes.
+
+        To be called when the handler has dropped what it does not need for the response.
+        """
+        if self.large is not None:
+            self.large.give_memory()
+            self.connection.release(self.large.slot)
 
 
 class Answering(NamedTuple):
@@ -353,18 +367,23 @@ class Dispatcher:
             frame,
             request_bound(len(frame), handler.bound),
             self._slices.pace(),
+            self._memory,
+            slot,
         )
         if large.decode_slice():
             return large.take_message()
         self._block(context)
-        self._start(context, self._decode_on(handler, context, large, slot))
+        task = self._start(context, self._decode_on(handler, context, large, slot))
+        # It is given up with its connection, even while it waits for memory.
+        waiting = self.connections.get(context.connection, {})
+        waiting[task] = None
+        task.add_done_callback(lambda done: waiting.pop(done, None))
         return None
 
     async def _decode_on(
         self, handler: _ApiHandler, context: RequestContext, large: LargeRequest, slot: ResponseSlot
     ) -> None:
-        await self._memory.take(large.most_weight)
-        large.memory = large.most_weight
+        await large.take_memory(large.most_weight)
         try:
             while not large.decode_slice():
                 await large.pace.rest()
@@ -376,9 +395,7 @@ class Dispatcher:
             self._finish(context)
             return
         # Less than was thought, and as much again for what the handler makes of it.
-        too_much = max(0, large.memory - 2 * large.weight)
-        large.memory -= too_much
-        self._memory.give(too_much)
+        large.give_memory(max(0, large.memory - 2 * large.weight))
         self._handle(handler, context, slot, large.take_message())
 
     def _block(self, context: RequestContext) -> None:
@@ -399,24 +416,28 @@ class Dispatcher:
         large = context.large
         if large is None:
             return
-        memory, large.memory = large.memory, 0
-        self._memory.give(memory)
+        large.give_memory()
         self._unblock(context)
 
-    def _start(self, context: RequestContext, work: Coroutine[Any, Any, None]) -> None:
-        """Go on with a large request in a task."""
+    def _start(
+        self, context: RequestContext, work: Coroutine[Any, Any, None], response: Any = None
+    ) -> asyncio.Future[None]:
+        """Go on with a large request in a task, which sends the `response` unless it is cancelled or fails."""
         task = asyncio.ensure_future(work)
         self._tasks[task] = context
 
         def done(finished: asyncio.Future[None]) -> None:
             self._tasks.pop(finished, None)
             if finished.cancelled():
+                _release(context, response)
                 context.connection.abort()
                 self._finish(context)
             elif (error := finished.exception()) is not None:
+                _release(context, response)
                 self._failed(context, error)
 
         task.add_done_callback(done)
+        return task
 
     def _deliver(
         self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, result: Any
@@ -434,10 +455,7 @@ class Dispatcher:
             if self._records_times and context.local_ms < 0:
                 context.local_ms = self._tick_ms() - context.received_ms
             if context.large is not None and handler.in_parallel:
-                self._unblock(context)
-                # A Produce that is not appended yet keeps its memory, and blocks the connection itself.
-                if not context.connection.is_blocked:
-                    self._finish(context)
+                self._unblock(context)  # a Produce that is not appended yet blocks it itself
             if type(result) is DeferredResponse:
                 self._defer(handler, context, slot, result)
             else:
@@ -485,12 +503,23 @@ class Dispatcher:
         slot: ResponseSlot,
         deferred: DeferredResponse,
     ) -> None:
-        waiting = self.connections.get(context.connection, {})
+        waiting = self.connections.get(context.connection)
+        if waiting is None:  # it was closed while the request was handled in slices
+            deferred.cancel()
+            self._finish(context)
+            return
         waiting[deferred] = None
         context.connection.release(slot)  # what waits keeps no frame
+        memory = 0 if context.large is None else context.large.memory
+        if memory:
+            self._finish(context)
 
         def answer() -> None:
             waiting.pop(deferred, None)
+            if memory:
+                work = _build_within(context, memory, deferred)
+                self._await(handler, context, slot, work)
+                return
             try:
                 self._deliver(handler, context, slot, deferred.build_response())
             except Exception as error:  # noqa: BLE001 - as above
@@ -556,14 +585,13 @@ class Dispatcher:
     ) -> None:
         future = asyncio.ensure_future(result)
         self._tasks[future] = context
-        connection, budget = context.connection, self._broker.request_budget
+        connection = context.connection
         waiting = self.connections.get(connection, {})
-        waits_for_disk = context.header.api_key == ApiKey.FETCH
-        if waits_for_disk:
+        if context.header.api_key == ApiKey.FETCH:
             waiting[future] = None
-            budget.queue(1)
         elif context.header.api_key in _WAIT_FOR_MEMBERS:
             connection.release(slot)
+            context.begin_wait()
         else:
             slot.outlives_connection = True
         if context.large is not None and not handler.in_parallel:
@@ -573,14 +601,14 @@ class Dispatcher:
             self._tasks.pop(finished, None)
             self._note_work(Answering(context, self._tick_ms()))
             waiting.pop(finished, None)
-            if waits_for_disk:
-                budget.queue(-1)
             connection.release(slot)
             if finished.cancelled():
                 context.connection.abort()
                 self._finish(context)
             elif (error := finished.exception()) is not None:
                 self._failed(context, error)
+            elif type(finished.result()) is DeferredResponse:
+                self._defer(handler, context, slot, finished.result())
             elif finished.result() is None:
                 self._send(context, slot, ())
                 self._count_late(handler, context)
@@ -597,7 +625,8 @@ class Dispatcher:
         self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, response: Any
     ) -> None:
         if context.large is not None and context.large.memory:
-            self._start(context, self._answer_later(handler, context, slot, response))
+            work = self._answer_later(handler, context, slot, response)
+            self._start(context, work, response)
             return
         if handler.may_answer_large or context.large is not None:
             self._answer_in_slices(handler, context, slot, response)
@@ -607,6 +636,7 @@ class Dispatcher:
         try:
             parts = encode_response(response, header.api_version, header.correlation_id)
         except Exception as error:  # noqa: BLE001 - as above
+            _release(context, response)
             self._malformed(context, error)
             return
         context.connection.answer(slot, parts)
@@ -627,10 +657,12 @@ class Dispatcher:
         try:
             parts = encode_slice(steps, pace, handler.key, self._most_answered)
         except Exception as error:  # noqa: BLE001 - as above
+            _release(context, response)
             self._malformed(context, error)
             return
         if parts is None:
-            self._start(context, self._encode_on(handler, context, slot, response, steps, pace))
+            work = self._encode_on(handler, context, slot, response, steps, pace)
+            self._start(context, work, response)
         else:
             _count_errors(handler, response)
             self._send(context, slot, parts)
@@ -647,6 +679,7 @@ class Dispatcher:
         while True:
             await pace.rest()
             if not context.connection.is_open:
+                _release(context, response)
                 self._finish(context)
                 return
             parts = encode_slice(steps, pace, handler.key, self._most_answered)
@@ -668,6 +701,20 @@ class Dispatcher:
             for each in list(waiting):
                 each.cancel()
             connection.close()
+
+
+def _release(context: RequestContext, response: Any) -> None:
+    """Release the files of a response that is not sent: only one to a Fetch has any."""
+    if response is not None and context.header.api_key == ApiKey.FETCH:
+        release_records(response)
+
+
+async def _build_within(context: RequestContext, memory: int, deferred: DeferredResponse) -> Any:
+    """Build the response of a large request once there is memory for it again."""
+    assert context.large is not None
+    await context.large.take_memory(memory)
+    result = deferred.build_response()
+    return await result if isinstance(result, Awaitable) else result
 
 
 def _count_errors(handler: _ApiHandler, response: Any) -> None:

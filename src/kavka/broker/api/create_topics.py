@@ -32,9 +32,11 @@ async def handle(
     excess = _excess(broker, request)
     pace = broker.slices.pace()
     answers: list[CreateTopicsResponseTopic] = []
-    for at in range(0, len(request.topics), _AT_ONCE):
+    context.begin_wait()
+    while request.topics:
         # The controller hears of some together: the orders that lead them, and what is shown, are then the same.
-        some = request.topics[at : at + _AT_ONCE]
+        some = request.topics[:_AT_ONCE]
+        del request.topics[:_AT_ONCE]  # each chunk may wait long
         answers += await asyncio.gather(
             *(_answer(broker, request, topic, excess, named[topic.name]) for topic in some)
         )
