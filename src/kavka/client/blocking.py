@@ -60,6 +60,9 @@ class _Blocking:
         self._closed = threading.Event()
         try:
             self._thread.run(self._async.start())
+        except ConnectionError as error:
+            self._thread.stop()
+            raise error.with_traceback(None) from None
         except BaseException:
             self._thread.stop()
             raise
