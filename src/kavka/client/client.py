@@ -121,6 +121,11 @@ class Client(ABC):
         """Return how many records closing would send or give up."""
         return 0
 
+    def _loss_when_unclosed(self) -> str:
+        """Return what is lost when the client is not closed, for the warning; empty when nothing is."""
+        count = self._unsent_records()
+        return f"{count} records unsent" if count else ""
+
     def abandon(self) -> None:
         """Be closed without a word to brokers, and without a warning: what the client belonged to is over."""
         self._is_open = False
@@ -144,10 +149,9 @@ class Client(ABC):
     def __del__(self) -> None:
         """Warn of a client that was not closed."""
         if getattr(self, "_is_open", False):
-            count = self._unsent_records()
-            unsent = f", {count} records unsent" if count else ""
+            count, loss = self._unsent_records(), self._loss_when_unclosed()
             warnings.warn(
-                f"unclosed {type(self).__name__.lower()}{unsent}",
+                f"unclosed {type(self).__name__.lower()}{loss and f', {loss}'}",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,
