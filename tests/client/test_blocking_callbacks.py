@@ -1,6 +1,7 @@
 """Callbacks of the blocking clients may use their client; forks and the end of the process are noticed."""
 
 import inspect
+import logging
 import os
 import subprocess
 import sys
@@ -197,6 +198,54 @@ def test_a_flush_says_how_long_callbacks_took_that_have_not_returned(broker, set
     producer.close(timeout_ms=200)
     assert "producer closed before all callbacks were called callbacks=1" in caplog.text
     release.set()
+
+
+@pytest.mark.timeout(60)
+def test_a_record_that_is_appended_while_the_loop_ends_is_refused_to_its_callback(
+    broker, settings, caplog
+):
+    errors = []
+    producer = blocking.Producer(settings, network=broker)
+
+    def note(metadata, error):
+        errors.append(error)
+        raise LookupError("the callback's own mistake")
+
+    class Late(logging.Handler):
+        """Appends after the last drain, when the callbacks were not called in time."""
+
+        def emit(self, record):
+            if record.levelno != logging.WARNING:
+                return
+            producer._is_draining = True  # the loop takes nothing any more
+            producer.append("t", b"late", callback=note)
+            producer.append("t", b"late", want_future=True).add_done_callback(
+                lambda done: errors.append(done.exception())
+            )
+
+    release = threading.Event()
+    producer.append("t", b"1", callback=lambda *_: release.wait(30))
+    late = Late()
+    logging.getLogger("kavka.client.blocking").addHandler(late)
+    try:
+        producer.close(timeout_ms=100)
+    finally:
+        logging.getLogger("kavka.client.blocking").removeHandler(late)
+        release.set()
+    assert [str(error) for error in errors] == ["the producer is closed"] * 2
+    assert "delivery callback failed" in caplog.text
+
+
+def test_what_waits_is_counted(broker, settings):
+    broker.faults[ApiKey.PRODUCE].extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 100_000)
+    producer = blocking.Producer(settings, network=broker)
+    for _ in range(5):
+        producer.append("t", b"", want_future=True)
+    assert producer.waiting_records() == 5
+    broker.faults[ApiKey.PRODUCE].clear()
+    producer.flush()
+    assert producer.waiting_records() == 0
+    producer.close()
 
 
 def test_callbacks_that_end_their_thread_end_no_other_callback(caplog):

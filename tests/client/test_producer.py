@@ -406,19 +406,6 @@ def test_idempotence_that_contradicts_other_settings_is_refused_if_asked_for(set
         Producer(settings | {"delivery.timeout.ms": 10})
 
 
-def test_without_a_broker_the_reason_is_one_sentence(broker, settings):
-    broker.is_down = True
-
-    async def main():
-        await Producer(settings, network=broker).start()
-
-    with pytest.raises(ConnectionError) as caught:
-        asyncio.run(main())
-    assert str(caught.value) == (
-        "cannot reach any of bootstrap.servers [broker:9092]: nobody listens"
-    )
-
-
 def test_wrong_records_are_refused_at_once(broker, settings):
     async def work(producer):
         await producer.send("t", b"")

@@ -145,8 +145,16 @@ class Page:
         file = self._directory / f"test_line_{block.line}.py"
         file.write_text(text, encoding="utf-8")
         if block.comment == "pytest":
-            alone = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, str(file)]
-            return self._execute(block, [sys.executable, "-m", "pytest", *alone])
+            alone = [
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "-p",
+                "kavka.testing.fixture",
+                "-c",
+                os.devnull,
+            ]
+            return self._execute(block, [sys.executable, "-m", "pytest", *alone, str(file)])
         return self._run_python(block, file)
 
     def _run_python(self, block: Block, file: Path) -> str:

@@ -60,6 +60,9 @@ class _Blocking:
         self._closed = threading.Event()
         try:
             self._thread.run(self._async.start())
+        except ConnectionError as error:
+            self._thread.stop()
+            raise error.with_traceback(None) from None
         except BaseException:
             self._thread.stop()
             raise
@@ -94,10 +97,14 @@ class _Blocking:
         finally:
             self._thread = None
             thread.stop()
+            self._refuse_queued()
             self._closed.set()
 
     def _close(self, thread: LoopThread, options: dict[str, Any]) -> None:
         thread.run(self._async.close(**options))
+
+    def _refuse_queued(self) -> None:
+        """Refuse what was handed over while the loop's thread ended."""
 
     if TYPE_CHECKING:
 
@@ -199,6 +206,10 @@ class Producer(_Blocking):
             log.warning(
                 "callbacks not called at the end of the process callbacks=%d", len(self._uncalled)
             )
+
+    def waiting_records(self) -> int:
+        """Return how many records were handed over and neither acknowledged nor given up."""
+        return self._require_thread().call(self._waiting_records)
 
     def _waiting_records(self) -> int:
         taken: int = self._async.waiting_records()
@@ -403,6 +414,15 @@ class Producer(_Blocking):
                     len(self._uncalled),
                 )
 
+    def _refuse_queued(self) -> None:
+        error = RuntimeError("the producer is closed")
+        while self._queued:
+            _, _, _, options, future = self._queued.popleft()
+            if (callback := options.get("callback")) is not None:
+                callback.refuse(error)
+            if future is not None:
+                future.set_exception(error)
+
     async def _wait_until_sent(self, timeout_ms: int | None) -> None:
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
             await self._take_all()
@@ -463,6 +483,15 @@ class _DeliveryCallback:
         if not self._is_reported:
             self._is_reported = True
             self._thread.callbacks.call(partial(self._call, metadata, error))
+
+    def refuse(self, error: Exception) -> None:
+        """Call it in the calling thread, once the loop's thread has ended."""
+        if not self._is_reported:
+            self._is_reported = True
+            try:
+                self._call(None, error)
+            except Exception:
+                log.exception("delivery callback failed")
 
     def _call(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
         try:

@@ -1,7 +1,7 @@
 """Waits for a broker where a process makes its first connection: one that is started again is back soon.
 
-Clients that are connected repeat what they ask; their first connection is refused at once, so that a wrong address is
-told at once. But Spark has new processes in the middle of a query, for which the address is right.
+A connection of a query that begins is tried once, so that a wrong address is reported at once. But Spark has new
+processes in the middle of a query, for which the address is right.
 """
 
 from __future__ import annotations

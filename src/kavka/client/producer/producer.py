@@ -85,6 +85,7 @@ class Producer(Client):
 
     _catalogue = PRODUCER
     _creates_topics = True
+    _connection_timeout = "max.block.ms"
 
     def __init__(
         self,
