@@ -30,7 +30,7 @@ ENVIRONMENT = """\
 | variable | what it does |
 |---|---|
 | `KAVKA_LOG_FILE` | `server-start` and `zookeeper-server-start` log to this file instead of standard error. |
-| `LOG_DIR` | Where both put their log and their standard error with `-daemon`; `logs` when it is not set. |
+| `LOG_DIR` | Where both put log and standard error with `-daemon`; by default `./logs`, as in Kafka. |
 | `KAVKA_PURE` | 1: the twin in Python handles record batches instead of the compiled kernel, slowly; for comparisons. |
 | `JAVA_HOME` | The Java with which the demo and `kavka.spark.session` start Spark. |"""
 REGISTRY = "Of `kavka zookeeper-server-start`, in the names of ZooKeeper's `zoo.cfg`; `kavka.log.level` goes, too."

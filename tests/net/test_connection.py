@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.net.connection import Connection, Limits, ResponseSlot
+from kavka.net.frames import InvalidFrameSize
 
 
 class Handler:
@@ -19,6 +20,9 @@ class Handler:
         self.accepts = accepts
         self.frames: list[tuple[ResponseSlot, bytes]] = []
         self.closed_count = 0
+
+    def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
+        pass
 
     def opened(self, connection: Connection) -> bool:
         return self.accepts

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kavka.net.connection import Connection, Limits, ResponseSlot
+from kavka.net.frames import InvalidFrameSize
 from kavka.net.request_budget import BudgetLimits, RequestBudget
 
 LARGE = 100_000
@@ -21,6 +22,9 @@ class Handler:
 
     def __init__(self) -> None:
         self.frames: list[tuple[Connection, ResponseSlot, int]] = []
+
+    def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
+        pass
 
     def opened(self, connection: Connection) -> bool:
         return True

@@ -210,12 +210,23 @@ class Broker:
     async def _adoption_operations(self) -> Sequence[Operation]:
         """Return what the first controller of this broker's own registry makes of the logs on its disks."""
         store = self.replica_manager.store
-        if not self.has_own_registry or not (store.unreadable or any(True for _ in store)):
+        logs = [*store.unreadable, *(each.topic_partition for each in store)]
+        if not self.has_own_registry or not logs:
             return []
         from kavka.broker.control.adoption import adoption
 
+        internal = {
+            topic: coordinators.internal_topic().config
+            for topic in sorted({each.topic for each in logs})
+            if (coordinators := self.coordinators_of(topic)) is not None
+        }
         return await adoption(
-            store, self.environment.disk, self.broker_id, self.random, self.clock.now_ms()
+            store,
+            self.environment.disk,
+            self.broker_id,
+            self.random,
+            self.clock.now_ms(),
+            internal,
         )
 
     async def _load_configs(self, known: KnownTopics) -> None:

@@ -188,7 +188,7 @@ class BrokerConfig:
         for name in sorted(texts):
             if name not in BROKER_SETTINGS:
                 near = BROKER_SETTINGS.nearest(name)
-                hint = f" did you mean {near}?" if near else ""
+                hint = f"; did you mean {near}?" if near else ""
                 log.warning("unknown setting ignored name=%s%s", name, hint)
             elif not BROKER_SETTINGS[name].effective:
                 log.warning("setting without effect in this release name=%s", name)

@@ -24,6 +24,7 @@ from kavka.broker.large_requests import (
     release_records,
 )
 from kavka.broker.pace import UNPACED, Pace
+from kavka.broker.refusals import FailureReason, RefusalReason, Refusals, api_of
 from kavka.broker.request_memory import (
     ANSWER_SETTING,
     REQUEST_SETTING,
@@ -37,6 +38,7 @@ from kavka.broker.traffic import RequestTraffic, error_finder, error_steps
 from kavka.io import Sendable
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.net.event_loop import turns_of
+from kavka.net.frames import InvalidFrameSize
 from kavka.wire.apis import APIS, Api, ApiKey
 from kavka.wire.codec import CorruptFrame, decode_front
 from kavka.wire.frame import (
@@ -273,6 +275,7 @@ class Dispatcher:
         """All that are open, each with what waits there and need not be done when it is gone."""
         self.connection_counts: dict[str, ConnectionCounts] = {}
         """By listener."""
+        self.refusals = Refusals()
         self._limits = ConnectionLimits(broker.configs)
         self._deferred = DeferredResponses()
         self._has_begun = False
@@ -295,12 +298,18 @@ class Dispatcher:
         refusal = self._limits.enter(connection.peer_host)
         if refusal is not None:
             log.warning("connection refused peer=%s reason=%s", connection.peer_host, refusal)
+            self.refusals.connections[refusal] += 1
             return False
         self.connections[connection] = {}
         if not self._has_begun:
             connection.block()
         self._counts_of(connection).opened += 1
         return True
+
+    def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
+        """Say and count that a frame is not read; its connection closes the connection."""
+        remedy = ": raise socket.request.max.bytes" if error.is_above_limit else ""
+        self._close(connection, None, RefusalReason.FRAME_SIZE, f"{error}{remedy}")
 
     def closed(self, connection: Connection) -> None:
         """Forget a connection, and what waits there: fetches, answers to what is done."""
@@ -335,7 +344,7 @@ class Dispatcher:
                 # Kafka ignores what follows the body: librdkafka leaves three bytes behind a Metadata of all topics
                 request, _ = decode_front(handler.request, version, frame, header.body_position)
         except (CorruptFrame, RequestTooLarge) as error:
-            self._refuse(connection, str(error))
+            self._refuse(connection, api_of(frame), error)
             return
         try:  # as `_handle`, without a call more: this is done for each request
             result = handler.handle(self._broker, context, request)
@@ -391,7 +400,7 @@ class Dispatcher:
                     self._finish(context)
                     return
         except (CorruptFrame, RequestTooLarge) as error:
-            self._refuse(context.connection, str(error))
+            self._refuse(context.connection, handler.key, error)
             self._finish(context)
             return
         # Less than was thought, and as much again for what the handler makes of it.
@@ -548,18 +557,29 @@ class Dispatcher:
             connection.answer(slot, encode_response(unsupported(), 0, header.correlation_id))
         else:
             what = f"API key {header.api_key} version {header.api_version}"
-            self._refuse(connection, f"not served: {what}")
+            key = ApiKey(header.api_key) if header.api_key in APIS else None
+            self._close(connection, key, RefusalReason.UNSUPPORTED, f"not served: {what}")
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
-        log.warning("connection closed peer=%s reason=%s", connection.peer_host, reason)
+    def _refuse(
+        self, connection: Connection, key: ApiKey | None, error: CorruptFrame | RequestTooLarge
+    ) -> None:
+        reason = error.reason if isinstance(error, RequestTooLarge) else RefusalReason.CORRUPT
+        self._close(connection, key, reason, str(error))
+
+    def _close(
+        self, connection: Connection, key: ApiKey | None, reason: RefusalReason, text: str
+    ) -> None:
+        log.warning("connection closed peer=%s reason=%s", connection.peer_host, text)
+        self.refusals.refused[key, reason] += 1
         connection.abort()
 
     def _malformed(self, context: RequestContext, error: Exception) -> None:
         """A handler failed in a way it did not foresee: the client learns by the loss of its connection."""
         header = context.header
         if isinstance(error, RequestTooLarge):
-            self._refuse(context.connection, str(error))
+            self._refuse(context.connection, ApiKey(header.api_key), error)
         else:
+            self._count_failed(header, FailureReason.INTERNAL_ERROR)
             what = "request failed api=%d version=%d"
             log.error(what, header.api_key, header.api_version, exc_info=error)
             context.connection.abort()
@@ -569,12 +589,16 @@ class Dispatcher:
         """The second stage of a handler failed: because the world did (a full disk, no registry), or because we did."""
         header = context.header
         if isinstance(error, OSError):
+            self._count_failed(header, FailureReason.IO_ERROR)
             what = "request given up api=%d version=%d reason=%s"
             log.warning(what, header.api_key, header.api_version, error)
             context.connection.abort()
             self._finish(context)
         else:
             self._malformed(context, error)
+
+    def _count_failed(self, header: RequestHeader, reason: FailureReason) -> None:
+        self.refusals.failed[ApiKey(header.api_key), reason] += 1
 
     def _await(
         self,

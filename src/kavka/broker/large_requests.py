@@ -11,6 +11,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.broker.pace import Pace
+from kavka.broker.refusals import RefusalReason
 from kavka.broker.request_memory import (
     ANSWER_SETTING,
     DecodedBound,
@@ -102,7 +103,8 @@ class LargeRequest:
             if decoding.weight > self._bound.most:
                 raise RequestTooLarge(
                     f"a {self._api} of {self._frame_bytes} bytes takes more than "
-                    f"{self._bound.most} bytes of memory when it is decoded: {self._bound.remedy}"
+                    f"{self._bound.most} bytes of memory when it is decoded: {self._bound.remedy}",
+                    RefusalReason.DECODED_SIZE,
                 )
             if self.pace.is_over(_STEPS_A_SLICE):
                 return False
@@ -131,7 +133,8 @@ def encode_slice(steps: Encoding, pace: Pace, api: ApiKey, most: int) -> list[Se
             length = next(steps)
             if length > most:
                 raise RequestTooLarge(
-                    f"the answer to a {api.name} is larger than {most} bytes: {ANSWER_SETTING}"
+                    f"the answer to a {api.name} is larger than {most} bytes: {ANSWER_SETTING}",
+                    RefusalReason.RESPONSE_SIZE,
                 )
             if pace.is_over(_STEPS_A_SLICE):
                 return None

@@ -58,6 +58,10 @@ class FrameHandler(Protocol):
         """Take a frame. Sooner or later `connection.answer(slot, parts)` must follow, or the connection be closed."""
         ...
 
+    def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
+        """Report a frame that is not read; the connection is closed afterwards."""
+        ...
+
     def closed(self, connection: Connection) -> None:
         """Forget a connection that `opened` took."""
         ...
@@ -144,7 +148,7 @@ class Connection:
             self._reader.buffer_updated(nbytes)
         except InvalidFrameSize as error:
             self._handle_frames()
-            log.warning("connection closed peer=%s reason=%s", self.peer_host, error)
+            self._handler.refused(self, error)
             self.abort()
         else:
             self._handle_frames()

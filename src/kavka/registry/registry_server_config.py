@@ -65,5 +65,5 @@ def _check_names(texts: Mapping[str, str]) -> None:
             log.info("setting without effect name=%s", name)
         elif name not in REGISTRY_SETTINGS:
             near = REGISTRY_SETTINGS.nearest(name)
-            hint = f" did you mean {near}?" if near else ""
+            hint = f"; did you mean {near}?" if near else ""
             log.warning("unknown setting ignored name=%s%s", name, hint)

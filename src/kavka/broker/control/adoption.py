@@ -8,17 +8,20 @@ A new registry must contradict nothing that the logs remember:
     producer ids         begin above every id that logs, snapshots and `__transaction_state` name, and above all
                          that an older registry can have given out: its producers may live, and have written nothing
     transactional ids    are in `__transaction_state`, which is adopted like every log
+
+The settings of topics are not in the logs. So that no default deletes what a topic's own settings kept, an adopted
+topic has settings under which nothing is deleted or compacted, until others are set; internal topics have their own.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.known_topics import NOT_TOPICS
-from kavka.broker.metadata import INTERNAL_TOPICS, TRANSACTIONS_TOPIC
+from kavka.broker.metadata import TRANSACTIONS_TOPIC
 from kavka.core.controller.records import StateCreated, TopicCreated, operations_of
 from kavka.core.controller.state import Assignment
 from kavka.core.znodes import Operation, SetData
@@ -38,6 +41,13 @@ log = logging.getLogger(__name__)
 
 _READ_BYTES = 1 << 20
 
+ADOPTED_SETTINGS: Final[Mapping[str, str]] = {
+    "cleanup.policy": "delete",
+    "retention.bytes": "-1",
+    "retention.ms": "-1",
+}
+"""Explicit, whatever the broker's defaults are: every record stays."""
+
 
 class FoundLog(NamedTuple):
     """The topic id and latest epoch found in the log of a partition."""
@@ -45,13 +55,23 @@ class FoundLog(NamedTuple):
     topic_id: TopicId | None
     latest_epoch: int
     """Its newest leader epoch, -1 for none."""
+    was_compacted: bool = False
+    """True if `cleaner-offset-checkpoint` names it."""
 
 
 async def adoption(
-    store: LogStore, disk: Disk, broker_id: BrokerId, random: Random, now_ms: int
+    store: LogStore,
+    disk: Disk,
+    broker_id: BrokerId,
+    random: Random,
+    now_ms: int,
+    internal: Mapping[str, Mapping[str, str | None]],
 ) -> list[Operation]:
-    """Return the operations by which a new registry adopts the logs in `store`. Raise OSError when a disk fails."""
-    topics = adopted_topics(found_logs(store), broker_id, random)
+    """Return the operations by which a new registry adopts the logs in `store`. Raise OSError when a disk fails.
+
+    `internal` has the settings of internal topics, by their names.
+    """
+    topics = adopted_topics(found_logs(store), broker_id, random, internal)
     return [*topics, *await adopted_producer_ids(store, disk, broker_id, now_ms)]
 
 
@@ -63,13 +83,16 @@ def found_logs(store: LogStore) -> dict[str, dict[int, FoundLog]]:
     for each in store:
         topic_partition = each.topic_partition
         found.setdefault(topic_partition.topic, {})[topic_partition.partition] = FoundLog(
-            each.topic_id, each.latest_epoch
+            each.topic_id, each.latest_epoch, each.cleaner_offset is not None
         )
     return found
 
 
 def adopted_topics(
-    found: Mapping[str, Mapping[int, FoundLog]], broker_id: BrokerId, random: Random
+    found: Mapping[str, Mapping[int, FoundLog]],
+    broker_id: BrokerId,
+    random: Random,
+    internal: Mapping[str, Mapping[str, str | None]],
 ) -> list[Operation]:
     """Return what makes topics of the logs that a start found, led by this broker alone.
 
@@ -84,7 +107,8 @@ def adopted_topics(
         given = [each.topic_id for each in logs.values() if each.topic_id is not None]
         topic_id = given[0] if given else TopicId(random.random_bytes(16))
         count = max(logs) + 1
-        config = {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {}
+        texts = internal.get(name, ADOPTED_SETTINGS)
+        config = {key: text for key, text in texts.items() if text is not None}
         assignments = {partition: Assignment((own,)) for partition in range(count)}
         operations += operations_of(TopicCreated(name, topic_id, assignments, config))
         for partition in range(count):
@@ -93,7 +117,26 @@ def adopted_topics(
             topic_partition = TopicPartition(name, partition)
             operations += operations_of(StateCreated(topic_partition, node, False, True))
         log.warning("topic adopted from its logs topic=%s partitions=%d", name, count)
+        if name not in internal:
+            _warn_of_retention(name, any(each.was_compacted for each in logs.values()))
     return operations
+
+
+def _warn_of_retention(name: str, was_compacted: bool) -> None:
+    """Say that nothing of an adopted topic is deleted, and how that is changed."""
+    change = (
+        "--add-config cleanup.policy=compact" if was_compacted else "--add-config retention.ms=MS"
+    )
+    log.warning(
+        "retention is off for an adopted topic until its settings are set topic=%s was_compacted=%s "
+        "command='kavka configs --bootstrap-server HOST:PORT --alter --topic %s %s', "
+        "or with '--delete-config %s' for the broker's defaults",
+        name,
+        "yes" if was_compacted else "no",
+        name,
+        change,
+        ",".join(ADOPTED_SETTINGS),
+    )
 
 
 async def adopted_producer_ids(
