@@ -286,3 +286,23 @@ def test_a_request_that_waits_for_memory_goes_with_its_connection(run: Run) -> N
         writer.close()
 
     run(story)
+
+
+def test_answers_that_a_client_does_not_read_count(run: Run) -> None:
+    """A hundred of them took 106 MB, and the budget knew of none."""
+
+    async def story(served: Any) -> None:
+        topics = [MetadataRequestTopic(name=f"{number:0200}") for number in range(20_000)]
+        frame = framed(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9)
+        budget = served.broker.request_budget
+        reader, writer = await connected(served)
+        writer.write(frame * 3)
+        await until(lambda: any(one.bytes_unsent for one in served.broker.dispatcher.connections))
+        (connection,) = [one for one in served.broker.dispatcher.connections if one.bytes_unsent]
+        assert budget.held_bytes >= connection.bytes_in_work >= connection.bytes_unsent
+        for _ in range(3):
+            await answer(reader)
+        await until(lambda: not budget.held_bytes)
+        writer.close()
+
+    run(story)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hypothesis import given
@@ -47,6 +47,11 @@ class Transport:
 
     def writelines(self, parts: Sequence[bytes]) -> None:
         self.sent += b"".join(parts)
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def call_when_sent(self, callback: Callable[[], None]) -> None: ...
 
     def pause_reading(self) -> None:
         self.calls.append("pause")
