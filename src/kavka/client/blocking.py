@@ -14,7 +14,6 @@ import inspect
 import logging
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -315,9 +314,9 @@ class Producer(_Blocking):
         `timeout_ms`. In a callback, wait for acknowledgements only: callbacks are called one after the other.
         """
         thread = self._require_thread()
-        deadline = _deadline(timeout_ms)
+        deadline = _Deadline(thread, timeout_ms)
         failure = thread.run(self._wait_until_done(timeout_ms))
-        is_called = thread.callbacks.wait(_left_s(deadline))
+        is_called = thread.callbacks.wait(deadline.left_s())
         if failure is not None:
             raise failure
         if not is_called:
@@ -398,17 +397,17 @@ class Producer(_Blocking):
 
     def _close(self, thread: LoopThread, options: dict[str, Any]) -> None:
         """Send what waits and call callbacks, while these may send; then close, which calls those that are left."""
-        deadline = _deadline(options.get("timeout_ms"))
+        deadline = _Deadline(thread, options.get("timeout_ms"))
         if (
             not self._is_transactional
         ):  # an open transaction is aborted: nothing needs to be sent before
             with suppress(TimeoutError):
-                thread.run(self._wait_until_sent(_left_ms(deadline)))
-                thread.callbacks.wait(_left_s(deadline))
+                thread.run(self._wait_until_sent(deadline.left_ms()))
+                thread.callbacks.wait(deadline.left_s())
         try:
-            thread.run(self._close_async(options | {"timeout_ms": _left_ms(deadline)}))
+            thread.run(self._close_async(options | {"timeout_ms": deadline.left_ms()}))
         finally:
-            if not thread.callbacks.wait(_left_s(deadline)):
+            if not thread.callbacks.wait(deadline.left_s()):
                 log.warning(
                     "producer closed before all callbacks were called callbacks=%d",
                     len(self._uncalled),
@@ -449,16 +448,19 @@ class Producer(_Blocking):
         self._async.raise_failure()
 
 
-def _deadline(timeout_ms: int | None) -> float | None:
-    return None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+class _Deadline:
+    """The end of a call that may take `timeout_ms`, by the clock of a loop; None is no end."""
 
+    def __init__(self, thread: LoopThread, timeout_ms: int | None) -> None:
+        self._time = thread.loop.time
+        self._end = None if timeout_ms is None else self._time() + timeout_ms / 1000
 
-def _left_s(deadline: float | None) -> float | None:
-    return None if deadline is None else max(deadline - time.monotonic(), 0.0)
+    def left_s(self) -> float | None:
+        return None if self._end is None else max(self._end - self._time(), 0.0)
 
-
-def _left_ms(deadline: float | None) -> int | None:
-    return None if deadline is None else max(int((deadline - time.monotonic()) * 1000), 0)
+    def left_ms(self) -> int | None:
+        left_s = self.left_s()
+        return None if left_s is None else int(left_s * 1000)
 
 
 class _DeliveryCallback:
