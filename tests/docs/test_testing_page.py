@@ -17,7 +17,9 @@ PAGE = next(
 @pytest.mark.timeout(120)
 def test_the_first_example_passes_without_a_warning(tmp_path):
     files = re.findall(
-        r"^In `([a-z_]+\.py)`[^\n]*:\n\n```python\n(.*?)^```", PAGE.read_text(), re.S | re.M
+        r"^In `([a-z_]+\.py)`[^\n]*:\n\n(?:<!-- pytest -->\n)?```python\n(.*?)^```",
+        PAGE.read_text(),
+        re.S | re.M,
     )
     assert [name for name, _ in files] == ["conftest.py", "test_orders.py"]
     for name, text in files:

@@ -78,6 +78,8 @@ def test_signal_ends_the_run_and_the_processes_that_it_started(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals
 ) -> None:
     children: list[Running] = []
+    # Started in the background, a process inherits an ignored SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     class Started:
         """In place of the broker under test, which takes no part."""
@@ -95,7 +97,10 @@ def test_signal_ends_the_run_and_the_processes_that_it_started(
 
     monkeypatch.setattr(command, "Target", Started)
     monkeypatch.setattr(command, "_run", interrupted)
-    assert command.main(["--minutes", "1", "--directory", str(tmp_path), "--no-apache"]) == 130
+    try:
+        assert command.main(["--minutes", "1", "--directory", str(tmp_path), "--no-apache"]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not children[0].alive()
 
 

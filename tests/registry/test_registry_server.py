@@ -617,4 +617,4 @@ def test_settings_that_cannot_be_are_refused(texts: dict[str, str], reason: str)
 
 def test_names_that_are_not_known_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     RegistryServerConfig.parse({"clientport": "1", "initLimit": "5"})
-    assert "name=clientport did you mean clientPort?" in caplog.text
+    assert "name=clientport; did you mean clientPort?" in caplog.text
