@@ -12,6 +12,7 @@ from kavka.core.group.group import Group, GroupState, Member
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
 
+_MAX_GENERATION = 2**31 - 1
 _MIN_WAIT_MS = 1_000  # for static members that have not come
 
 
@@ -73,11 +74,16 @@ def complete(group: Group, step: Step) -> None:
         group.join_deadline_ms = step.wake(step.now_ms + wait_ms)
         return
     group.join_deadline_ms = None
-    group.generation_id += 1
+    group.generation_id = _next_generation(group.generation_id)
     if group.members:
         _begin_generation(group, step)
     else:
         _become_empty(group, step)
+
+
+def _next_generation(generation_id: int) -> int:
+    """Return the number of the next generation, which clients take for one: 31 bits, and not negative."""
+    return generation_id + 1 if 0 <= generation_id < _MAX_GENERATION else 0
 
 
 def _elect_joined_leader(group: Group) -> bool:

@@ -187,7 +187,6 @@ class GroupShard:
     def loaded(self, now_ms: int) -> GroupDecision:
         """Begin to serve: every record of the partition has been applied."""
         assert self.is_loading, "loaded once"
-        self.is_loading = False
         self._next_retention_check_ms = now_ms + self.settings.retention_check_interval_ms
         decision = Step(now_ms, self.settings)
         for group in self._groups.values():
@@ -197,6 +196,7 @@ class GroupShard:
             self._settle(group, step)
             decision.records += step.records
             decision.effects += step.effects
+        self.is_loading = False
         if self._deleted_topics:
             self._delete_topics_offsets(DeleteTopicsOffsets(tuple(self._deleted_topics)))
             self._deleted_topics = {}
