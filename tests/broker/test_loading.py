@@ -14,6 +14,7 @@ from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.control import adoption
 from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
 from kavka.core.group.events import DeleteGroup
+from kavka.core.group.group import MembersMemory
 from kavka.core.group.records import CommittedOffset, OffsetRecord
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.stored import to_bytes
@@ -60,6 +61,7 @@ def runtime_over(served: Any) -> GroupShardRuntime:
         broker.clock,
         disk,
         BatchDecoder(disk),
+        MembersMemory(),
     )
 
 

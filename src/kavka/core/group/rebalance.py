@@ -101,7 +101,7 @@ def _become_empty(group: Group, step: Step) -> None:
     group.protocol_name = None
     group.learn_subscriptions()
     group.move_to(GroupState.EMPTY, step.now_ms)
-    step.store(group, {})
+    step.store(group, group.to_store({}, step.now_ms))
 
 
 def _begin_generation(group: Group, step: Step) -> None:
@@ -146,7 +146,7 @@ def refuse_syncs(group: Group, error: ErrorCode, step: Step) -> None:
     """Answer all who wait for their assignment with an error, and forget assignments of the generation."""
     group.has_late_syncs = False
     for member in group.members.values():
-        member.assignment = b""
+        group.assign(member, b"")
         if member.sync_token is not None:
             step.answer(member.sync_token, SyncReply(error))
             member.sync_token = None
