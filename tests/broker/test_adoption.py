@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 from config_requests import SET, TOPIC, altered, described
 
-from kavka.broker.control.adoption import adopted_producer_ids, adoption
+from kavka.broker.control.adoption import (
+    adopted_producer_ids,
+    adoption,
+    first_producer_id,
+)
 from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kavka.ids import BrokerId
 from kavka.io import Environment
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.messages.metadata import MetadataRequest
 from kavka.wire.records.batch import BatchBuilder
@@ -125,6 +130,66 @@ def test_ids_that_only_the_transaction_log_names_are_left_out(run: Run, tmp_path
         assert ProducerIdBlock.decode(operation.data).end == 8_000
 
     run(before)
+
+
+MAX_ID = (1 << 63) - 1
+
+
+@pytest.mark.parametrize("written", [MAX_ID, MAX_ID - 999, 1 << 62], ids=str)
+def test_a_producer_id_that_no_registry_gave_out_takes_no_id_from_others(
+    run: Run, tmp_path: Path, written: int
+) -> None:
+    """Any client may write it. All later producers were refused with a closed connection, and so for good."""
+    given: list[int] = []
+
+    async def before(served: Any) -> None:
+        await served.create("t")
+        given.append(await producer_id(served))
+        await produce_idempotently(served, written, b"1")
+
+    async def after(served: Any) -> None:
+        new = await producer_id(served)
+        assert max(given) < new < 1 << 50
+        given.append(new)
+        await produce_idempotently(served, new, b"2", b"3")
+        key = f"x-{len(given)}"
+        found = await served.send(FindCoordinatorRequest(key=key, key_type=1), 3)
+        assert found.error_code == 0
+        request = InitProducerIdRequest(transactional_id=key, transaction_timeout_ms=60_000)
+        response = await served.send(request)
+        assert (response.error_code, response.producer_id) == (0, new + 1)
+
+    run(before)
+    for _ in range(2):
+        lose_registry(tmp_path / "data")
+        run(after)
+
+
+FREE = 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("known", "first"),
+    [
+        ([], 5),
+        ([4], 5),
+        ([5, 7, 6], 8),
+        ([MAX_ID], 5),
+        ([5 + FREE], 5),
+        ([5 + FREE - 1], 5 + FREE),
+        ([8, 8 + FREE, 8 + 3 * FREE], 9 + FREE),
+        ([MAX_ID - 1, *range(0, MAX_ID, 1 << 50)], 5),
+    ],
+)
+def test_producer_ids_begin_where_many_follow_that_are_not_in_use(
+    known: list[int], first: int
+) -> None:
+    assert first_producer_id(known, 5) == first
+
+
+def test_producer_ids_end_where_ids_in_use_lie_everywhere() -> None:
+    everywhere = range(MAX_ID - FREE * 20, MAX_ID, FREE // 2)
+    assert first_producer_id([*everywhere, MAX_ID], MAX_ID - FREE * 20) == MAX_ID
 
 
 def test_the_time_is_no_bound_where_the_clock_is_wrong(run: Run) -> None:

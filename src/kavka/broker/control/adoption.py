@@ -5,8 +5,9 @@ A new registry must contradict nothing that the logs remember:
     topic ids            are those of `partition.metadata`
     leader epochs        begin above the newest epoch of each log: its batches and `leader-epoch-checkpoint` have older
                          ones, and markers of a transaction are fenced by the epoch of their coordinator's partition
-    producer ids         begin above every id that logs, snapshots and `__transaction_state` name, and above all
-                         that an older registry can have given out: its producers may live, and have written nothing
+    producer ids         begin above all that an older registry can have given out, since its producers may live and
+                         have written nothing, and where 2^40 ids follow that no log, snapshot or record of
+                         `__transaction_state` names
     transactional ids    are in `__transaction_state`, which is adopted like every log
 
 The settings of topics are not in the logs. So that no default deletes what a topic's own settings kept, an adopted
@@ -16,7 +17,7 @@ topic has settings under which nothing is deleted or compacted, until others are
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kavka.broker.batch_decoder import BatchDecoder
@@ -40,6 +41,9 @@ from kavka.wire.stored.znodes import ProducerIdBlock, StateNode
 log = logging.getLogger(__name__)
 
 _READ_BYTES = 1 << 20
+_MAX_PRODUCER_ID: Final = (1 << 63) - 1
+_FREE_PRODUCER_IDS: Final = 1 << 40
+"""More ids than a registry gives out: a thousand in each second for 34 years."""
 
 ADOPTED_SETTINGS: Final[Mapping[str, str]] = {
     "cleanup.policy": "delete",
@@ -148,20 +152,39 @@ async def adopted_producer_ids(
     no cluster gives out a thousand of them in each second of its life. Logs are asked as well, because clocks can be
     wrong. Raise OSError when a disk fails.
     """
-    highest = -1
+    known: set[int] = set()
     for each in store:
-        highest = max([highest, *(entry.producer_id for entry in each.producers.entries())])
+        known.update(entry.producer_id for entry in each.producers.entries())
         if each.topic_partition.topic == TRANSACTIONS_TOPIC:
-            highest = max(highest, await _highest_transactional(each, disk))
-    first = max(highest + 1, now_ms)
-    log.warning("producer ids of an older registry are left out first=%d known=%d", first, highest)
+            known |= await _transactional_ids(each, disk)
+    first = first_producer_id(known, now_ms)
+    log.warning(
+        "producer ids of an older registry are left out first=%d highest_below=%d ignored=%d",
+        first,
+        max((one for one in known if one < first), default=-1),
+        sum(one >= first for one in known),
+    )
     block = ProducerIdBlock(int(broker_id), first - 1, first - 1)
     return [SetData(znodes.PRODUCER_ID_BLOCK, block.encode())]
 
 
-async def _highest_transactional(partition_log: Log, disk: Disk) -> int:
-    """Return the highest producer id that the records of a partition of `__transaction_state` name, -1 for none."""
-    highest, decoder = -1, BatchDecoder(disk)
+def first_producer_id(known: Iterable[int], at_least: int) -> int:
+    """Return the lowest id from `at_least` on that is followed by 2^40 ids of which none is `known`.
+
+    A client writes any id that it likes into a batch: one above all these was given out by no registry, or by one
+    whose ids are too far away to be met.
+    """
+    first = at_least
+    for one in sorted(known):
+        if first <= one < first + _FREE_PRODUCER_IDS:
+            first = one + 1
+    return min(first, _MAX_PRODUCER_ID)
+
+
+async def _transactional_ids(partition_log: Log, disk: Disk) -> set[int]:
+    """Return the producer ids that the records of a partition of `__transaction_state` name."""
+    found: set[int] = set()
+    decoder = BatchDecoder(disk)
     offset, end = partition_log.log_start_offset, partition_log.log_end_offset
     while offset < end:
         read = partition_log.read(offset, _READ_BYTES, end, True)
@@ -177,25 +200,25 @@ async def _highest_transactional(partition_log: Log, disk: Disk) -> int:
         for header in walk_complete(data):
             reached = header.last_offset + 1
             if not header.is_control:
-                highest = max(highest, await _highest_named(data, header, decoder))
+                found |= await _ids_of_batch(data, header, decoder)
         if reached == offset:
             break
         offset = reached
-    return highest
+    return found
 
 
-async def _highest_named(data: bytes, header: BatchHeader, decoder: BatchDecoder) -> int:
-    """Return the highest producer id that the records of a batch name, -1 for none.
+async def _ids_of_batch(data: bytes, header: BatchHeader, decoder: BatchDecoder) -> set[int]:
+    """Return the producer ids that the records of a batch name.
 
     A record that cannot be read names none, nor do those behind damage to the batch.
     """
-    highest = -1
+    found: set[int] = set()
     try:
         async for records in decoder.decode(data, header):
-            highest = max([highest, *_named_ids(records)])
+            found.update(_named_ids(records))
     except CorruptBatch as error:
         log.warning("producer ids of a damaged batch are not known reason=%s", error)
-    return highest
+    return found
 
 
 def _named_ids(records: list[Record]) -> Iterator[int]:
