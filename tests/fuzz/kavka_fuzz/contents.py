@@ -128,6 +128,8 @@ async def _until(
 ) -> Any:
     """Send again until the response is as it is to be, of which no broker sends word; return it. Raise TimeoutError."""
     async with asyncio.timeout(timeout_s):
-        while not is_ready(response := await send()):
+        while True:
+            response = await send()
+            if is_ready(response):
+                return response
             await asyncio.sleep(_PAUSE_S)
-    return response
