@@ -8,7 +8,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings passed damaged-bodies clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings reference docs plot passed damaged-bodies clean
 PY := .venv/bin/python
 SLOW := compat or spark or simulation or chaos or fuzz or long
 
@@ -24,7 +24,8 @@ demo: setup ## run a broker and a Spark pipeline on web traffic
 dev:
 	@scripts/setup.sh dev
 
-lint: dev
+lint: ## format, style, types and layers; needs no Java
+	@scripts/setup.sh lint
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
@@ -37,7 +38,7 @@ check: lint unit ## format, lint, types, layers and unit tests: about a minute
 
 test: ## everything: check, simulation, other people's clients, chaos, Spark
 	@scripts/setup.sh test
-	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory lint docs
 	$(PY) -m pytest -m "not long" -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder --durations=40
 
 long: ## what `make test` leaves out: the same comparisons with other pairings of programs
@@ -85,8 +86,18 @@ bench-partitions: ## what 1,000, 5,000 and 10,000 partitions cost a broker
 	@scripts/setup.sh demo
 	$(PY) bench/partitions.py $(if $(COUNTS),--counts $(COUNTS)) $(if $(SHAPE),--shape $(SHAPE))
 
-settings: dev ## rewrite docs/settings.md after a setting was changed
+settings: dev ## rewrite docs/reference/settings.md after a setting was changed
 	$(PY) scripts/settings_page.py
+
+reference: dev ## rewrite the pages that follow from the code: protocol, commands, decisions
+	$(PY) scripts/reference_pages.py
+
+docs: ## build the site of docs/ into build/site; broken links fail
+	@scripts/setup.sh docs
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict
+
+plot: dev ## redraw docs/images/speed.svg after the first table of the performance page was changed
+	$(PY) scripts/speed_plot.py
 
 passed: ## rewrite tests/compat/PASSED.txt after tests were added
 	@scripts/setup.sh test

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the declarations of the settings: `make settings`, after one was changed."""
+"""Writes docs/reference/settings.md from the declarations of the settings: `make settings`, after one was changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kavka.settings.declaration import LONG_MAX, Scope, Setting, ValueType
 from kavka.settings.registry import REGISTRY_SETTINGS, WITHOUT_EFFECT
 from kavka.settings.topic import TOPIC_SETTINGS
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "settings.md"
 
 OWN = "kavka."
 INTRODUCTION = """\
@@ -30,7 +30,7 @@ ENVIRONMENT = """\
 | variable | what it does |
 |---|---|
 | `KAVKA_LOG_FILE` | `server-start` and `zookeeper-server-start` log to this file instead of standard error. |
-| `LOG_DIR` | Where both put their log and their standard error with `-daemon`; `logs` when it is not set. |
+| `LOG_DIR` | Where both put log and standard error with `-daemon`; by default `./logs`, as in Kafka. |
 | `KAVKA_PURE` | 1: the twin in Python handles record batches instead of the compiled kernel, slowly; for comparisons. |
 | `JAVA_HOME` | The Java with which the demo and `kavka.spark.session` start Spark. |"""
 REGISTRY = "Of `kavka zookeeper-server-start`, in the names of ZooKeeper's `zoo.cfg`; `kavka.log.level` goes, too."

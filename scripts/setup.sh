@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Make this clone ready to run: `setup.sh demo` (what users need), `setup.sh dev` (checks and
-# benchmarks), `setup.sh test` (dev, and other people's clients). Does nothing, quickly, when nothing is to do.
+# Make this clone ready to run: `setup.sh demo` (what users need), `setup.sh lint` (style and types, without Java and Spark),
+# `setup.sh docs` (the site), `setup.sh dev` (all of these and the tests), `setup.sh test` (dev, and other people's clients).
+# Does nothing, quickly, when nothing is to do.
 # As root on Debian it installs what is missing with apt; otherwise it says in one sentence what to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly need="${1:?demo, dev or test}"
+readonly need="${1:?demo, lint, docs, dev or test}"
 python="${PYTHON:-python3}"
 readonly state=.setup
 
@@ -62,7 +63,7 @@ want_compiler() {
     if command -v cc >/dev/null && python_says "$has_headers"; then return; fi
     if has_apt; then
         install "no C compiler with Python's headers" gcc libc6-dev python3-dev
-    elif [ "$need" = demo ]; then
+    elif [[ "$need" =~ ^(demo|lint|docs)$ ]]; then
         say "no C compiler with Python's headers: the twin of the kernel in Python will serve (slower)"
     else
         fail "the tests need a C compiler with Python's headers; install gcc, libc6-dev and python3-dev"
@@ -95,7 +96,7 @@ fingerprint() {
 
 pip_install() {
     local extra="$1" log="$state/pip.log"
-    say "installing kavka[$extra] with pip into .venv (the first time some minutes, most of them for Spark)"
+    say "installing kavka[$extra] with pip into .venv (the first time some minutes)"
     if ! .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off -e ".[$extra]" 2>&1 |
         tee "$log" | awk '/^Collecting|^ *Building wheel|^Installing collected|^Successfully built/ {
             sub(/^ +/, ""); sub(/ \(from.*/, ""); print "setup:   " substr($0, 1, 100); fflush() }'; then
@@ -125,9 +126,12 @@ environment() {
 mkdir -p "$state"
 rm -f "$state/apt-updated"
 case "$need" in
-    demo) environment demo ;;
+    demo | lint | docs) environment "$need" ;;
     dev | test) environment dev ;;
-    *) fail "demo, dev or test?" ;;
+    *) fail "demo, lint, docs, dev or test?" ;;
+esac
+case "$need" in
+    lint | docs) exit ;;
 esac
 need_java
 if [ "$need" = test ]; then

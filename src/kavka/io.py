@@ -185,6 +185,14 @@ class Transport(Protocol):
         """Queue several parts; file ranges are accepted by the transports of `Network.listen` only."""
         ...
 
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes of memory the send queue takes: buffers of which the socket has not taken all."""
+        ...
+
+    def call_when_sent(self, callback: Callable[[], None]) -> None:
+        """Call `callback` each time that the socket has taken something after `writelines` has returned."""
+        ...
+
     def pause_reading(self) -> None:
         """Stop receiving until `resume_reading`."""
         ...

@@ -6,9 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kavka.broker.control.adoption import adopted_producer_ids, adoption
+import pytest
+from config_requests import SET, TOPIC, altered, described
+
+from kavka.broker.control.adoption import (
+    adopted_producer_ids,
+    adoption,
+    first_producer_id,
+)
+from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kavka.ids import BrokerId
 from kavka.io import Environment
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.messages.metadata import MetadataRequest
 from kavka.wire.records.batch import BatchBuilder
@@ -94,8 +103,6 @@ def test_ids_that_only_the_transaction_log_names_are_left_out(run: Run, tmp_path
 
     async def before(served: Any) -> None:
         broker = served.broker
-        from kavka.broker.metadata import TRANSACTIONS_TOPIC
-
         await served.create("t")
         await served.create("copy")
         value = TransactionLogValue(
@@ -125,6 +132,66 @@ def test_ids_that_only_the_transaction_log_names_are_left_out(run: Run, tmp_path
     run(before)
 
 
+MAX_ID = (1 << 63) - 1
+
+
+@pytest.mark.parametrize("written", [MAX_ID, MAX_ID - 999, 1 << 62], ids=str)
+def test_a_producer_id_that_no_registry_gave_out_takes_no_id_from_others(
+    run: Run, tmp_path: Path, written: int
+) -> None:
+    """Any client may write it. All later producers were refused with a closed connection, and so for good."""
+    given: list[int] = []
+
+    async def before(served: Any) -> None:
+        await served.create("t")
+        given.append(await producer_id(served))
+        await produce_idempotently(served, written, b"1")
+
+    async def after(served: Any) -> None:
+        new = await producer_id(served)
+        assert max(given) < new < 1 << 50
+        given.append(new)
+        await produce_idempotently(served, new, b"2", b"3")
+        key = f"x-{len(given)}"
+        found = await served.send(FindCoordinatorRequest(key=key, key_type=1), 3)
+        assert found.error_code == 0
+        request = InitProducerIdRequest(transactional_id=key, transaction_timeout_ms=60_000)
+        response = await served.send(request)
+        assert (response.error_code, response.producer_id) == (0, new + 1)
+
+    run(before)
+    for _ in range(2):
+        lose_registry(tmp_path / "data")
+        run(after)
+
+
+FREE = 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("known", "first"),
+    [
+        ([], 5),
+        ([4], 5),
+        ([5, 7, 6], 8),
+        ([MAX_ID], 5),
+        ([5 + FREE], 5),
+        ([5 + FREE - 1], 5 + FREE),
+        ([8, 8 + FREE, 8 + 3 * FREE], 9 + FREE),
+        ([MAX_ID - 1, *range(0, MAX_ID, 1 << 50)], 5),
+    ],
+)
+def test_producer_ids_begin_where_many_follow_that_are_not_in_use(
+    known: list[int], first: int
+) -> None:
+    assert first_producer_id(known, 5) == first
+
+
+def test_producer_ids_end_where_ids_in_use_lie_everywhere() -> None:
+    everywhere = range(MAX_ID - FREE * 20, MAX_ID, FREE // 2)
+    assert first_producer_id([*everywhere, MAX_ID], MAX_ID - FREE * 20) == MAX_ID
+
+
 def test_the_time_is_no_bound_where_the_clock_is_wrong(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.create("t")
@@ -136,7 +203,116 @@ def test_the_time_is_no_bound_where_the_clock_is_wrong(run: Run) -> None:
             BrokerId(0),
             environment.random,
             3,
+            {},
         )
         assert ProducerIdBlock.decode(operations[-1].data or b"").end == 41
 
     run(story)
+
+
+OLD_MS = 1_700_000_000_000
+"""Years ago: `Served.produce` writes this time."""
+EXPLICIT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"cleanup.policy": "compact"},
+        {"cleanup.policy": "compact,delete", "retention.ms": "-1"},
+        {"retention.ms": "-1"},
+        {"retention.ms": str(100 * 365 * 24 * 3600 * 1000)},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("broker_policy", ["delete", "compact"])
+def test_retention_and_cleaner_leave_adopted_logs_whole(
+    run: Run, tmp_path: Path, settings: dict[str, str], broker_policy: str
+) -> None:
+    """Whatever the topic's settings were, and whatever the broker's defaults are."""
+    values = [b"1", b"2", b"3"]
+    dynamic = {"log.cleanup.policy": broker_policy, "log.retention.bytes": "1"}
+    of_broker = {name.replace(".", "__"): text for name, text in dynamic.items()}
+
+    async def before(served: Any) -> None:
+        named = {name.replace(".", "__"): text for name, text in settings.items()}
+        assert (await served.create("t", **named)).error_code == 0
+        for value in values:
+            builder = BatchBuilder()
+            builder.append(b"k", value, OLD_MS)
+            assert (await served.produce_bytes("t", builder.build())).error_code == 0
+            next(iter(served.broker.replica_manager)).log.roll()
+
+    async def after(served: Any) -> None:
+        await served.broker.replica_manager.delete_old_segments()
+        cleanable = [r.log.config.is_compacted for r in served.broker.replica_manager]
+        assert cleanable == [False]
+        read = [(await served.read("t", offset))[0].value for offset in range(3)]
+        assert read == values  # each in a segment of its own
+
+    run(before, log__cleaner__enable="false")
+    lose_registry(tmp_path / "data")
+    for _ in range(2):  # also after the start that knows the topic
+        run(after, **of_broker)
+
+
+def test_settings_of_an_adopted_topic_are_shown_and_obeyed_once_they_are_set(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def before(served: Any) -> None:
+        await served.create("t")
+        assert (await served.produce("t", b"old")).error_code == 0
+
+    async def after(served: Any) -> None:
+        shown = (await described(served, TOPIC, "t", list(EXPLICIT))).configs
+        assert {each.name: each.value for each in shown} == EXPLICIT
+        assert served.broker.configs.topic_overrides("t") == EXPLICIT
+        await altered(served, (TOPIC, "t", [("retention.ms", SET, "5000")]))
+        await served.broker.replica_manager.delete_old_segments()
+        assert await served.read("t", 1) == []
+        assert next(iter(served.broker.replica_manager)).log.log_start_offset == 1
+
+    run(before)
+    lose_registry(tmp_path / "data")
+    run(after)
+    (warning,) = [r.getMessage() for r in caplog.records if "retention is off" in r.getMessage()]
+    assert "topic=t was_compacted=no" in warning
+    assert "kavka configs --bootstrap-server HOST:PORT --alter --topic t" in warning
+
+
+def test_internal_topics_are_adopted_with_the_settings_that_they_are_created_with(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    given: list[dict[str, dict[str, str]]] = []
+
+    async def story(served: Any) -> None:
+        for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+            await served.broker.create_topic_automatically(name)
+        names = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
+        given.append({name: served.broker.configs.topic_overrides(name) for name in names})
+
+    run(story, transaction__state__log__num__partitions="2")
+    lose_registry(tmp_path / "data")
+    run(story, transaction__state__log__num__partitions="2")
+    assert given[0] == given[1]
+    assert given[1][OFFSETS_TOPIC]["segment.bytes"] == "104857600"
+    assert not [r for r in caplog.records if "retention is off" in r.getMessage()]
+
+
+def test_a_log_that_was_compacted_is_recognised_by_the_cleaners_checkpoint(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def before(served: Any) -> None:
+        await served.create("t")
+        assert (await served.produce("t", b"v")).error_code == 0
+
+    async def after(served: Any) -> None:
+        assert served.broker.configs.topic_overrides("t") == EXPLICIT
+
+    run(before)
+    lose_registry(tmp_path / "data")
+    (tmp_path / "data" / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 0\n")
+    run(after)
+    (warning,) = [r.getMessage() for r in caplog.records if "retention is off" in r.getMessage()]
+    assert "was_compacted=yes" in warning
+    assert "--add-config cleanup.policy=compact" in warning

@@ -1,4 +1,4 @@
-"""docs/operations.md says of every warning and error of a broker what it means."""
+"""docs/how-to says of every warning and error of a broker what it means."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def sayings(call: ast.Call, tree: ast.Module) -> list[str]:
 
 @pytest.fixture(scope="module")
 def documented() -> str:
-    return (ROOT / "docs/operations.md").read_text()
+    pages = ("monitor.md", "recover.md")
+    return "".join((ROOT / "docs/how-to" / page).read_text() for page in pages)
 
 
 @pytest.mark.parametrize(("where", "words"), list(alarms()))

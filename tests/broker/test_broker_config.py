@@ -48,3 +48,11 @@ def test_an_id_that_could_be_another_brokers_is_refused(texts: dict[str, str], r
 def test_an_id_is_as_large_as_its_owner_likes_where_none_are_made():
     config = BrokerConfig({"broker.id.generation.enable": "false", "broker.id": "5000"})
     assert config.integer("broker.id") == 5000
+
+
+def test_a_mistyped_setting_is_warned_of_with_the_nearest_name(caplog: pytest.LogCaptureFixture):
+    BrokerConfig({"log.retention.housr": "1", "xyz": "1"})
+    assert [record.getMessage() for record in caplog.records] == [
+        "unknown setting ignored name=log.retention.housr; did you mean log.retention.hours?",
+        "unknown setting ignored name=xyz",
+    ]

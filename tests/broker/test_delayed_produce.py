@@ -210,7 +210,7 @@ def test_a_batch_that_was_cut_off_while_another_was_verified_is_not_acknowledged
         replicas[0].verdict = ErrorCode.NOT_LEADER_OR_FOLLOWER
         replicas[0].partition.high_watermark = 1
         verified.set_result(AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS))
-        rows = (await waiting).responses[0].partition_responses
+        rows = (await waiting).build_response().responses[0].partition_responses
         codes = [ErrorCode.of(row.error_code) for row in rows]
         assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS]
 

@@ -158,6 +158,25 @@ def test_a_member_that_syncs_without_its_protocol_is_refused(run: Run, missing: 
     run(story)
 
 
+def test_an_assignment_beyond_the_memory_of_members_is_refused(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await ready(served)
+        joined = await join(served, instance="i")
+        part = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=bytes(150_000))
+        request = SyncGroupRequest(
+            group_id="g",
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            assignments=[part],
+        )
+        refused = await served.send(request, 3)
+        assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        synced = await sync(served, joined.member_id, joined.generation_id)
+        assert synced.error_code == ErrorCode.NONE
+
+    run(story, kavka__group__members__max__bytes="200000")
+
+
 def test_a_static_member_that_comes_back_fences_its_former_self(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)

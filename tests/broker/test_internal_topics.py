@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kavka.core.group.records import GroupRecord, StoredGroup, StoredMember
+from kavka.core.group.stored import to_bytes
 from kavka.errors import ErrorCode
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
@@ -25,9 +27,27 @@ from kavka.wire.messages.produce import (
 )
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.stored.offsets import OffsetCommitKey, encode_key
-from kavka.wire.stored.transactions import TransactionLogKey, encode_transaction_key
+from kavka.wire.stored.transactions import (
+    TransactionLogKey,
+    TransactionLogPartition,
+    TransactionLogValue,
+    encode_transaction_key,
+    encode_transaction_value,
+)
 
 Run = Callable[..., None]
+
+
+def group_of(*members: tuple[str, str | None]) -> tuple[bytes, bytes]:
+    """Return the record of group `g` with members of these ids and instance ids."""
+    parts = tuple(StoredMember(m, i, "", "", 1000, 6000, b"", b"") for m, i in members)
+    return written_group(GroupRecord("g", StoredGroup("consumer", 1, "range", "m", 0, parts)))
+
+
+def written_group(record: GroupRecord) -> tuple[bytes, bytes]:
+    key, value = to_bytes(record)
+    assert value is not None
+    return key, value
 
 
 def batch_of(key: bytes, value: bytes) -> bytearray:
@@ -89,6 +109,8 @@ def test_commits_behind_a_malformed_record_survive_a_restart(
             batch_of(key, b"\x00\x09nothing"),
             batch_of(key[:-3], b"cut"),
             batch_of(b"\x00", b""),
+            batch_of(*group_of(("m", None), ("m", None))),
+            batch_of(*group_of(("m", "i"), ("n", "i"))),
         ):
             assert replica.append_internal(batch).error is ErrorCode.NONE
         assert await commit(served, "t", 7) == 0
@@ -99,36 +121,60 @@ def test_commits_behind_a_malformed_record_survive_a_restart(
         wanted = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
         response = await served.send(OffsetFetchRequest(group_id="g", topics=[wanted]), 5)
         assert response.topics[0].partitions[0].committed_offset == 7
-        shards = served.broker.groups.shards()
-        assert sum(shard.malformed_records for shard in shards) == 3
+        shards = list(served.broker.groups.shards())
+        assert sum(shard.malformed_records for shard in shards) == 5
+        assert {shard.machine.is_loading for shard in shards} == {False}
 
     run(before)
     run(after)
     assert "malformed record skipped partition=__consumer_offsets" in caplog.text
 
 
+def transaction_of(transactional_id: str, epoch: int) -> tuple[bytes, bytes]:
+    """Return the record of a transaction that is to be committed, in partition t-0."""
+    value = TransactionLogValue(
+        producer_id=5,
+        producer_epoch=epoch,
+        transaction_timeout_ms=1000,
+        transaction_status=2,
+        transaction_partitions=[TransactionLogPartition(topic="t", partition_ids=[0])],
+    )
+    key = TransactionLogKey(transactional_id=transactional_id)
+    return encode_transaction_key(key), encode_transaction_value(value)
+
+
 def test_transactions_load_in_spite_of_a_malformed_record(run: Run) -> None:
+    """Those behind it are served, and their markers are sent again."""
     settings = {"transaction__state__log__num__partitions": "1"}
 
     async def before(served: Any) -> None:
+        await served.create("t")
         await find_coordinator(served, "x", 1)
         broker = served.broker
         at = broker.transactions.partition_of("x")
         key = encode_transaction_key(TransactionLogKey(transactional_id="x"))
-        for batch in (batch_of(key, b"\x00\x00bad"), batch_of(b"\x00\x00\x7f", b"")):
+        for batch in (
+            batch_of(key, b"\x00\x00bad"),
+            batch_of(b"\x00\x00\x7f", b""),
+            batch_of(*transaction_of("x", -32768)),
+            batch_of(*transaction_of("y", 0)),
+        ):
             assert broker.replica_manager.find(at).append_internal(batch).error is ErrorCode.NONE
 
     async def after(served: Any) -> None:
-        await find_coordinator(served, "x", 1)
-        request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
-        while (code := (await served.send(request)).error_code) in (
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            ErrorCode.CONCURRENT_TRANSACTIONS,
-        ):
-            pass
-        assert code == ErrorCode.NONE
+        for transactional_id in ("x", "y"):  # "y" once its transaction is complete
+            await find_coordinator(served, transactional_id, 1)
+            request = InitProducerIdRequest(
+                transactional_id=transactional_id, transaction_timeout_ms=60_000
+            )
+            while (code := (await served.send(request)).error_code) in (
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                ErrorCode.CONCURRENT_TRANSACTIONS,
+            ):
+                pass
+            assert code == ErrorCode.NONE
         shards = served.broker.coordinators[TRANSACTIONS_TOPIC].shards()
-        assert sum(shard.malformed_records for shard in shards) == 2
+        assert sum(shard.malformed_records for shard in shards) == 3
 
     run(before, **settings)
     run(after, **settings)

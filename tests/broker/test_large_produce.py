@@ -15,13 +15,16 @@ from kavka.broker.api import produce
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.crc32c import crc32c
+from kavka.wire.frame import decode_response, encode_request
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
+from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
+    ProduceResponse,
 )
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.body import seal
@@ -258,5 +261,72 @@ def test_a_large_recompression_leaves_the_loop(run: Run) -> None:
             assert not sent.done()
         assert (await sent).error_code == 0
         assert [record.value for record in await served.read("t")] == [bytes(200_000)]
+
+    run(story)
+
+
+async def pipelined(
+    served: Any, *frames: bytes
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send frames on one new connection in one packet."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+    writer.write(b"".join(frames))
+    return reader, writer
+
+
+async def next_base_offset(reader: asyncio.StreamReader) -> tuple[int, int]:
+    frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+    row = decode_response(ProduceResponse, 9, frame)[1].responses[0].partition_responses[0]
+    return row.error_code, row.base_offset
+
+
+async def batches_in_sequence(served: Any) -> tuple[bytes, bytes]:
+    """Return two requests of one producer: a batch that is checked in the pool, and the next one."""
+    ids = {
+        "producer_id": (await served.send(InitProducerIdRequest())).producer_id,
+        "producer_epoch": 0,
+    }
+    builder = BatchBuilder()
+    builder.append(None, b"next", NOW)
+    second = builder.build(base_sequence=LARGE, **ids)
+    first = large(base_sequence=0, **ids)
+    return framed(request_of([first]), 9, 2), framed(request_of([second]), 9, 3)
+
+
+def framed(message: Any, version: int, correlation_id: int) -> bytes:
+    return b"".join(map(bytes, encode_request(message, version, correlation_id, "c")))  # type: ignore[arg-type]
+
+
+def test_requests_stay_in_order_behind_one_that_waited_behind_a_large_one(run: Run) -> None:
+    """The first Produce is handled when the Metadata before it is answered, and blocks its connection then."""
+
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        first, second = await batches_in_sequence(served)
+        names = [MetadataRequestTopic(name=f"topic-{n}") for n in range(20_000)]
+        metadata = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        reader, writer = await pipelined(served, framed(metadata, 9, 1), first, second)
+        await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+        assert await next_base_offset(reader) == (0, 0)
+        assert await next_base_offset(reader) == (0, LARGE)
+        writer.close()
+
+    run(story)
+
+
+def test_requests_that_came_before_the_start_was_over_stay_in_order(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        first, second = await batches_in_sequence(served)
+        dispatcher = served.broker.dispatcher
+        dispatcher._has_begun = False
+        for connection in dispatcher.connections:
+            connection.block()
+        reader, writer = await pipelined(served, first, second)
+        await until(lambda: any(one.waiting_frames == 2 for one in dispatcher.connections))
+        dispatcher.begin()
+        assert await next_base_offset(reader) == (0, 0)
+        assert await next_base_offset(reader) == (0, LARGE)
+        writer.close()
 
     run(story)

@@ -13,9 +13,12 @@ from waiting import until
 from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.control import adoption
 from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
+from kavka.core.group.events import DeleteGroup
+from kavka.core.group.group import MembersMemory
 from kavka.core.group.records import CommittedOffset, OffsetRecord
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.stored import to_bytes
+from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -58,6 +61,7 @@ def runtime_over(served: Any) -> GroupShardRuntime:
         broker.clock,
         disk,
         BatchDecoder(disk),
+        MembersMemory(),
     )
 
 
@@ -113,6 +117,28 @@ def test_producer_ids_in_a_large_batch_are_found_when_logs_are_adopted(
             builder.append(encode_transaction_key(key), encode_transaction_value(value), NOW)
         replica.append_internal(builder.build(Compression.GZIP))
         disk = served.broker.environment.disk
-        assert await adoption._highest_transactional(replica.log, disk) == 2999
+        assert max(await adoption._transactional_ids(replica.log, disk)) == 2999
 
     run(story, **SETTINGS)
+
+
+def test_a_shard_that_fails_when_it_begins_to_serve_says_so_and_serves_nothing(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It answered as if it were loaded, without those that were behind the failure."""
+
+    async def story(served: Any) -> None:
+        await served.send(FindCoordinatorRequest(key="g"), 3)
+        replica = served.broker.replica_manager.find(TopicPartition("__consumer_offsets", 0))
+        replica.append_internal(offsets_of_a_group(Compression.NONE, ""))
+        runtime = runtime_over(served)
+        runtime.machine._settle = None  # a fault of ours, in the last step
+        runtime.start()
+        await until(lambda: "shard not loaded partition=__consumer_offsets-0" in caplog.text)
+        assert runtime.machine.is_loading
+        reply = await runtime.submit(lambda token: DeleteGroup(token, "g"))
+        assert reply.error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        runtime.stop()
+
+    run(story, **SETTINGS)
+    assert "TypeError" in caplog.text

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kavka.broker.pace import UNPACED, Pace
+from kavka.broker.pace import UNPACED, Slices
 from kavka.broker.repetitions import Repetitions, size_of
 from kavka.broker.request_memory import (
     RequestMemory,
@@ -35,7 +35,7 @@ class HandClock:
 def test_time_is_over_after_two_milliseconds_and_begins_again_with_a_rest() -> None:
     async def story() -> None:
         clock = HandClock()
-        pace = Pace(clock.tick_ms)
+        pace = Slices(clock.tick_ms).pace()
         assert not any(pace.is_over() for _ in range(1000))
         clock.now_ms += 2
         assert any(pace.is_over() for _ in range(32))
@@ -47,20 +47,98 @@ def test_time_is_over_after_two_milliseconds_and_begins_again_with_a_rest() -> N
 
 
 def test_the_clock_is_read_once_in_many_steps() -> None:
-    clock = HandClock()
-    pace = Pace(clock.tick_ms)
-    before = clock.reads
-    for _ in range(3200):
-        pace.is_over()
-    assert clock.reads - before == 100
+    async def story() -> None:
+        clock = HandClock()
+        pace = Slices(clock.tick_ms).pace()
+        before = clock.reads
+        for _ in range(3200):
+            pace.is_over()
+        assert clock.reads - before == 100
+
+    asyncio.run(story())
 
 
 def test_a_rest_lets_others_run() -> None:
     async def story() -> None:
         ran = []
         asyncio.get_running_loop().call_soon(lambda: ran.append(1))
-        await Pace(HandClock().tick_ms).rest()
+        await Slices(HandClock().tick_ms).pace().rest()
         assert ran
+
+    asyncio.run(story())
+
+
+class Iterations:
+    """The work that paced requests do in each iteration of a loop; a step of work takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.clock = HandClock()
+        self.slices = Slices(self.clock.tick_ms)
+        self.worked: list[list[str]] = [[]]
+        self._is_over = False
+
+    def count(self) -> None:
+        """Begin a list for each iteration."""
+        self.worked.append([])
+        if not self._is_over:
+            asyncio.get_running_loop().call_soon(self.count)
+
+    async def work(self, name: str, steps: int) -> None:
+        pace = self.slices.pace()
+        for _ in range(steps):
+            self.worked[-1].append(name)
+            self.clock.now_ms += 1
+            if pace.is_over(32):
+                await pace.rest()
+
+    def run(self, *requests: tuple[str, int]) -> list[list[str]]:
+        """Return the work of each iteration in which there was any, of requests that arrive together."""
+
+        async def main() -> None:
+            self.count()
+            await asyncio.gather(*(self.work(*request) for request in requests))
+            self._is_over = True
+
+        asyncio.run(main())
+        return [worked for worked in self.worked if worked]
+
+
+def test_requests_that_arrive_together_share_the_time_of_an_iteration() -> None:
+    worked = Iterations().run(*((str(number), 4) for number in range(20)))
+    first, *others = worked
+    assert len(first) == 2 + 19  # each does a step before it learns that the time is over
+    assert all(len(each) <= 3 for each in others)
+    assert sum(map(len, worked)) == 80
+
+
+def test_requests_are_resumed_in_turn() -> None:
+    order = [name for each in Iterations().run(("a", 7), ("b", 7), ("c", 3))[1:] for name in each]
+    assert "".join(order) == "aabbccaabbabb"
+
+
+def test_a_request_that_is_given_up_while_it_rests_does_not_hold_up_others() -> None:
+    async def story() -> None:
+        slices = Slices(HandClock().tick_ms)
+        rests = [asyncio.ensure_future(slices.rest()) for _ in range(4)]
+        await asyncio.sleep(0)
+        rests[0].cancel()
+        rests[2].cancel()
+        done, _ = await asyncio.wait(rests)
+        assert [rest.cancelled() for rest in rests] == [True, False, True, False]
+        assert len(done) == 4
+
+    asyncio.run(story())
+
+
+def test_a_request_that_is_given_up_when_it_is_resumed_does_not_hold_up_others() -> None:
+    async def story() -> None:
+        slices = Slices(HandClock().tick_ms)
+        first, second = (asyncio.ensure_future(slices.rest()) for _ in range(2))
+        await asyncio.sleep(0)  # both rest
+        await asyncio.sleep(0)  # the first is resumed, and does not run before it is given up
+        first.cancel()
+        await second
+        assert first.cancelled()
 
     asyncio.run(story())
 

@@ -282,6 +282,11 @@ class Sent:
     def writelines(self, parts: Sequence[bytes]) -> None:
         self.frames += parts
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def call_when_sent(self, callback: Callable[[], None]) -> None: ...
+
     def pause_reading(self) -> None: ...
 
     def resume_reading(self) -> None: ...

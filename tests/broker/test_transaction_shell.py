@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -24,10 +25,33 @@ async def ready(served: Any) -> None:
     assert found.error_code == ErrorCode.NONE
 
 
+LAST_BLOCK = {"version": 1, "broker": 0, "block_start": "0"}
+
+
 @pytest.mark.parametrize("transactional_id", [None, ID], ids=["idempotent", "transactional"])
-def test_an_odd_block_of_producer_ids_lets_nobody_wait(
-    run: Run, transactional_id: str | None
+@pytest.mark.parametrize(
+    ("block", "reason"),
+    [
+        (b"junk", "cannot be read: junk"),
+        (b"[]", "cannot be read: []"),
+        (b"{}", "cannot be read: {}"),
+        ((1 << 63) - 1, "all producer ids were given out"),
+        ((1 << 63) - 1001 + 1, "all producer ids were given out"),
+        (1 << 63, "cannot be read"),
+        (-2, "cannot be read"),
+    ],
+)
+def test_a_block_without_further_producer_ids_is_a_clear_error(
+    run: Run,
+    transactional_id: str | None,
+    block: bytes | int,
+    reason: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """As `zookeeper-shell` may have written it; Apache Kafka answers so, too, when ids are exhausted."""
+    if isinstance(block, int):
+        block = json.dumps({**LAST_BLOCK, "block_end": str(block)}).encode()
+
     async def story(served: Any) -> None:
         await ready(served)
         registry = served.broker.registry
@@ -35,12 +59,30 @@ def test_an_odd_block_of_producer_ids_lets_nobody_wait(
             transactional_id=transactional_id, transaction_timeout_ms=60_000
         )
         data, _stat = await registry.get(PRODUCER_ID_BLOCK)
-        await registry.set(PRODUCER_ID_BLOCK, b"junk")
+        await registry.set(PRODUCER_ID_BLOCK, block)
         assert (await served.send(request, 4)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         await registry.set(PRODUCER_ID_BLOCK, data)
         assert (await served.send(request, 4)).error_code == ErrorCode.NONE
 
     run(story, **SETTINGS)
+    (error,) = [r for r in caplog.records if r.getMessage().startswith("no producer id ")]
+    assert reason in error.getMessage()
+    assert "set block_end in /latest_producer_id_block of the registry" in error.getMessage()
+    assert error.exc_info is None
+
+
+@pytest.mark.parametrize("block_end", [(1 << 63) - 1001, -1])
+def test_the_last_block_of_producer_ids_is_given_out(run: Run, block_end: int) -> None:
+    async def story(served: Any) -> None:
+        block = json.dumps({**LAST_BLOCK, "block_end": str(block_end)}).encode()
+        await served.broker.registry.set(PRODUCER_ID_BLOCK, block)
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        for expected in range(block_end + 1, block_end + 1001):
+            assert (await served.send(request, 4)).producer_id == expected
+        following = await served.send(request, 4)
+        assert (following.error_code == ErrorCode.UNKNOWN_SERVER_ERROR) == (block_end > 0)
+
+    run(story)
 
 
 async def told(served: Any, shard: Any, epoch: int, leader: int) -> None:

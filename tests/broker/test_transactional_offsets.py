@@ -19,6 +19,7 @@ from transactional_producer import (
 
 from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
+from kavka.core.group.group import MembersMemory
 from kavka.core.group.settings import GroupSettings
 from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode
@@ -137,6 +138,7 @@ def test_a_marker_that_comes_while_a_shard_is_loading_counts(run: Run, turns: in
             broker.clock,
             disk,
             BatchDecoder(disk),
+            MembersMemory(),
         )
         runtime.start()
         for _ in range(turns):
@@ -172,6 +174,7 @@ def test_a_shard_that_cannot_be_loaded_keeps_no_markers(run: Run) -> None:
             broker.clock,
             disk,
             BatchDecoder(disk),
+            MembersMemory(),
         )
         where.log.directory.fail(OSError(errno.EIO, "Input/output error"))
         runtime.start()

@@ -72,8 +72,12 @@ from .waiting import until
 
 Run = Callable[..., None]
 FRAME_BYTES = 1_000_000
-MOST_S = 0.25
-"""Of the loop thread's processor time in one turn. 0.1 are meant; the rest is for a machine that does much else."""
+MAX_S = 0.1
+"""Maximum seconds of the loop thread's processor time in one callback."""
+_TRIES = 3
+"""Times that a request is measured when a callback took longer: what else the machine does slows the processor down,
+but not each time.
+"""
 
 
 class Turns:
@@ -174,11 +178,15 @@ def test_the_largest_requests_of_an_api_keep_nobody_waiting(
 
         asyncio.run(prepare())
         for one in frames:
-            gc.collect()
-            with watched_turns(monkeypatch) as turns:
-                asyncio.run(exchange(port, one.frame))
-            monkeypatch.undo()
-            assert turns.longest_s < MOST_S, f"{one.title}: {turns.longest_s:.3f} s in {turns.of}"
+            for _ in range(_TRIES):
+                gc.collect()
+                with watched_turns(monkeypatch) as turns:
+                    asyncio.run(exchange(port, one.frame))
+                monkeypatch.undo()
+                if turns.longest_s < MAX_S:
+                    break
+            else:
+                pytest.fail(f"{one.title}: {turns.longest_s:.3f} s in {turns.of}")
 
 
 def _topic(name: str, partitions: int) -> Any:

@@ -171,7 +171,8 @@ def test_options_that_do_not_go_together_are_told_in_kafkas_words(
 
 
 def test_an_unreachable_broker_is_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main([*_HERE, "--topic", "t"]) == 1
+    limit = ["--consumer-property", "default.api.timeout.ms=20"]
+    assert main([*_HERE, "--topic", "t", *limit]) == 1
     shown = capfd.readouterr()
     assert shown.out == ""
     assert shown.err.startswith("cannot reach any of bootstrap.servers [127.0.0.1:1]")

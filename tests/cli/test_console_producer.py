@@ -144,7 +144,7 @@ def test_wrong_options_are_told_in_kafkas_words() -> None:
 
 
 def test_an_unreachable_broker_is_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(_HERE) == 1
+    assert main([*_HERE, "--producer-property", "max.block.ms=20"]) == 1
     err = capfd.readouterr().err
     assert err.startswith("cannot reach any of bootstrap.servers [127.0.0.1:1]")
     assert len(err.splitlines()) == 1

@@ -11,6 +11,7 @@ from kavka.cli.text.java_dates import BadPattern, format_date
 from kavka.cli.text.perf_statistics import consumer_columns
 
 _WHEN = datetime(2026, 1, 9, 15, 4, 5, 67_000)
+_LIMIT = ["--command-property", "default.api.timeout.ms=20"]
 _HERE = ["--bootstrap-server", "127.0.0.1:1", "--topic", "t"]
 
 
@@ -42,7 +43,7 @@ def test_dates_follow_javas_patterns() -> None:
             "Reporting interval must be greater than 0.",
         ),
         (
-            [*_HERE, "--messages", "1", "--hide-header"],
+            [*_HERE, "--messages", "1", "--hide-header", *_LIMIT],
             "cannot reach any of bootstrap.servers [127.0.0.1:1]",
         ),
     ],

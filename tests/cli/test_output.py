@@ -42,11 +42,21 @@ def test_streams_that_the_caller_has_closed_are_no_fault() -> None:
     assert subprocess.run(["sh", "-c", command]).returncode == 0
 
 
-def test_no_broker_is_told_on_standard_error_when_standard_output_is_closed() -> None:
-    command = f"{sys.executable} -m kavka topics --bootstrap-server 127.0.0.1:1 --list >&-"
-    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE)
+def test_no_broker_is_reported_on_standard_error_when_standard_output_is_closed(
+    tmp_path: Path,
+) -> None:
+    settings = tmp_path / "client.properties"
+    settings.write_text("default.api.timeout.ms=200\n")
+    limited = f"--bootstrap-server 127.0.0.1:1 --command-config {settings}"
+    command = f"{sys.executable} -m kavka topics {limited} --list >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
-    assert done.stderr.startswith(b"cannot reach any of bootstrap.servers")
+    warning, reason = done.stderr.splitlines()
+    assert warning.startswith(
+        "Connection to node -1 (127.0.0.1:1) could not be established. Node may not be available."
+    )
+    assert reason.startswith("cannot reach any of bootstrap.servers [127.0.0.1:1]: ")
+    assert reason.endswith("; tried for 200 ms")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["dump-log", "--print-data-log"]])

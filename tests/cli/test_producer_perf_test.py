@@ -83,7 +83,14 @@ def test_random_payloads_have_the_size_and_are_different() -> None:
             "File does not exist or empty file provided.",
         ),
         (
-            [*_HERE, "--record-size", "1", "--producer-props", "bootstrap.servers=127.0.0.1:1"],
+            [
+                *_HERE,
+                "--record-size",
+                "1",
+                "--producer-props",
+                "bootstrap.servers=127.0.0.1:1",
+                "max.block.ms=20",
+            ],
             "cannot reach any of bootstrap.servers [127.0.0.1:1]",
         ),
     ],

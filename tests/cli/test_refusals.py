@@ -214,13 +214,13 @@ def test_options_that_make_no_sense_end_with_a_sentence_and_1(
     ],
 )
 def test_an_unreachable_broker_is_named_in_one_line(
-    command: str, capsys: pytest.CaptureFixture[str]
+    command: str, not_a_broker: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _run(command) == 1
+    assert _run(command.replace("127.0.0.1:1", not_a_broker)) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     [line] = captured.err.splitlines()
-    assert line.startswith("cannot reach any of bootstrap.servers [127.0.0.1:1]: ")
+    assert line.startswith(f"cannot reach any of bootstrap.servers [{not_a_broker}]: ")
 
 
 @pytest.mark.parametrize("option", ["partitions", "replication-factor"])
@@ -236,27 +236,31 @@ def test_a_number_of_a_new_topic_is_looked_at_before_any_broker_is_asked(
 
 @pytest.mark.parametrize("action", ["list", "describe", "create", "alter --partitions 2", "delete"])
 def test_a_setting_to_delete_of_a_topic_is_warned_of_with_every_action(
-    action: str, capsys: pytest.CaptureFixture[str]
+    action: str, not_a_broker: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _run(f"{TOPICS} --{action} --topic t --delete-config retention.ms") == 1
+    command = f"{TOPICS} --{action} --topic t --delete-config retention.ms"
+    assert _run(command.replace("127.0.0.1:1", not_a_broker)) == 1
     warning, unreachable = capsys.readouterr().err.splitlines()
     assert warning.startswith("delete-config option is no longer supported")
     assert unreachable.startswith("cannot reach any of bootstrap.servers")
 
 
-def test_a_topic_id_stands_above_a_topic(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_topic_id_stands_above_a_topic(
+    not_a_broker: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     command = f"{TOPICS} --describe --if-exists --topic t --topic-id AAAAAAAAAAAAAAAAAAAABQ"
-    assert _run(command) == 1
+    assert _run(command.replace("127.0.0.1:1", not_a_broker)) == 1
     captured = capsys.readouterr()
     assert captured.out.startswith("Only topic id will be used when both")
     assert captured.err.startswith("cannot reach any of bootstrap.servers")
 
 
 def test_the_brokers_of_get_offsets_may_be_called_as_in_older_releases(
+    not_a_broker: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert _run("kavka.cli.commands.get_offsets --broker-list 127.0.0.1:1") == 1
-    assert "cannot reach any of bootstrap.servers [127.0.0.1:1]: " in capsys.readouterr().err
+    assert _run(f"kavka.cli.commands.get_offsets --broker-list {not_a_broker}") == 1
+    assert f"cannot reach any of bootstrap.servers [{not_a_broker}]: " in capsys.readouterr().err
 
 
 def test_a_wrong_address_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,11 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
+from kavka.cli.commands import server_start, zookeeper_server_start
 from kavka.cli.server.process import listen_for_signals
 
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)
@@ -33,3 +35,13 @@ def test_a_signal_is_heard_while_the_wake_up_pipe_of_the_loop_is_full(number: in
         await asyncio.wait_for(told.wait(), 60)
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("command", [server_start, zookeeper_server_start])
+def test_help_says_where_a_server_in_the_background_logs(
+    command: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert "-daemon" in said
+    assert "LOG_DIR, by default logs in the current directory" in " ".join(said.split())

@@ -20,7 +20,7 @@ from kavka_compat.served import run_served
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(120)]
 
-_STARTED = re.compile(r"process ready name=(.+) process=(\d+) where=(?:PLAINTEXT://)?(\S+) ")
+_STARTED = re.compile(r"process ready name=(.+) pid=(\d+) endpoint=(?:PLAINTEXT://)?(\S+) ")
 
 
 class Supervised:

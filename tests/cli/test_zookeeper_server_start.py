@@ -51,7 +51,7 @@ def test_a_registry_serves_in_the_background_until_it_is_told_to_stop(
     properties = tmp_path / "zookeeper.properties"
     properties.write_text(
         f"dataDir={tmp_path}/data\nclientPort=0\nclientPortAddress=127.0.0.1\ntickTime=2000\n"
-        "maxClientCnxns=0\nadmin.enableServer=false\nnonsense=1\n"
+        "maxClientCnxns=0\nadmin.enableServer=false\nnonsense=1\nclientPrt=1\n"
     )
     said = our_tool("zookeeper-server-start", "-daemon", str(properties)).out
     process = int(said.partition("(process ")[2].partition(",")[0])
@@ -64,5 +64,6 @@ def test_a_registry_serves_in_the_background_until_it_is_told_to_stop(
     finally:
         os.kill(process, signal.SIGTERM)
     log = (tmp_path / "logs" / "zookeeper.log").read_text()
-    assert "unknown setting ignored name=nonsense" in log
+    assert "unknown setting ignored name=nonsense (" in log
+    assert "unknown setting ignored name=clientPrt; did you mean clientPort? (" in log
     assert "setting without effect name=admin.enableServer" in log

@@ -14,7 +14,8 @@ from kavka.cli.zookeeper.shell_commands import sentence_about
 from kavka.cli.zookeeper.shell_words import BadCommand, Syntax, parse_words, split_line
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
-from kavka.registry.registry_server import RegistryServer, RegistryServerConfig
+from kavka.registry.registry_server import RegistryServer
+from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.znode_server import ZnodeServer
 from kavka.registry.zookeeper_connection import ServerRefused
 

@@ -59,7 +59,7 @@ def test_failures_come_to_the_calling_thread(broker, settings):
         producer.send("t", b"a")
     broker.is_down = True
     with pytest.raises(ConnectionError, match="cannot reach any of"):
-        blocking.Admin(settings, network=broker)
+        blocking.Admin(settings | {"default.api.timeout.ms": 20}, network=broker)
 
 
 def test_records_outside_of_a_transaction_are_refused_at_once(broker, settings):

@@ -1,5 +1,7 @@
 """Callbacks of the blocking clients may use their client; forks and the end of the process are noticed."""
 
+import inspect
+import logging
 import os
 import subprocess
 import sys
@@ -8,8 +10,11 @@ import threading
 
 import pytest
 
-from kavka.client import TopicPartition, blocking
+from kavka.client import AbortableError, Producer, TopicPartition, blocking
 from kavka.client.consumer import RebalanceListener
+from kavka.client.loop_thread import CallbackThread
+from kavka.errors import ErrorCode
+from kavka.wire.apis import ApiKey
 
 AT = TopicPartition("t", 0)
 READING = {"auto.offset.reset": "earliest", "group.id": "g", "enable.auto.commit": False}
@@ -85,6 +90,285 @@ def test_a_delivery_callback_sends(broker, settings):
         assert sent.wait(20)
         values = [value for _, _, value in broker.records("t")]
     assert values == [b"first", b"from the future", b"third", b"from the callback"]
+
+
+def sending(producer, outcomes, value=b"from a callback"):
+    """Return a callback that sends before it notes its outcome."""
+
+    def callback(metadata, error):
+        producer.send("t", value)
+        outcomes.append((metadata, error))
+
+    return callback
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("how", ["callback", "future"])
+def test_flush_returns_after_the_callbacks_of_what_was_appended(broker, settings, how):
+    outcomes = []
+    with blocking.Producer(settings, network=broker) as producer:
+        for n in range(20):
+            if how == "callback":
+                producer.append("t", b"%d" % n, callback=sending(producer, outcomes))
+                continue
+            future = producer.append("t", b"%d" % n, want_future=True)
+            future.add_done_callback(lambda done: sending(producer, outcomes)(done.result(), None))
+        producer.flush()
+        assert len(outcomes) == 20
+
+
+@pytest.mark.timeout(60)
+def test_close_returns_after_the_callbacks_which_may_send_and_append(broker, settings):
+    outcomes = []
+    producer = blocking.Producer(settings, network=broker)
+
+    def append_one_more(metadata, error):
+        producer.append("t", b"more", callback=lambda *outcome: outcomes.append(outcome))
+        outcomes.append((metadata, error))
+
+    for n in range(20):
+        producer.append("t", b"%d" % n, callback=append_one_more)
+    producer.close()
+    assert len(outcomes) == 40
+    assert {error for _, error in outcomes} == {None}
+    assert [value for _, _, value in broker.records("t")].count(b"more") == 20
+
+
+@pytest.mark.timeout(60)
+def test_a_commit_and_an_abort_return_after_the_callbacks_of_their_records(broker, settings):
+    errors = []
+    with blocking.Producer(settings | {"transactional.id": "x"}, network=broker) as producer:
+
+        def note(metadata, error):
+            producer.partitions_for("t")
+            errors.append(error)
+
+        producer.init_transactions()
+        for end in (producer.commit_transaction, producer.abort_transaction):
+            producer.begin_transaction()
+            for n in range(20):
+                producer.append("t", b"%d" % n, callback=note)
+            end()
+            assert len(errors) == 20
+            errors.clear()
+
+
+@pytest.mark.timeout(60)
+def test_a_callback_flushes_without_a_wait_for_itself(broker, settings):
+    called = []
+    with blocking.Producer(settings, network=broker) as producer:
+
+        def flush(metadata, error):
+            producer.append("t", b"appended by the callback")
+            producer.flush()
+            called.append(len(broker.records("t")))
+
+        producer.append("t", b"1", callback=flush)
+        producer.append("t", b"2", callback=flush)
+        producer.flush()
+        assert len(called) == 2
+    assert len(broker.records("t")) == 4
+
+
+@pytest.mark.timeout(60)
+def test_a_callback_closes_its_producer_and_those_behind_it_are_called(broker, settings):
+    called = []
+    producer = blocking.Producer(settings, network=broker)
+
+    def close(metadata, error):
+        producer.close()
+        called.append("closed")
+
+    producer.append("t", b"1", callback=close)
+    for _ in range(3):
+        producer.append("t", b"2", callback=lambda metadata, error: called.append(error))
+    callbacks = producer._thread.callbacks
+    producer.close()
+    assert callbacks.wait(20)
+    assert called == ["closed", None, None, None]
+
+
+@pytest.mark.timeout(60)
+def test_a_flush_says_how_long_callbacks_took_that_have_not_returned(broker, settings, caplog):
+    release = threading.Event()
+    producer = blocking.Producer(settings, network=broker)
+    producer.append("t", b"1", callback=lambda *_: release.wait(30))
+    with pytest.raises(TimeoutError, match="callbacks have not returned within 200 ms"):
+        producer.flush(200)
+    producer.close(timeout_ms=200)
+    assert "producer closed before all callbacks were called callbacks=1" in caplog.text
+    release.set()
+
+
+@pytest.mark.timeout(60)
+def test_a_record_that_is_appended_while_the_loop_ends_is_refused_to_its_callback(
+    broker, settings, caplog
+):
+    errors = []
+    producer = blocking.Producer(settings, network=broker)
+
+    def note(metadata, error):
+        errors.append(error)
+        raise LookupError("the callback's own mistake")
+
+    class Late(logging.Handler):
+        """Appends after the last drain, when the callbacks were not called in time."""
+
+        def emit(self, record):
+            if record.levelno != logging.WARNING:
+                return
+            producer._is_draining = True  # the loop takes nothing any more
+            producer.append("t", b"late", callback=note)
+            producer.append("t", b"late", want_future=True).add_done_callback(
+                lambda done: errors.append(done.exception())
+            )
+
+    release = threading.Event()
+    producer.append("t", b"1", callback=lambda *_: release.wait(30))
+    late = Late()
+    logging.getLogger("kavka.client.blocking").addHandler(late)
+    try:
+        producer.close(timeout_ms=100)
+    finally:
+        logging.getLogger("kavka.client.blocking").removeHandler(late)
+        release.set()
+    assert [str(error) for error in errors] == ["the producer is closed"] * 2
+    assert "delivery callback failed" in caplog.text
+
+
+def test_what_waits_is_counted(broker, settings):
+    broker.faults[ApiKey.PRODUCE].extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 100_000)
+    producer = blocking.Producer(settings, network=broker)
+    for _ in range(5):
+        producer.append("t", b"", want_future=True)
+    assert producer.waiting_records() == 5
+    broker.faults[ApiKey.PRODUCE].clear()
+    producer.flush()
+    assert producer.waiting_records() == 0
+    producer.close()
+
+
+def test_callbacks_that_end_their_thread_end_no_other_callback(caplog):
+    callbacks, called = CallbackThread("callbacks"), []
+    callbacks.call(sys.exit)
+    callbacks.call(lambda: called.append(1))
+    assert callbacks.wait()
+    callbacks.stop()
+    assert callbacks.wait()
+    assert called == [1]
+
+
+def fail_to_serialize(value):
+    if value == b"bad":
+        raise LookupError("the serializer's own mistake")
+    return value
+
+
+class Misbehaving:
+    """An interceptor that returns no record."""
+
+    def __init__(self):
+        self.errors = []
+
+    def on_send(self, record):
+        return None if record.value == b"bad" else record
+
+    def on_acknowledgement(self, metadata, error):
+        self.errors.append(error)
+
+
+WRONG = {
+    "too large": ({}, b"x" * 2_000_000, {}, "MESSAGE_TOO_LARGE"),
+    "no bytes": ({}, 5, {}, "value is int"),
+    "serializer": ({"value.serializer": fail_to_serialize}, b"bad", {}, "own mistake"),
+    "interceptor": ({"interceptor.classes": [Misbehaving()]}, b"bad", {}, "NoneType"),
+    "partition": ({}, b"", {"partition": 7}, "partitions 0 to 0, not 7"),
+    "timestamp": ({}, b"", {"timestamp_ms": -5}, "Invalid timestamp: -5"),
+    "headers": ({}, b"", {"headers": [(b"name", b"")]}, "name of a header is bytes"),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("knows_topic", [True, False])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_whatever_is_wrong_with_a_record_its_callback_is_called_once(
+    broker, settings, wrong, knows_topic
+):
+    more, value, options, reason = WRONG[wrong]
+    outcomes = []
+    with blocking.Producer(settings | more, network=broker) as producer:
+        if knows_topic:
+            producer.send("t", b"first")
+        future = producer.append(
+            "t", value, callback=lambda *got: outcomes.append(got), want_future=True, **options
+        )
+        producer.append("t", value, callback=lambda *got: outcomes.append(got), **options)
+        producer.flush()  # these failures are watched
+        assert reason in str(future.exception(0))
+        assert [metadata for metadata, _ in outcomes] == [None, None]
+        assert all(reason in str(error) for _, error in outcomes)
+        producer.append("t", value, **options)
+        with pytest.raises(type(outcomes[0][1]), match=reason):
+            producer.flush()
+    assert len(outcomes) == 2
+
+
+@pytest.mark.timeout(60)
+def test_records_that_the_broker_refuses_call_their_callbacks_once(broker, settings):
+    broker.faults[ApiKey.PRODUCE].append(ErrorCode.INVALID_RECORD)  # a null key, compacted topic
+    outcomes = []
+    with blocking.Producer(settings, network=broker) as producer:
+        for _ in range(3):
+            producer.append("t", b"", callback=lambda *outcome: outcomes.append(outcome))
+        producer.flush()
+    assert len(outcomes) == 3
+    assert "INVALID_RECORD" in str(outcomes[0][1])
+
+
+@pytest.mark.timeout(60)
+def test_records_that_were_not_sent_before_a_close_call_their_callbacks_once(broker, settings):
+    broker.faults[ApiKey.PRODUCE].extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 100_000)
+    small = {"buffer.memory": 4000, "batch.size": 1000}
+    producer = blocking.Producer(settings | small, network=broker)
+    errors = []
+    for _ in range(200):
+        producer.append("t", b"x" * 100, callback=lambda _, error: errors.append(error))
+    callbacks = producer._thread.callbacks
+    producer.close(timeout_ms=100)
+    assert callbacks.wait(20)
+    assert {type(error) for error in errors} == {ConnectionError, RuntimeError}
+    assert len(errors) == 200
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("option", ["callback", "want_future"])
+def test_a_wrong_record_that_is_watched_aborts_its_transaction_all_the_same(
+    broker, settings, option
+):
+    with blocking.Producer(settings | {"transactional.id": "x"}, network=broker) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.append("t", 5, **{option: print if option == "callback" else True})
+        with pytest.raises(AbortableError, match="value is int"):
+            producer.commit_transaction()
+        producer.abort_transaction()
+
+
+def test_a_misspelt_keyword_is_refused_at_the_call(broker, settings):
+    with blocking.Producer(settings, network=broker) as producer:
+        for send in (producer.append, producer.send, producer.send_many):
+            with pytest.raises(TypeError, match="unexpected keyword argument 'timestamp'"):
+                send("t", [], timestamp=5)
+        producer.flush()
+    assert broker.records("t") == []
+
+
+def test_help_shows_the_keywords_of_the_clients_methods():
+    wanted = ["topic", "value", "key", "partition", "timestamp_ms", "headers"]
+    for producer in (blocking.Producer, Producer):
+        assert list(inspect.signature(producer.send).parameters)[1:] == wanted
+        shown = list(inspect.signature(producer.append).parameters)[1:]
+        assert shown == [*wanted, "want_future", "callback"]
 
 
 @pytest.mark.timeout(30)
@@ -189,8 +473,39 @@ def test_a_process_that_cannot_send_at_its_end_says_what_is_lost():
             producer = blocking.Producer({"bootstrap.servers": cluster.bootstrap_servers})
             producer.send("t", b"first")
             cluster.kill(1)
-            producer.append("t", b"lost")
+            for _ in range(1000):
+                producer.append("t", b"lost", callback=print)
         """
     )
     assert ended.returncode == 0, ended.stderr
-    assert "records lost at the end of the process records=1" in ended.stderr
+    assert (
+        "records lost at the end of the process records=1000 "
+        "reason=1000 records were not acknowledged within 5000 ms: cannot connect to 127.0.0.1:"
+    ) in ended.stderr
+    assert "callbacks not called at the end of the process callbacks=1000" in ended.stderr
+    assert ended.stderr.count("callback") == 2
+    assert ended.stdout == ""
+
+
+@pytest.mark.timeout(120)
+def test_a_process_that_ends_calls_the_callbacks_of_what_it_sends(kavka_cluster):
+    ended = run_program(
+        f"""
+        from kavka.client import blocking
+        settings = {{"bootstrap.servers": "{kavka_cluster.bootstrap_servers}"}}
+        producer = blocking.Producer(settings)
+        outcomes = []
+
+        def callback(metadata, error):
+            producer.partitions_for("t")
+            outcomes.append(error)
+            if len(outcomes) == 500:
+                print("all were called", set(outcomes))
+
+        for n in range(500):
+            producer.append("t", b"%d" % n, callback=callback)
+        """,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "all were called {None}\n"
+    assert "callback" not in ended.stderr

@@ -95,6 +95,9 @@ def test_a_client_that_is_collected_unclosed_warns_with_what_it_has_lost(broker,
         producer.append("t", b"2")
         producer.append("t", b"3")
         await Consumer(settings, network=broker).start()
+        member = Consumer(settings | {"group.id": "g"}, network=broker)
+        await member.start()
+        member.subscribe(["t"])
         await Admin(settings, network=broker).start()
 
     def run_and_collect():
@@ -104,7 +107,13 @@ def test_a_client_that_is_collected_unclosed_warns_with_what_it_has_lost(broker,
     with pytest.warns(ResourceWarning) as warned:
         run_and_collect()
     said = sorted(str(warning.message) for warning in warned if "unclosed" in str(warning.message))
-    assert said == ["unclosed admin", "unclosed consumer", "unclosed producer, 2 records unsent"]
+    assert said == [
+        "unclosed admin",
+        "unclosed consumer",
+        "unclosed consumer, it stays in group g until its session times out, and its positions since the last commit "
+        "are lost",
+        "unclosed producer, 2 records unsent",
+    ]
     assert "records lost by a producer that was not closed records=2" in caplog.text
 
 

@@ -4,6 +4,7 @@ from contextlib import suppress
 import pytest
 from scripted_broker import LOSE_ANSWER, LOSE_REQUEST
 
+import kavka.client.consumer
 from kavka.client import BufferFull, Producer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
@@ -405,19 +406,6 @@ def test_idempotence_that_contradicts_other_settings_is_refused_if_asked_for(set
         Producer(settings | {"delivery.timeout.ms": 10})
 
 
-def test_without_a_broker_the_reason_is_one_sentence(broker, settings):
-    broker.is_down = True
-
-    async def main():
-        await Producer(settings, network=broker).start()
-
-    with pytest.raises(ConnectionError) as caught:
-        asyncio.run(main())
-    assert str(caught.value) == (
-        "cannot reach any of bootstrap.servers [broker:9092]: nobody listens"
-    )
-
-
 def test_wrong_records_are_refused_at_once(broker, settings):
     async def work(producer):
         await producer.send("t", b"")
@@ -637,3 +625,80 @@ def test_what_is_no_name_of_a_topic_is_refused_at_once(broker, settings, topic, 
                 await producer.send_many(topic, [(None, b"v")])
 
     asyncio.run(main())
+
+
+def test_a_callback_is_called_once_for_a_record_that_append_refuses(broker, settings):
+    errors, seen = [], []
+
+    class Interceptor:
+        def on_send(self, record):
+            return record
+
+        def on_acknowledgement(self, metadata, error):
+            seen.append(error)
+
+    async def work(producer):
+        await producer.send("t", b"")
+        wrong = [("t", "text", {}), ("t", b"", {"partition": 5}), ("t", b"x" * 2_000_000, {})]
+        for topic, value, options in wrong:
+            for want_future in (False, True):
+                with pytest.raises((TypeError, ValueError, KafkaError)):
+                    producer.append(
+                        topic,
+                        value,
+                        callback=lambda _, error: errors.append(error),
+                        want_future=want_future,
+                        **options,
+                    )
+            with pytest.raises((TypeError, ValueError, KafkaError)):
+                await producer.send(topic, value, **options)
+        await producer.flush()
+
+    run(broker, settings, work, **{"interceptor.classes": [Interceptor()]})
+    assert [type(error) for error in errors] == [
+        TypeError, TypeError, ValueError, ValueError, KafkaError, KafkaError
+    ]  # fmt: skip
+    assert len(seen) == 1 + 9
+
+
+def test_a_callback_of_a_record_with_a_future_has_returned_when_flush_does(broker, settings):
+    called = []
+
+    async def work(producer):
+        await producer.send("t", b"")
+        for _ in range(5):
+            producer.append(
+                "t", b"", want_future=True, callback=lambda _, error: called.append(error)
+            )
+        await producer.flush()
+        assert called == [None] * 5
+
+    run(broker, settings, work)
+
+
+def test_a_flush_says_what_was_not_acknowledged_in_time(broker, settings):
+    async def work(producer):
+        await producer.send("t", b"")
+        broker.faults[ApiKey.PRODUCE].extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 10_000)
+        producer.append("t", b"a")
+        producer.append("t", b"b")
+        with pytest.raises(TimeoutError, match=r"^2 records were not acknowledged within 50 ms$"):
+            await producer.flush(50)
+        broker.faults[ApiKey.PRODUCE].clear()
+
+    run(broker, settings, work)
+
+
+def test_a_misspelt_keyword_of_append_is_refused(broker, settings):
+    async def work(producer):
+        with pytest.raises(TypeError, match=r"^append\(\) got an unexpected keyword .*'timestamp'"):
+            producer.append("t", b"", timestamp=5)
+
+    run(broker, settings, work)
+
+
+def test_the_names_of_the_package_are_listed():
+    listed = dir(kavka.client)
+    assert set(kavka.client.__all__) <= set(listed)
+    assert listed == sorted(set(listed))
+    assert set(kavka.client.consumer.__all__) <= set(dir(kavka.client.consumer))

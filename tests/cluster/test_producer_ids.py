@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from kavka.errors import ErrorCode
+from kavka.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.stored.znodes import PRODUCER_ID_BLOCK, ProducerIdBlock
 
@@ -50,5 +55,43 @@ def test_broker_whose_controller_is_out_of_reach_takes_from_the_registry(run: Ru
         await cluster.brokers[3].controller.stop()  # it knows nobody to ask any more
         assert await producer_id(cluster, 3) == 0
         assert await producer_id(cluster, 2) == 1000
+
+    run(story)
+
+
+def test_controller_without_further_producer_ids_answers_an_error(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        data = ProducerIdBlock(1, 0, (1 << 63) - 1).encode()
+        await next(iter(cluster.sessions.values())).set(PRODUCER_ID_BLOCK, data)
+        for number in (1, 2):
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+            response = await cluster.send(number, request)
+            assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        await next(iter(cluster.sessions.values())).set(PRODUCER_ID_BLOCK, b"")
+        assert await producer_id(cluster, 2) == 0
+
+    run(story)
+
+
+@pytest.mark.parametrize(("start", "length"), [((1 << 63) - 1, 1000), (-5, 10)])
+def test_producer_ids_of_a_controller_that_are_out_of_range_are_not_given(
+    run: Run, start: int, length: int
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        class Controller:
+            is_active = False
+
+            async def send(self, *_: object) -> AllocateProducerIdsResponse:
+                return AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=length)
+
+        ids = cluster.brokers[2].producer_ids
+        ids._broker = SimpleNamespace(
+            **{
+                name: getattr(cluster.brokers[2], name)
+                for name in ("broker_id", "control_requests", "metadata", "registry")
+            },
+            controller=Controller(),
+        )
+        assert await producer_id(cluster, 2) == 0
 
     run(story)

@@ -1,4 +1,4 @@
-"""The recipes of docs/guarantees.md keep what they promise, although they are killed at every line."""
+"""The recipes of docs/explanation/exactly-once.md keep what they promise, although they are killed at every line."""
 
 from __future__ import annotations
 

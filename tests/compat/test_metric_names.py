@@ -1,7 +1,7 @@
 """The names on our page are those that the JMX exporter gives an Apache Kafka 3.9 broker under the same load.
 
-What we lack is listed here, as in docs/metrics.md: a name of Kafka's that is neither on our page nor in the list fails,
-and so does one of the list that we have.
+What we lack is listed here, as in docs/reference/metrics.md: a name of Kafka's that is neither on our page nor in the
+list fails, and so does one of the list that we have.
 """
 
 from __future__ import annotations

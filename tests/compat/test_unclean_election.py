@@ -1,4 +1,4 @@
-"""An unclean election loses what docs/durability.md says, and nothing else: Apache Kafka's brokers, then ours.
+"""An unclean election loses what the durability page says, and nothing else: Apache Kafka's brokers, then ours.
 
 A follower misses records that the leader acknowledges alone, and only the follower is left:
 

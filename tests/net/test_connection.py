@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.net.connection import Connection, Limits, ResponseSlot
+from kavka.net.frames import InvalidFrameSize
 
 
 class Handler:
@@ -19,6 +20,9 @@ class Handler:
         self.accepts = accepts
         self.frames: list[tuple[ResponseSlot, bytes]] = []
         self.closed_count = 0
+
+    def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
+        pass
 
     def opened(self, connection: Connection) -> bool:
         return self.accepts
@@ -43,6 +47,11 @@ class Transport:
 
     def writelines(self, parts: Sequence[bytes]) -> None:
         self.sent += b"".join(parts)
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def call_when_sent(self, callback: Callable[[], None]) -> None: ...
 
     def pause_reading(self) -> None:
         self.calls.append("pause")

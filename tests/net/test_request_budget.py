@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kavka.net.connection import Connection, Limits, ResponseSlot
+from kavka.net.frames import InvalidFrameSize
 from kavka.net.request_budget import BudgetLimits, RequestBudget
 
 LARGE = 100_000
@@ -22,6 +23,9 @@ class Handler:
     def __init__(self) -> None:
         self.frames: list[tuple[Connection, ResponseSlot, int]] = []
 
+    def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
+        pass
+
     def opened(self, connection: Connection) -> bool:
         return True
 
@@ -31,9 +35,9 @@ class Handler:
     def closed(self, connection: Connection) -> None:
         pass
 
-    def answer(self, number: int = 0) -> None:
+    def answer(self, number: int = 0, size: int = 1) -> None:
         connection, slot, _size = self.frames.pop(number)
-        connection.answer(slot, [b"A"])
+        connection.answer(slot, [bytes(size)])
 
 
 class Socket:
@@ -43,6 +47,8 @@ class Socket:
         self.pending = bytearray()
         self.is_reading = True
         self.is_closed = False
+        self.is_reading_answers = True
+        self.unread_bytes = self.sent_bytes = 0
         self.world = world
         handler, budget = world.handler, world.budget
         self.connection = Connection(
@@ -51,10 +57,23 @@ class Socket:
         self.connection.connection_made(self)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return {"peername": ("10.0.0.1", 1234), "bytes_sent": 0}.get(name, default)
+        return {"peername": ("10.0.0.1", 1234), "bytes_sent": self.sent_bytes}.get(name, default)
 
     def writelines(self, parts: Any) -> None:
-        pass
+        if not self.is_reading_answers:
+            self.unread_bytes += sum(map(len, parts))
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread_bytes
+
+    def call_when_sent(self, callback: Callable[[], None]) -> None:
+        self.report_sent = callback
+
+    def read_answers(self, size: int) -> None:
+        """Let the client read some of its answers."""
+        self.unread_bytes -= size
+        self.sent_bytes += size
+        self.report_sent()
 
     def pause_reading(self) -> None:
         self.is_reading = False
@@ -476,3 +495,72 @@ def test_medium_requests_do_not_queue_behind_large_ones() -> None:
             world.handler.answer()
 
     run(story, medium=50_000)
+
+
+def test_answers_count_until_their_client_has_read_them() -> None:
+    async def story(world: World) -> None:
+        slow = world.connect()
+        slow.is_reading_answers = False
+        slow.send(frame(1_000))
+        world.handler.answer(size=30_000)
+        assert (world.budget.held_bytes, slow.connection.bytes_in_work) == (30_000, 30_000)
+        slow.read_answers(20_000)
+        assert world.budget.held_bytes == 10_000
+        slow.read_answers(10_000)
+        assert world.budget.held_bytes == 0
+
+    run(story)
+
+
+def test_answers_that_wait_for_a_slow_client_count() -> None:
+    """The transport takes no more of them, so they wait in their slots."""
+
+    async def story(world: World) -> None:
+        slow = world.connect()
+        slow.send(frame(1_000)).send(frame(1_000))
+        slow.connection.pause_writing()
+        world.handler.answer(size=30_000)
+        assert world.budget.held_bytes == 31_000
+        slow.connection.resume_writing()
+        assert world.budget.held_bytes == 1_000
+
+    run(story)
+
+
+def test_reading_stops_while_unread_answers_hold_the_memory() -> None:
+    async def story(world: World) -> None:
+        slow, other = world.connect(), world.connect()
+        slow.is_reading_answers = False
+        slow.send(frame(1_000))
+        world.handler.answer(size=LARGE)
+        assert world.budget.is_tight
+        other.send(frame(50_000))
+        assert not world.handler.frames
+        slow.read_answers(LARGE)
+        world.read_all()
+        assert len(world.handler.frames) == 1
+
+    run(story)
+
+
+def test_clients_that_do_not_read_are_closed_while_others_wait(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(world: World) -> None:
+        unread, slow, other = (world.connect() for _ in range(3))
+        for each in (unread, slow):
+            each.is_reading_answers = False
+            each.send(frame(1_000))
+        world.handler.answer(size=LARGE)
+        world.handler.answer(size=LARGE)
+        other.send(frame(50_000))
+        await later(world, STALL_MS)
+        slow.read_answers(70_000)
+        await later(world, STALL_MS)
+        assert (unread.is_closed, slow.is_closed) == (True, False)
+        slow.read_answers(30_000)
+        world.read_all()
+        assert len(world.handler.frames) == 1
+
+    run(story)
+    assert "the client does not read its answers" in caplog.text

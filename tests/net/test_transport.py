@@ -223,3 +223,20 @@ def test_one_buffer_for_a_peer_that_is_gone_ends_the_connection() -> None:
         assert isinstance(await asyncio.wait_for(asyncio.shield(wire.lost), 60), OSError)
 
     connected(story)
+
+
+def test_what_the_peer_has_not_read_is_counted_until_it_has() -> None:
+    async def story(transport: SocketTransport, _wire: Wire, theirs: socket.socket) -> None:
+        sizes: list[int] = []
+        transport.call_when_sent(lambda: sizes.append(transport.get_write_buffer_size()))
+        transport.write(b"small")
+        assert transport.get_write_buffer_size() == 0
+        transport.write(bytearray(4 << 20))
+        sizes.append(transport.get_write_buffer_size())
+        assert sizes[0] > 1 << 20
+        await read(theirs, (4 << 20) + 5)
+        while sizes[-1]:  # noqa: ASYNC110 - the last callback comes with the last bytes
+            await asyncio.sleep(0)
+        assert sizes == sorted(sizes, reverse=True)
+
+    connected(story)

@@ -15,7 +15,8 @@ import pytest
 from kavka.core.znodes import EventType, ZnodeError
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
-from kavka.registry.registry_server import RegistryServer, RegistryServerConfig
+from kavka.registry.registry_server import RegistryServer
+from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.znode_server import ZnodeServer
 from kavka.settings.declaration import InvalidSetting
 from kavka.storage.disk.os_disk import OsDisk
@@ -616,4 +617,4 @@ def test_settings_that_cannot_be_are_refused(texts: dict[str, str], reason: str)
 
 def test_names_that_are_not_known_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     RegistryServerConfig.parse({"clientport": "1", "initLimit": "5"})
-    assert "name=clientport did you mean clientPort?" in caplog.text
+    assert "name=clientport; did you mean clientPort?" in caplog.text

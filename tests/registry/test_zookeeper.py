@@ -14,7 +14,8 @@ from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
 from kavka.registry.client_writes import multi_answer
 from kavka.registry.interface import RegistryRefused
-from kavka.registry.registry_server import RegistryServer, RegistryServerConfig
+from kavka.registry.registry_server import RegistryServer
+from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.watches import WatchKind
 from kavka.registry.znode_server import ZnodeServer
 from kavka.registry.zookeeper import ZooKeeperRegistry, ZooKeeperUnreachable, parse_connect

@@ -266,7 +266,7 @@ class Plant:
                 return election.led_by(node, behind[0], behind[:1])._replace(recovering=True)
             return elect(node, replicas, is_online, allow_unclean=allow_unclean)
 
-        self._patch.setattr(election, "offline", offline)
+        self._patch.setattr(election, "elect_offline", offline)
         self._patch.setattr(ControllerStep, "may_return", lambda step, broker, where: False)
 
     def shows_what_followers_do_not_know_to_be_committed(self) -> None:

@@ -1,4 +1,4 @@
-"""docs/spark.md names a test for each line of the failure table, and has a line for each of its tests."""
+"""docs/reference/spark.md names a test for each line of the failure table, and has a line for each of its tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
-DOCUMENT = HERE.parents[1] / "docs" / "spark.md"
+DOCUMENT = HERE.parents[1] / "docs" / "reference" / "spark.md"
 TABLE = ("kills", "clusters", "brokers", "chaos")
 
 

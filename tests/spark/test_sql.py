@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import PySparkException
 from topic_filling import fill, make_topic
 
 from kavka.spark.errors import sentence_of
@@ -77,3 +80,27 @@ def test_a_table_is_used_with_options_in_the_query(
         assert "SELECT * FROM t WITH (" in refusal(spark, statement)
     finally:
         spark.sql(f"DROP TABLE {name}")
+
+
+def test_what_spark_refuses_before_it_asks_the_connector_has_sparks_words(
+    spark: SparkSession, kavka_broker: Broker, name: str, tmp_path: Path
+) -> None:
+    """As docs/spark.md says: no sentence of ours is in these errors, nothing of the connector was called."""
+    servers = {"kafka.bootstrap.servers": kavka_broker.bootstrap}
+    spark.sql(
+        f"CREATE TEMPORARY VIEW {name} USING kavka OPTIONS('kafka.bootstrap.servers' '{kavka_broker.bootstrap}',"
+        f" 'topic' '{name}_out')"
+    )
+    rows = spark.range(1).selectExpr("cast(id AS string) AS value")
+    stream = spark.readStream.format("rate").load().selectExpr("cast(value AS string) AS value")
+    sink = stream.writeStream.format("kavka").options(**servers, topic=f"{name}_out")
+    streamed = sink.outputMode("update").option("checkpointLocation", str(tmp_path))
+    refused: dict[str, Callable[[], object]] = {
+        "UNSUPPORTED_DATA_SOURCE_SAVE_MODE": rows.write.format("kavka").options(**servers).save,
+        "kavka does not support Update mode": lambda: streamed.start().awaitTermination(60),
+        "INSERT_COLUMN_ARITY_MISMATCH": lambda: spark.sql(f"INSERT INTO {name} SELECT 'k', 'v'"),
+    }
+    for words, act in refused.items():
+        with pytest.raises(PySparkException, match=words) as caught:
+            act()
+        assert sentence_of(caught.value) is None

@@ -1,4 +1,4 @@
-"""Output mode update, exactly once, by the example of docs/spark.md: killed before and after a batch is written."""
+"""Output mode update, exactly once, by the example of the Spark page: killed before and after a batch is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the example of docs/spark.md for output mode update; kills itself, with its JVM, at the wish of a test.
+"""Runs the example of the Spark page for output mode update; kills itself, with its JVM, at the wish of a test.
 
 `python update_mode_job.py <bootstrap> <directory> <before|after> <number of the write, 0 for none>`
 """
@@ -17,7 +17,7 @@ from pyspark.sql.readwriter import DataFrameWriter
 
 from kavka.spark.session import local_session
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "spark.md"
 
 
 def example() -> str:

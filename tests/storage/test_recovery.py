@@ -421,3 +421,74 @@ def test_a_swap_file_that_is_damaged_replaces_nothing_and_is_named(
     asyncio.run(scenario())
     assert "swap file refused" in caplog.text
     assert f"{FIRST}.log.swap" in caplog.text
+
+
+LARGE = LogConfig(segment_bytes=1 << 20, index_interval_bytes=250)
+COMPACTED = LogConfig(segment_bytes=1 << 20, cleanup_policy=frozenset({"compact"}))
+THIRD = f"{20:020d}"
+
+
+def swap_file(*offsets: int) -> bytes:
+    return b"".join(make_batch(offset) for offset in offsets)
+
+
+@pytest.mark.parametrize("damaged", [b"", swap_file(10)[:-5]], ids=["empty", "cut"])
+def test_a_refused_swap_file_between_good_ones_keeps_its_segment(
+    bench: LogBench, damaged: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Everything from the first good one to the end of the last was removed."""
+
+    async def scenario() -> None:
+        await fill(bench, 30)
+        (bench.log_path / f"{FIRST}.log.swap").write_bytes(swap_file(3, 9))
+        (bench.log_path / f"{SECOND}.log.swap").write_bytes(damaged)
+        (bench.log_path / f"{SECOND}.index.swap").write_bytes(b"")
+        (bench.log_path / f"{THIRD}.log.swap").write_bytes(swap_file(25, 29))
+        async with bench.log(COMPACTED) as log:
+            kept = [3, 9, *range(10, 20), 25, 29]
+            assert read_offsets(log) == [(n, n) for n in kept]
+        assert not [path for path in bench.log_path.iterdir() if path.name.endswith(".swap")]
+
+    asyncio.run(scenario())
+    assert f"file={SECOND}.log.swap" in caplog.text
+
+
+@pytest.mark.parametrize("damaged", [0, 10, 20])
+def test_a_segment_that_was_split_is_kept_when_a_part_of_it_is_refused(
+    bench: LogBench, damaged: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Apache Kafka splits one; each part that is missing has its only other copy in the segment."""
+
+    async def scenario() -> None:
+        log = await bench.open(LARGE)
+        for number in range(40):
+            if number == 30:
+                log.roll()
+            add(log, size=100, timestamp=1000 + number)
+        await bench.crash(log)
+        assert len(list(bench.log_path.glob("*.log"))) == 2
+        for base in (0, 10, 20):
+            content = b"" if base == damaged else swap_file(*range(base, base + 10))
+            (bench.log_path / f"{base:020d}.log.swap").write_bytes(content)
+        (bench.log_path / f"{30:020d}.log.swap").write_bytes(swap_file(35, 39))
+        async with bench.log(COMPACTED) as log:
+            assert [s.base_offset for s in log.segments] == [0, 30]
+            assert read_offsets(log) == [(n, n) for n in [*range(30), 35, 39]]
+
+    asyncio.run(scenario())
+    for base in {0, 10, 20} - {damaged}:
+        line = f"file={base:020d}.log.swap reason=another one of segment 0 was refused"
+        assert line in caplog.text
+
+
+def test_parts_of_a_segment_that_was_split_replace_it(bench: LogBench) -> None:
+    async def scenario() -> None:
+        await fill(bench, 30, LARGE)
+        for base in (0, 10, 20):
+            content = swap_file(*range(base, base + 10))
+            (bench.log_path / f"{base:020d}.log.swap").write_bytes(content)
+        async with bench.log(LARGE) as log:
+            assert [s.base_offset for s in log.segments] == [0, 10, 20]
+            assert read_offsets(log) == [(n, n) for n in range(30)]
+
+    asyncio.run(scenario())

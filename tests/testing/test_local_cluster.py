@@ -197,7 +197,7 @@ def test_marker_says_what_is_started(kavka_cluster: LocalCluster) -> None:
 
 
 def test_a_topic_made_by_its_first_write_survives_its_leader(kavka_cluster: LocalCluster) -> None:
-    """The first example of docs/testing.md."""
+    """The first example of docs/reference/testing.md."""
     producer = Producer({"bootstrap.servers": kavka_cluster.bootstrap_servers})
     producer.produce("orders", b"one")
     assert producer.flush(30) == 0

@@ -28,6 +28,7 @@ from kavka.broker.features import Features
 from kavka.broker.identity import establish_identity, refuse_other_cluster
 from kavka.broker.known_topics import KnownTopics
 from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LiveBroker, MetadataCache
+from kavka.broker.pace import Slices
 from kavka.broker.periodic_tasks import PeriodicTasks
 from kavka.broker.previous_sessions import PreviousSessions
 from kavka.broker.purgatory import Purgatory
@@ -116,6 +117,7 @@ class Broker:
         self.controller = Controller(self, self._adoption_operations)
         self.config_changes = ConfigChanges(self)
         self.features = Features(self, self._fail)
+        self.slices = Slices(environment.clock.tick_ms)
         self.dispatcher = Dispatcher(self)
         self.periodic_tasks = PeriodicTasks(
             self.config, self.replica_manager, self.dispatcher.connections.keys(), environment.clock
@@ -208,12 +210,23 @@ class Broker:
     async def _adoption_operations(self) -> Sequence[Operation]:
         """Return what the first controller of this broker's own registry makes of the logs on its disks."""
         store = self.replica_manager.store
-        if not self.has_own_registry or not (store.unreadable or any(True for _ in store)):
+        logs = [*store.unreadable, *(each.topic_partition for each in store)]
+        if not self.has_own_registry or not logs:
             return []
         from kavka.broker.control.adoption import adoption
 
+        internal = {
+            topic: coordinators.internal_topic().config
+            for topic in sorted({each.topic for each in logs})
+            if (coordinators := self.coordinators_of(topic)) is not None
+        }
         return await adoption(
-            store, self.environment.disk, self.broker_id, self.random, self.clock.now_ms()
+            store,
+            self.environment.disk,
+            self.broker_id,
+            self.random,
+            self.clock.now_ms(),
+            internal,
         )
 
     async def _load_configs(self, known: KnownTopics) -> None:

@@ -38,6 +38,11 @@ class Endpoint:
         return f"{self.name}://{host}:{self.port}"
 
 
+def _host_names() -> list[str]:
+    """Return the names of this machine."""
+    return [socket.gethostname(), socket.getfqdn()]
+
+
 class BrokerConfig:
     """The settings of `server.properties` and `--override`, and defaults for the rest. Never changes while the broker
     runs.
@@ -45,7 +50,7 @@ class BrokerConfig:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""
-        texts = without_kraft(texts)
+        texts = without_kraft(texts, _host_names)
         self.texts = {name: text for name, text in texts.items() if name in BROKER_SETTINGS}
         self.set_values = BROKER_SETTINGS.parse(self.texts)
         """As they are set, without what follows for others that are not."""
@@ -188,7 +193,7 @@ class BrokerConfig:
         for name in sorted(texts):
             if name not in BROKER_SETTINGS:
                 near = BROKER_SETTINGS.nearest(name)
-                hint = f" did you mean {near}?" if near else ""
+                hint = f"; did you mean {near}?" if near else ""
                 log.warning("unknown setting ignored name=%s%s", name, hint)
             elif not BROKER_SETTINGS[name].effective:
                 log.warning("setting without effect in this release name=%s", name)

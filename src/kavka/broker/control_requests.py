@@ -123,7 +123,7 @@ class ControlRequests:
             )
             if error is not ErrorCode.NONE:
                 return LeaderAndIsrResponse(error_code=error)
-            pace = Pace(self._broker.clock.tick_ms)
+            pace = self._broker.slices.pace()
             orders = []
             for order in _partition_states(request):
                 orders.append(order)
@@ -248,7 +248,7 @@ class ControlRequests:
             )
             if error is not ErrorCode.NONE:
                 return UpdateMetadataResponse(error_code=error)
-            pace = Pace(self._broker.clock.tick_ms)
+            pace = self._broker.slices.pace()
             changes = await _changes(request, pace)
             if not self._is_sensible(changes):
                 log.warning("metadata refused controller=%d reason=index", request.controller_id)

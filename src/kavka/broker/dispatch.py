@@ -17,8 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.connection_limits import ConnectionLimits
 from kavka.broker.deferred_response import DeferredResponse, DeferredResponses
-from kavka.broker.large_requests import Encoding, LargeRequest, encode_slice
+from kavka.broker.large_requests import (
+    Encoding,
+    LargeRequest,
+    encode_slice,
+    release_records,
+)
 from kavka.broker.pace import UNPACED, Pace
+from kavka.broker.refusals import FailureReason, RefusalReason, Refusals, api_of
 from kavka.broker.request_memory import (
     ANSWER_SETTING,
     REQUEST_SETTING,
@@ -32,6 +38,7 @@ from kavka.broker.traffic import RequestTraffic, error_finder, error_steps
 from kavka.io import Sendable
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.net.event_loop import turns_of
+from kavka.net.frames import InvalidFrameSize
 from kavka.wire.apis import APIS, Api, ApiKey
 from kavka.wire.codec import CorruptFrame, decode_front
 from kavka.wire.frame import (
@@ -184,6 +191,15 @@ class RequestContext:
         """The listener through which the client came."""
         return self.connection.listener_name
 
+    def begin_wait(self) -> None:
+        """Stop counting frame and memory of a large request: its handler waits as long as the client wishes.
+
+        To be called when the handler has dropped what it does not need for the response.
+        """
+        if self.large is not None:
+            self.large.give_memory()
+            self.connection.release(self.large.slot)
+
 
 class Answering(NamedTuple):
     """The last step of a second stage: the response is encoded and sent."""
@@ -248,6 +264,7 @@ class Dispatcher:
         """Load no handler yet: each is imported when it is first asked for."""
         self._broker = broker
         self._tick_ms = broker.clock.tick_ms
+        self._slices = broker.slices
         self._note_work = turns_of(asyncio.get_running_loop()).works.append
         self._records_times = broker.config.values["kavka.metrics.port"] is not None
         """True if request times are measured for metrics; else the clock is read once for each request."""
@@ -258,6 +275,7 @@ class Dispatcher:
         """All that are open, each with what waits there and need not be done when it is gone."""
         self.connection_counts: dict[str, ConnectionCounts] = {}
         """By listener."""
+        self.refusals = Refusals()
         self._limits = ConnectionLimits(broker.configs)
         self._deferred = DeferredResponses()
         self._has_begun = False
@@ -280,12 +298,18 @@ class Dispatcher:
         refusal = self._limits.enter(connection.peer_host)
         if refusal is not None:
             log.warning("connection refused peer=%s reason=%s", connection.peer_host, refusal)
+            self.refusals.connections[refusal] += 1
             return False
         self.connections[connection] = {}
         if not self._has_begun:
             connection.block()
         self._counts_of(connection).opened += 1
         return True
+
+    def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
+        """Say and count that a frame is not read; its connection closes the connection."""
+        remedy = ": raise socket.request.max.bytes" if error.is_above_limit else ""
+        self._close(connection, None, RefusalReason.FRAME_SIZE, f"{error}{remedy}")
 
     def closed(self, connection: Connection) -> None:
         """Forget a connection, and what waits there: fetches, answers to what is done."""
@@ -320,7 +344,7 @@ class Dispatcher:
                 # Kafka ignores what follows the body: librdkafka leaves three bytes behind a Metadata of all topics
                 request, _ = decode_front(handler.request, version, frame, header.body_position)
         except (CorruptFrame, RequestTooLarge) as error:
-            self._refuse(connection, str(error))
+            self._refuse(connection, api_of(frame), error)
             return
         try:  # as `_handle`, without a call more: this is done for each request
             result = handler.handle(self._broker, context, request)
@@ -351,19 +375,24 @@ class Dispatcher:
             context.header,
             frame,
             request_bound(len(frame), handler.bound),
-            Pace(self._tick_ms),
+            self._slices.pace(),
+            self._memory,
+            slot,
         )
         if large.decode_slice():
             return large.take_message()
         self._block(context)
-        self._start(context, self._decode_on(handler, context, large, slot))
+        task = self._start(context, self._decode_on(handler, context, large, slot))
+        # It is given up with its connection, even while it waits for memory.
+        waiting = self.connections.get(context.connection, {})
+        waiting[task] = None
+        task.add_done_callback(lambda done: waiting.pop(done, None))
         return None
 
     async def _decode_on(
         self, handler: _ApiHandler, context: RequestContext, large: LargeRequest, slot: ResponseSlot
     ) -> None:
-        await self._memory.take(large.most_weight)
-        large.memory = large.most_weight
+        await large.take_memory(large.most_weight)
         try:
             while not large.decode_slice():
                 await large.pace.rest()
@@ -371,13 +400,11 @@ class Dispatcher:
                     self._finish(context)
                     return
         except (CorruptFrame, RequestTooLarge) as error:
-            self._refuse(context.connection, str(error))
+            self._refuse(context.connection, handler.key, error)
             self._finish(context)
             return
         # Less than was thought, and as much again for what the handler makes of it.
-        too_much = max(0, large.memory - 2 * large.weight)
-        large.memory -= too_much
-        self._memory.give(too_much)
+        large.give_memory(max(0, large.memory - 2 * large.weight))
         self._handle(handler, context, slot, large.take_message())
 
     def _block(self, context: RequestContext) -> None:
@@ -398,24 +425,28 @@ class Dispatcher:
         large = context.large
         if large is None:
             return
-        memory, large.memory = large.memory, 0
-        self._memory.give(memory)
+        large.give_memory()
         self._unblock(context)
 
-    def _start(self, context: RequestContext, work: Coroutine[Any, Any, None]) -> None:
-        """Go on with a large request in a task."""
+    def _start(
+        self, context: RequestContext, work: Coroutine[Any, Any, None], response: Any = None
+    ) -> asyncio.Future[None]:
+        """Go on with a large request in a task, which sends the `response` unless it is cancelled or fails."""
         task = asyncio.ensure_future(work)
         self._tasks[task] = context
 
         def done(finished: asyncio.Future[None]) -> None:
             self._tasks.pop(finished, None)
             if finished.cancelled():
+                _release(context, response)
                 context.connection.abort()
                 self._finish(context)
             elif (error := finished.exception()) is not None:
+                _release(context, response)
                 self._failed(context, error)
 
         task.add_done_callback(done)
+        return task
 
     def _deliver(
         self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, result: Any
@@ -433,10 +464,7 @@ class Dispatcher:
             if self._records_times and context.local_ms < 0:
                 context.local_ms = self._tick_ms() - context.received_ms
             if context.large is not None and handler.in_parallel:
-                self._unblock(context)
-                # A Produce that is not appended yet keeps its memory, and blocks the connection itself.
-                if not context.connection.is_blocked:
-                    self._finish(context)
+                self._unblock(context)  # a Produce that is not appended yet blocks it itself
             if type(result) is DeferredResponse:
                 self._defer(handler, context, slot, result)
             else:
@@ -484,12 +512,23 @@ class Dispatcher:
         slot: ResponseSlot,
         deferred: DeferredResponse,
     ) -> None:
-        waiting = self.connections.get(context.connection, {})
+        waiting = self.connections.get(context.connection)
+        if waiting is None:  # it was closed while the request was handled in slices
+            deferred.cancel()
+            self._finish(context)
+            return
         waiting[deferred] = None
         context.connection.release(slot)  # what waits keeps no frame
+        memory = 0 if context.large is None else context.large.memory
+        if memory:
+            self._finish(context)
 
         def answer() -> None:
             waiting.pop(deferred, None)
+            if memory:
+                work = _build_within(context, memory, deferred)
+                self._await(handler, context, slot, work)
+                return
             try:
                 self._deliver(handler, context, slot, deferred.build_response())
             except Exception as error:  # noqa: BLE001 - as above
@@ -518,18 +557,29 @@ class Dispatcher:
             connection.answer(slot, encode_response(unsupported(), 0, header.correlation_id))
         else:
             what = f"API key {header.api_key} version {header.api_version}"
-            self._refuse(connection, f"not served: {what}")
+            key = ApiKey(header.api_key) if header.api_key in APIS else None
+            self._close(connection, key, RefusalReason.UNSUPPORTED, f"not served: {what}")
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
-        log.warning("connection closed peer=%s reason=%s", connection.peer_host, reason)
+    def _refuse(
+        self, connection: Connection, key: ApiKey | None, error: CorruptFrame | RequestTooLarge
+    ) -> None:
+        reason = error.reason if isinstance(error, RequestTooLarge) else RefusalReason.CORRUPT
+        self._close(connection, key, reason, str(error))
+
+    def _close(
+        self, connection: Connection, key: ApiKey | None, reason: RefusalReason, text: str
+    ) -> None:
+        log.warning("connection closed peer=%s reason=%s", connection.peer_host, text)
+        self.refusals.refused[key, reason] += 1
         connection.abort()
 
     def _malformed(self, context: RequestContext, error: Exception) -> None:
         """A handler failed in a way it did not foresee: the client learns by the loss of its connection."""
         header = context.header
         if isinstance(error, RequestTooLarge):
-            self._refuse(context.connection, str(error))
+            self._refuse(context.connection, ApiKey(header.api_key), error)
         else:
+            self._count_failed(header, FailureReason.INTERNAL_ERROR)
             what = "request failed api=%d version=%d"
             log.error(what, header.api_key, header.api_version, exc_info=error)
             context.connection.abort()
@@ -539,12 +589,16 @@ class Dispatcher:
         """The second stage of a handler failed: because the world did (a full disk, no registry), or because we did."""
         header = context.header
         if isinstance(error, OSError):
+            self._count_failed(header, FailureReason.IO_ERROR)
             what = "request given up api=%d version=%d reason=%s"
             log.warning(what, header.api_key, header.api_version, error)
             context.connection.abort()
             self._finish(context)
         else:
             self._malformed(context, error)
+
+    def _count_failed(self, header: RequestHeader, reason: FailureReason) -> None:
+        self.refusals.failed[ApiKey(header.api_key), reason] += 1
 
     def _await(
         self,
@@ -555,14 +609,13 @@ class Dispatcher:
     ) -> None:
         future = asyncio.ensure_future(result)
         self._tasks[future] = context
-        connection, budget = context.connection, self._broker.request_budget
+        connection = context.connection
         waiting = self.connections.get(connection, {})
-        waits_for_disk = context.header.api_key == ApiKey.FETCH
-        if waits_for_disk:
+        if context.header.api_key == ApiKey.FETCH:
             waiting[future] = None
-            budget.queue(1)
         elif context.header.api_key in _WAIT_FOR_MEMBERS:
             connection.release(slot)
+            context.begin_wait()
         else:
             slot.outlives_connection = True
         if context.large is not None and not handler.in_parallel:
@@ -572,14 +625,14 @@ class Dispatcher:
             self._tasks.pop(finished, None)
             self._note_work(Answering(context, self._tick_ms()))
             waiting.pop(finished, None)
-            if waits_for_disk:
-                budget.queue(-1)
             connection.release(slot)
             if finished.cancelled():
                 context.connection.abort()
                 self._finish(context)
             elif (error := finished.exception()) is not None:
                 self._failed(context, error)
+            elif type(finished.result()) is DeferredResponse:
+                self._defer(handler, context, slot, finished.result())
             elif finished.result() is None:
                 self._send(context, slot, ())
                 self._count_late(handler, context)
@@ -596,7 +649,8 @@ class Dispatcher:
         self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, response: Any
     ) -> None:
         if context.large is not None and context.large.memory:
-            self._start(context, self._answer_later(handler, context, slot, response))
+            work = self._answer_later(handler, context, slot, response)
+            self._start(context, work, response)
             return
         if handler.may_answer_large or context.large is not None:
             self._answer_in_slices(handler, context, slot, response)
@@ -606,6 +660,7 @@ class Dispatcher:
         try:
             parts = encode_response(response, header.api_version, header.correlation_id)
         except Exception as error:  # noqa: BLE001 - as above
+            _release(context, response)
             self._malformed(context, error)
             return
         context.connection.answer(slot, parts)
@@ -621,15 +676,17 @@ class Dispatcher:
         self, handler: _ApiHandler, context: RequestContext, slot: ResponseSlot, response: Any
     ) -> None:
         """Answer now, or in turns of the loop to come when there is much to encode."""
-        header, pace = context.header, Pace(self._tick_ms)
+        header, pace = context.header, self._slices.pace()
         steps = encode_response_in_slices(response, header.api_version, header.correlation_id)
         try:
             parts = encode_slice(steps, pace, handler.key, self._most_answered)
         except Exception as error:  # noqa: BLE001 - as above
+            _release(context, response)
             self._malformed(context, error)
             return
         if parts is None:
-            self._start(context, self._encode_on(handler, context, slot, response, steps, pace))
+            work = self._encode_on(handler, context, slot, response, steps, pace)
+            self._start(context, work, response)
         else:
             _count_errors(handler, response)
             self._send(context, slot, parts)
@@ -646,6 +703,7 @@ class Dispatcher:
         while True:
             await pace.rest()
             if not context.connection.is_open:
+                _release(context, response)
                 self._finish(context)
                 return
             parts = encode_slice(steps, pace, handler.key, self._most_answered)
@@ -667,6 +725,20 @@ class Dispatcher:
             for each in list(waiting):
                 each.cancel()
             connection.close()
+
+
+def _release(context: RequestContext, response: Any) -> None:
+    """Release the files of a response that is not sent: only one to a Fetch has any."""
+    if response is not None and context.header.api_key == ApiKey.FETCH:
+        release_records(response)
+
+
+async def _build_within(context: RequestContext, memory: int, deferred: DeferredResponse) -> Any:
+    """Build the response of a large request once there is memory for it again."""
+    assert context.large is not None
+    await context.large.take_memory(memory)
+    result = deferred.build_response()
+    return await result if isinstance(result, Awaitable) else result
 
 
 def _count_errors(handler: _ApiHandler, response: Any) -> None:

@@ -6,9 +6,10 @@ whole batch, however large, so that a consumer can always go on (KIP-74).
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kavka.broker.pace import Pace
 from kavka.broker.replica import Replica
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _FIRST_WITH_BATCHES = 4
 _FIRST_WITH_WHOLE_BATCH = 3
@@ -134,6 +137,18 @@ class _Transactions(NamedTuple):
         ]
 
 
+def start_load(work: Coroutine[Any, Any, T], release: Callable[[], None]) -> asyncio.Future[T]:
+    """Start to load what was read; call `release` if that is cancelled, even before its first step."""
+    task = asyncio.ensure_future(work)
+
+    def done(finished: asyncio.Future[T]) -> None:
+        if finished.cancelled():
+            release()
+
+    task.add_done_callback(done)
+    return task
+
+
 class FetchReader:
     """Reads the partitions of one request, as often as the request wakes up."""
 
@@ -224,6 +239,7 @@ class FetchReader:
     async def load(self, reads: Iterable[PartitionRead]) -> None:
         """Bring the records of cold reads into the page cache."""
         reads = list(reads)
+        self._broker.request_budget.queue(1)
         try:
             for read in reads:
                 if read.is_uncached:
@@ -231,6 +247,8 @@ class FetchReader:
         except BaseException:
             self.release(reads)
             raise
+        finally:
+            self._broker.request_budget.queue(-1)
 
     def release(self, reads: Iterable[PartitionRead]) -> None:
         """Give up everything that was read."""

@@ -81,7 +81,7 @@ async def _cluster_id(
         raise IdentityError(
             f"The registry at zookeeper.connect has no cluster, but meta.properties of log.dirs has the Cluster ID "
             f"{known[0]}. Is zookeeper.connect right, with its chroot? For a registry that has lost its data restore a "
-            "backup; to begin it anew with these directories, create its znode /cluster/id (docs/operations.md)."
+            "backup; to begin it anew with these directories, create its znode /cluster/id (docs/how-to/recover.md)."
         )
     cluster_id = known[0] if known else uuid_text(random.random_bytes(16))
     await ensure_path(registry, "/cluster")

@@ -8,14 +8,24 @@ Meanwhile the loop serves other connections. The connection of a large request i
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka.broker.pace import Pace
-from kavka.broker.request_memory import ANSWER_SETTING, DecodedBound, RequestTooLarge
+from kavka.broker.refusals import RefusalReason
+from kavka.broker.request_memory import (
+    ANSWER_SETTING,
+    DecodedBound,
+    RequestMemory,
+    RequestTooLarge,
+)
 from kavka.io import Sendable
+from kavka.net.connection import ResponseSlot
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import SlicedDecoding
 from kavka.wire.frame import RequestHeader
+
+if TYPE_CHECKING:
+    from kavka.wire.messages.fetch import FetchResponse
 
 _STEPS_A_SLICE: Final = 8
 """Of a pace, for one step of the codec: about 0.2 ms."""
@@ -32,9 +42,11 @@ class LargeRequest:
         "_bound",
         "_decoding",
         "_frame_bytes",
+        "_total",
         "blocks_connection",
         "memory",
         "pace",
+        "slot",
     )
 
     def __init__(
@@ -45,8 +57,10 @@ class LargeRequest:
         frame: memoryview,
         bound: DecodedBound,
         pace: Pace,
+        total: RequestMemory,
+        slot: ResponseSlot,
     ) -> None:
-        """Begin to decode a `message` within a bound."""
+        """Begin to decode a `message` within a bound; its memory is of `total`, its response goes to `slot`."""
         self._api = api
         self._decoding: SlicedDecoding | None = SlicedDecoding(
             message, header.api_version, frame, header.body_position
@@ -54,8 +68,10 @@ class LargeRequest:
         self._frame_bytes = len(frame)
         self._bound = bound
         self.pace = pace
+        self._total = total
         self.memory = 0
         """Bytes of `RequestMemory` that it has."""
+        self.slot = slot
         self.blocks_connection = False
 
     @property
@@ -68,6 +84,17 @@ class LargeRequest:
         """Bytes of memory of the objects made so far; 0 after `take_message`."""
         return 0 if self._decoding is None else self._decoding.weight
 
+    async def take_memory(self, size: int) -> None:
+        """Wait for so much of the memory of all large requests."""
+        await self._total.take(size)
+        self.memory += size
+
+    def give_memory(self, size: int | None = None) -> None:
+        """Give back some of its memory, or all."""
+        size = self.memory if size is None else size
+        self.memory -= size
+        self._total.give(size)
+
     def decode_slice(self) -> bool:
         """Decode until the time is over; tell whether all is there. Raise CorruptFrame or RequestTooLarge."""
         decoding = self._decoding
@@ -76,7 +103,8 @@ class LargeRequest:
             if decoding.weight > self._bound.most:
                 raise RequestTooLarge(
                     f"a {self._api} of {self._frame_bytes} bytes takes more than "
-                    f"{self._bound.most} bytes of memory when it is decoded: {self._bound.remedy}"
+                    f"{self._bound.most} bytes of memory when it is decoded: {self._bound.remedy}",
+                    RefusalReason.DECODED_SIZE,
                 )
             if self.pace.is_over(_STEPS_A_SLICE):
                 return False
@@ -89,6 +117,15 @@ class LargeRequest:
         return decoding.message
 
 
+def release_records(response: FetchResponse) -> None:
+    """Release the ranges of files in a FetchResponse that is not sent."""
+    for topic in response.responses:
+        for partition in topic.partitions:
+            records, partition.records = partition.records, b""
+            if records is not None and not isinstance(records, bytes | bytearray | memoryview):
+                records.release()
+
+
 def encode_slice(steps: Encoding, pace: Pace, api: ApiKey, most: int) -> list[Sendable] | None:
     """Encode until the time is over; return the parts, None if there is more. Raise RequestTooLarge, or as `steps`."""
     try:
@@ -96,7 +133,8 @@ def encode_slice(steps: Encoding, pace: Pace, api: ApiKey, most: int) -> list[Se
             length = next(steps)
             if length > most:
                 raise RequestTooLarge(
-                    f"the answer to a {api.name} is larger than {most} bytes: {ANSWER_SETTING}"
+                    f"the answer to a {api.name} is larger than {most} bytes: {ANSWER_SETTING}",
+                    RefusalReason.RESPONSE_SIZE,
                 )
             if pace.is_over(_STEPS_A_SLICE):
                 return None

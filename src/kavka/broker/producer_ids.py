@@ -30,8 +30,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BLOCK_SIZE = 1000
+_MAX_PRODUCER_ID: Final = (1 << 63) - 1
+_ADVICE: Final = (
+    f"set block_end in {PRODUCER_ID_BLOCK} of the registry above all ids in use and far below 2^63"
+)
+_SHOWN_BYTES: Final = 200
 _REQUEST_TIMEOUT_MS: Final = 2_000
 """Milliseconds to wait for the controller: producers wait meanwhile, and the registry can allocate as well."""
+
+
+class NoProducerId(Exception):
+    """The registry has no further producer id: its block cannot be read, or all ids were given out."""
 
 
 class ProducerIdManager:
@@ -45,7 +54,10 @@ class ProducerIdManager:
         self._lock = asyncio.Lock()
 
     async def next(self) -> ProducerId:
-        """Return an id that no producer has had. Raise ConnectionError without a registry."""
+        """Return an id that no producer has had.
+
+        Raise ConnectionError without a registry, NoProducerId when it has none left.
+        """
         async with self._lock:
             if self._next > self._last:
                 block = await self._allocate_next_block()
@@ -80,14 +92,22 @@ class ProducerIdManager:
             log.info("producer ids not given by the controller error=%s", code.name)
             return None
         start = response.producer_id_start
+        if not 0 <= start <= _MAX_PRODUCER_ID - response.producer_id_len + 1:
+            log.warning("producer ids of the controller are out of range start=%d", start)
+            return None
         return ProducerIdBlock(broker.broker_id, start, start + response.producer_id_len - 1)
 
     async def allocate_block(self, broker_id: int) -> ProducerIdBlock:
-        """Take the next block for a broker from the registry. Raise ConnectionError without one."""
+        """Take the next block for a broker from the registry.
+
+        Raise ConnectionError without one, NoProducerId when it has none left.
+        """
         registry = self._broker.registry
         while True:
             data, stat = await registry.get(PRODUCER_ID_BLOCK)
-            start = ProducerIdBlock.decode(data).end + 1 if data else 0
+            start = _last_id(data) + 1
+            if start > _MAX_PRODUCER_ID - BLOCK_SIZE + 1:
+                raise NoProducerId(f"all producer ids were given out: {_shown(data)}; {_ADVICE}")
             block = ProducerIdBlock(broker_id, start, start + BLOCK_SIZE - 1)
             try:
                 await registry.set(PRODUCER_ID_BLOCK, block.encode(), stat.version)
@@ -96,3 +116,17 @@ class ProducerIdManager:
                     continue  # another broker took this block
                 raise
             return block
+
+
+def _last_id(data: bytes) -> int:
+    """Return the last id that was given out, -1 for none, from the content of the znode. Raise NoProducerId."""
+    if not data:
+        return -1
+    try:
+        return ProducerIdBlock.decode(data).end
+    except (KeyError, TypeError, ValueError) as error:
+        raise NoProducerId(f"the block cannot be read: {_shown(data)}; {_ADVICE}") from error
+
+
+def _shown(data: bytes) -> str:
+    return data[:_SHOWN_BYTES].decode(errors="backslashreplace")

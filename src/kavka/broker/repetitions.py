@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kavka.broker.refusals import RefusalReason
 from kavka.broker.request_memory import RequestTooLarge
 
 _MOST_BYTES: Final = 16 << 20
@@ -30,7 +31,8 @@ class Repetitions:
         self._total += known[1]
         if self._total > _MOST_BYTES:
             raise RequestTooLarge(
-                f"what a {self._api} names repeatedly would be answered in more than {_MOST_BYTES} bytes"
+                f"what a {self._api} names repeatedly would be answered in more than {_MOST_BYTES} bytes",
+                RefusalReason.RESPONSE_SIZE,
             )
 
 

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from typing import Final, NamedTuple
 
+from kavka.broker.refusals import RefusalReason
 from kavka.wire.apis import ApiKey
 
 REQUEST_SETTING: Final = "kavka.request.decoded.max.bytes"
@@ -28,6 +29,11 @@ _TIMES_OF_ORDERS: Final = 4
 
 class RequestTooLarge(Exception):
     """A request that would take more memory, or give a larger answer, than one may; its connection is closed."""
+
+    def __init__(self, text: str, reason: RefusalReason) -> None:
+        """`text` is for the log, `reason` for the metrics."""
+        super().__init__(text)
+        self.reason = reason
 
 
 class DecodedBound(NamedTuple):
@@ -96,4 +102,6 @@ class RequestMemory:
 def check_count(api: str, what: str, count: int, most: int) -> None:
     """Raise RequestTooLarge for more of something than a request may name."""
     if count > most:
-        raise RequestTooLarge(f"a {api} names {count} {what}, allowed are {most}")
+        raise RequestTooLarge(
+            f"a {api} names {count} {what}, allowed are {most}", RefusalReason.COUNT
+        )

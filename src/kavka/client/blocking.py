@@ -12,24 +12,21 @@ import atexit
 import concurrent.futures
 import inspect
 import logging
-import os
-import queue
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from kavka.client.admin import Admin as AsyncAdmin
-from kavka.client.client import MAKE_IT_IN_THE_CHILD
 from kavka.client.consumer import Consumer as AsyncConsumer
 from kavka.client.consumer import ConsumerRecord, FetchedBatches, RebalanceListener
+from kavka.client.loop_thread import LoopThread
 from kavka.client.producer import BufferFull, PreparedTxnState, RecordMetadata
 from kavka.client.producer import Producer as AsyncProducer
+from kavka.client.producer.batch import Callback, Headers
 from kavka.ids import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -42,155 +39,9 @@ _MAX_QUEUED = 10_000
 _EXIT_FLUSH_MS = 5_000
 """Maximum milliseconds for which the end of the process waits for records of a producer that was not closed."""
 
+_NO_OPTIONS: dict[str, Any] = {}
+
 _open_producers: dict[int, Producer] = {}
-
-_forks = 0
-"""Number of forks between this process and the import."""
-
-
-def _count_fork() -> None:
-    global _forks
-    _forks += 1
-
-
-os.register_at_fork(after_in_child=_count_fork)
-
-
-class _Caller:
-    """A thread that waits for a coroutine of the loop's thread, and runs callbacks for it meanwhile."""
-
-    __slots__ = ("_calls", "is_waiting")
-
-    def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self.is_waiting = True
-
-    def call(self, function: Callable[[], None]) -> None:
-        """Have a function called by the thread that waits."""
-        self._calls.put(function)
-
-    def finish(self) -> None:
-        """Let the thread go on, after what was handed to it before."""
-        self._calls.put(None)
-
-    def wait(self) -> None:
-        """Call what is handed over until `finish`."""
-        try:
-            while (turn := self._calls.get()) is not None:
-                turn()
-        finally:
-            self.is_waiting = False
-
-
-_caller: ContextVar[_Caller | None] = ContextVar("kavka_caller", default=None)
-"""The thread that waits for the coroutine that runs now."""
-
-
-class LoopThread:
-    """A thread that runs an event loop until `stop`."""
-
-    def __init__(self, name: str) -> None:
-        """Start."""
-        self.loop = asyncio.new_event_loop()
-        self._name = name
-        self._forks = _forks
-        self._callbacks: ThreadPoolExecutor | None = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-        self.loop.close()
-
-    def check(self) -> None:
-        """Raise RuntimeError where waiting for the thread would never end: in a forked child, and in the thread."""
-        if self._forks != _forks:
-            raise RuntimeError(
-                f"{self._name} was made before this process was forked, and its thread and connections stayed with "
-                f"the parent. {MAKE_IT_IN_THE_CHILD}"
-            )
-        if threading.get_ident() == self._thread.ident:
-            raise RuntimeError(
-                f"{self._name} was called from its own event loop, which would wait for itself. Serializers, "
-                "interceptors and partitioners cannot call their client."
-            )
-
-    @property
-    def is_forked(self) -> bool:
-        """Return whether this process is a fork of the one that the thread runs in."""
-        return self._forks != _forks
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the thread and return its outcome; cancelling (Ctrl-C) cancels it there.
-
-        Callbacks of the user that the coroutine leads to are called in the calling thread.
-        """
-        try:
-            self.check()
-        except RuntimeError:
-            work.close()
-            raise
-        caller = _Caller()
-
-        async def called() -> T:
-            _caller.set(caller)
-            return await work
-
-        future = asyncio.run_coroutine_threadsafe(called(), self.loop)
-        future.add_done_callback(lambda _: caller.finish())
-        try:
-            caller.wait()
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Call a function in the thread and return its outcome."""
-
-        async def work() -> T:
-            return function(*args, **kwargs)
-
-        return self.run(work())
-
-    async def call_user(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a function of the user outside of the loop, so that it may use the client.
-
-        That is in the thread that waits for what the loop does, as in Kafka's clients; when none waits, in one of
-        its own.
-        """
-        outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-        def turn() -> None:
-            try:
-                outcome.set_result(function(*args))
-            except BaseException as error:  # noqa: BLE001  it belongs to whoever awaits the callback
-                outcome.set_exception(error)
-
-        caller = _caller.get()
-        if caller is not None and caller.is_waiting:
-            caller.call(turn)
-        else:
-            self.call_later(turn)
-        return await asyncio.wrap_future(outcome)
-
-    def call_later(self, function: Callable[[], None]) -> None:
-        """Call a function in a thread that is neither the loop's nor the caller's; one after the other."""
-        if self._callbacks is None:
-            self._callbacks = ThreadPoolExecutor(1, thread_name_prefix=f"{self._name}-callbacks")
-        self._callbacks.submit(function)
-
-    def is_current(self) -> bool:
-        """Return whether the calling thread is this one."""
-        return threading.get_ident() == self._thread.ident
-
-    def stop(self) -> None:
-        """End the loop and wait for the thread; callbacks that were begun may go on."""
-        if self._callbacks is not None:
-            self._callbacks.shutdown(wait=False)
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
 
 
 class _Blocking:
@@ -204,8 +55,13 @@ class _Blocking:
         self._async.logs_lost_records = False
         self._thread: LoopThread | None = LoopThread(f"kavka-{self._client_class.__name__.lower()}")
         self._closing = threading.Lock()
+        self._closer = 0  # ident of the thread that closes
+        self._closed = threading.Event()
         try:
             self._thread.run(self._async.start())
+        except ConnectionError as error:
+            self._thread.stop()
+            raise error.with_traceback(None) from None
         except BaseException:
             self._thread.stop()
             raise
@@ -221,22 +77,33 @@ class _Blocking:
     def close(self, **options: Any) -> None:
         """Close as the asynchronous client, and end the thread; calling it twice is allowed.
 
-        In a forked child it forgets the client and leaves the parent's alone.
+        In a forked child it forgets the client and leaves the parent's alone. While another thread closes the client,
+        wait for that, except in a delivery callback, for which that thread waits.
         """
         thread = self._thread
-        if thread is None or not self._closing.acquire(blocking=False):
+        if thread is None:
             return
         if thread.is_forked:
             self._thread = None
             return
+        if not self._closing.acquire(blocking=False):
+            if threading.get_ident() != self._closer and not thread.callbacks.is_current():
+                self._closed.wait()
+            return
+        self._closer = threading.get_ident()
         try:
-            thread.run(self._close(options))
+            self._close(thread, options)
         finally:
             self._thread = None
             thread.stop()
+            self._refuse_queued()
+            self._closed.set()
 
-    async def _close(self, options: dict[str, Any]) -> None:
-        await self._async.close(**options)
+    def _close(self, thread: LoopThread, options: dict[str, Any]) -> None:
+        thread.run(self._async.close(**options))
+
+    def _refuse_queued(self) -> None:
+        """Refuse what was handed over while the loop's thread ended."""
 
     if TYPE_CHECKING:
 
@@ -280,7 +147,17 @@ _LIFECYCLE_METHODS = frozenset({"start", "close"})
 
 
 @_forward(
-    AsyncProducer, _LIFECYCLE_METHODS | {"append", "fail", "raise_failure", "require_begun", "room"}
+    AsyncProducer,
+    _LIFECYCLE_METHODS
+    | {
+        "append",
+        "fail",
+        "flush_timeout",
+        "raise_failure",
+        "require_begun",
+        "wait_for_memory",
+        "wait_until_done",
+    },
 )
 class Producer(_Blocking):
     """`kavka.client.Producer` for threads: `send`, `append`, `send_many`, `send_table`, `flush`, transactions."""
@@ -296,12 +173,14 @@ class Producer(_Blocking):
         self._drain_lock = asyncio.Lock()  # for one drain at a time, whoever started it
         self._has_space = threading.Condition()
         self._drains: set[asyncio.Task[None]] = set()
+        self._uncalled: set[_DeliveryCallback] = set()
         _open_producers[id(self)] = self
 
     def close(self, **options: Any) -> None:
-        """Send what waits, within the option `timeout_ms`, and close.
+        """Send what waits, within the option `timeout_ms`, call the callbacks of all records, and close.
 
-        Raise the first failure of a record without a future.
+        Callbacks may send meanwhile: what they append is sent, too. Raise the first failure of a record without a
+        future or callback. In a callback, do not wait for the callbacks behind it: they are called all the same.
         """
         _open_producers.pop(id(self), None)
         super().close(**options)
@@ -312,36 +191,62 @@ class Producer(_Blocking):
         if thread is None or thread.is_forked:
             return
         count = thread.call(self._waiting_records)
-        if count == 0:
-            return
-        log.warning("producer not closed before the process ended records=%d", count)
+        if count:
+            log.warning("producer not closed before the process ended records=%d", count)
         try:
             self.flush(_EXIT_FLUSH_MS)
         except Exception as error:  # noqa: BLE001  the process ends: all that is left is to say it
             left = thread.call(self._waiting_records)
-            log.warning("records lost at the end of the process records=%d reason=%s", left, error)
+            if left or not isinstance(error, TimeoutError):
+                log.warning(
+                    "records lost at the end of the process records=%d reason=%s", left, error
+                )
+        if self._uncalled:
+            log.warning(
+                "callbacks not called at the end of the process callbacks=%d", len(self._uncalled)
+            )
+
+    def waiting_records(self) -> int:
+        """Return how many records were handed over and neither acknowledged nor given up."""
+        return self._require_thread().call(self._waiting_records)
 
     def _waiting_records(self) -> int:
         taken: int = self._async.waiting_records()
         return len(self._queued) + taken
 
     def append(
-        self, topic: str, value: Any = None, key: Any = None, **options: Any
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+        want_future: bool = False,
+        callback: Callback | None = None,
     ) -> concurrent.futures.Future[RecordMetadata] | None:
         """Hand a record over without waiting for its delivery; with `want_future`, return a future.
 
         The thread takes records in bunches. Wait only when it is behind or `buffer.memory` is used up. What is
-        wrong with a record is found in the thread and raised by its future, else by `flush`; in a transaction by its
-        commit, too. Raise RuntimeError outside of a transaction, where a transactional producer sends nothing.
+        wrong with a record is found in the thread. Its future and its callback get it; without both it is raised by
+        the next `flush` or `close`; in a transaction by its commit, too.
+
+        `callback(metadata, error)` is called once, in a thread for callbacks, with the record's place or with what
+        went wrong. Raise RuntimeError for a closed producer, and outside of a transaction, where a transactional
+        producer sends nothing; then no record was taken, and the callback is not called.
         """
         thread = self._require_thread()
         if self._is_transactional:
             self._async.require_begun()
-        callback = options.get("callback")
-        if callback is not None:
-            options["callback"] = partial(_call_back_on_caller_thread, thread, callback)
+        options = _NO_OPTIONS
+        if partition is not None or timestamp_ms is not None or headers or callback is not None:
+            options = {"partition": partition, "timestamp_ms": timestamp_ms, "headers": headers}
+            if callback is not None:
+                thread.callbacks.start()  # now: no thread can be started while the interpreter ends
+                options["callback"] = _DeliveryCallback(thread, callback, self._uncalled)
         future: concurrent.futures.Future[RecordMetadata] | None = None
-        if options.pop("want_future", False):
+        if want_future:
             future = _DeliveryFuture(thread)
             future.set_running_or_notify_cancel()  # a record cannot be taken back
         if len(self._queued) >= _MAX_QUEUED:
@@ -374,10 +279,10 @@ class Producer(_Blocking):
                     await self._async.wait_for_memory()
                 except TimeoutError as error:
                     handed_over.popleft()
-                    self._fail(future, error)
+                    self._fail(options, future, error)
                 continue
             except Exception as error:  # noqa: BLE001  whatever is wrong belongs to the record's sender
-                self._fail(future, error)
+                self._fail(options, future, error)
             handed_over.popleft()
         self._is_draining = False
         self._wake_callers()
@@ -386,38 +291,70 @@ class Producer(_Blocking):
             await self._take_queued()
 
     def _fail(
-        self, future: concurrent.futures.Future[RecordMetadata] | None, error: Exception
+        self,
+        options: Mapping[str, Any],
+        future: concurrent.futures.Future[RecordMetadata] | None,
+        error: Exception,
     ) -> None:
+        callback = options.get("callback")
+        if callback is not None:
+            callback(None, error)
         if future is not None:
             future.set_exception(error)
-        else:
-            self._async.fail(error)
+        self._async.fail(error, is_watched=callback is not None or future is not None)
 
     def _wake_callers(self) -> None:
         with self._has_space:
             self._has_space.notify_all()
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Send all that was handed over and wait.
+        """Send all that was handed over, and wait until it is acknowledged and its callbacks have returned.
 
-        Raise the first failure of a record without a future; TimeoutError after `timeout_ms`.
+        Raise the first failure, since the last flush, of a record without a future or callback; TimeoutError after
+        `timeout_ms`. In a callback, wait for acknowledgements only: callbacks are called one after the other.
         """
+        thread = self._require_thread()
+        deadline = _Deadline(thread, timeout_ms)
+        failure = thread.run(self._wait_until_done(timeout_ms))
+        is_called = thread.callbacks.wait(deadline.left_s())
+        if failure is not None:
+            raise failure
+        if not is_called:
+            raise TimeoutError(f"callbacks have not returned within {timeout_ms} ms")
 
-        async def work() -> None:
+    async def _wait_until_done(self, timeout_ms: int | None) -> Exception | None:
+        """Wait for what was handed over, and return what `flush` raises. Raise TimeoutError."""
+        try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await self._take_all()
-                await self._async.flush()
-
-        self._require_thread().run(work())
+                await self._async.wait_until_done()
+        except TimeoutError:
+            raise self._async.flush_timeout(self._waiting_records(), timeout_ms) from None
+        try:
+            self._async.raise_failure()
+        except Exception as error:  # noqa: BLE001  the caller raises it
+            return error
+        return None
 
     def commit_transaction(self) -> None:
-        """Take what was handed over, and commit as the asynchronous producer."""
+        """Take what was handed over, and commit as the asynchronous producer.
+
+        The callbacks of all records of the transaction have returned before.
+        """
 
         async def work() -> None:
             await self._take_all()
             await self._async.commit_transaction()
 
-        self._require_thread().run(work())
+        self._run_with_callbacks(work())
+
+    def _run_with_callbacks(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine, and wait for the callbacks of the records that it has waited for."""
+        thread = self._require_thread()
+        try:
+            return thread.run(work)
+        finally:
+            thread.callbacks.wait()
 
     def prepare_transaction(self) -> PreparedTxnState | None:
         """Take what was handed over, and prepare as the asynchronous producer."""
@@ -427,7 +364,7 @@ class Producer(_Blocking):
             prepared: PreparedTxnState | None = await self._async.prepare_transaction()
             return prepared
 
-        return self._require_thread().run(work())
+        return self._run_with_callbacks(work())
 
     def abort_transaction(self) -> None:
         """Take what was handed over, which is dropped, and abort as the asynchronous producer."""
@@ -436,7 +373,7 @@ class Producer(_Blocking):
             await self._take_all()
             await self._async.abort_transaction()
 
-        self._require_thread().run(work())
+        self._run_with_callbacks(work())
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -458,7 +395,39 @@ class Producer(_Blocking):
             task.add_done_callback(self._drains.discard)
             await asyncio.shield(task)
 
-    async def _close(self, options: dict[str, Any]) -> None:
+    def _close(self, thread: LoopThread, options: dict[str, Any]) -> None:
+        """Send what waits and call callbacks, while these may send; then close, which calls those that are left."""
+        deadline = _Deadline(thread, options.get("timeout_ms"))
+        if (
+            not self._is_transactional
+        ):  # an open transaction is aborted: nothing needs to be sent before
+            with suppress(TimeoutError):
+                thread.run(self._wait_until_sent(deadline.left_ms()))
+                thread.callbacks.wait(deadline.left_s())
+        try:
+            thread.run(self._close_async(options | {"timeout_ms": deadline.left_ms()}))
+        finally:
+            if not thread.callbacks.wait(deadline.left_s()):
+                log.warning(
+                    "producer closed before all callbacks were called callbacks=%d",
+                    len(self._uncalled),
+                )
+
+    def _refuse_queued(self) -> None:
+        error = RuntimeError("the producer is closed")
+        while self._queued:
+            _, _, _, options, future = self._queued.popleft()
+            if (callback := options.get("callback")) is not None:
+                callback.refuse(error)
+            if future is not None:
+                future.set_exception(error)
+
+    async def _wait_until_sent(self, timeout_ms: int | None) -> None:
+        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            await self._take_all()
+            await self._async.wait_until_done()
+
+    async def _close_async(self, options: dict[str, Any]) -> None:
         """Take and send what waits within the option `timeout_ms`, fail the rest, close."""
         timeout_ms = options.get("timeout_ms")
         loop = asyncio.get_running_loop()
@@ -477,6 +446,60 @@ class Producer(_Blocking):
         finally:
             await self._drain()  # what is left is refused, and whoever sent it learns of that
         self._async.raise_failure()
+
+
+class _Deadline:
+    """The end of a call that may take `timeout_ms`, by the clock of a loop; None is no end."""
+
+    def __init__(self, thread: LoopThread, timeout_ms: int | None) -> None:
+        self._time = thread.loop.time
+        self._end = None if timeout_ms is None else self._time() + timeout_ms / 1000
+
+    def left_s(self) -> float | None:
+        return None if self._end is None else max(self._end - self._time(), 0.0)
+
+    def left_ms(self) -> int | None:
+        left_s = self.left_s()
+        return None if left_s is None else int(left_s * 1000)
+
+
+class _DeliveryCallback:
+    """A record's callback, called once in the thread for callbacks.
+
+    Invariant: it is in `uncalled` until the user's function has returned.
+    """
+
+    __slots__ = ("_function", "_is_reported", "_thread", "_uncalled")
+
+    def __init__(
+        self, thread: LoopThread, function: Callback, uncalled: set[_DeliveryCallback]
+    ) -> None:
+        self._thread = thread
+        self._function = function
+        self._uncalled = uncalled
+        self._is_reported = False
+        uncalled.add(self)
+
+    def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        """Take the outcome, in the loop's thread; a second one means nothing."""
+        if not self._is_reported:
+            self._is_reported = True
+            self._thread.callbacks.call(partial(self._call, metadata, error))
+
+    def refuse(self, error: Exception) -> None:
+        """Call it in the calling thread, once the loop's thread has ended."""
+        if not self._is_reported:
+            self._is_reported = True
+            try:
+                self._call(None, error)
+            except Exception:
+                log.exception("delivery callback failed")
+
+    def _call(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        try:
+            self._function(metadata, error)
+        finally:
+            self._uncalled.discard(self)
 
 
 def _copy_outcome(
@@ -501,6 +524,7 @@ class _DeliveryFuture(concurrent.futures.Future[RecordMetadata]):
 
     def add_done_callback(self, fn: Callable[[concurrent.futures.Future[Any]], object]) -> None:
         """Call `fn` with this future once it is done: in a thread for callbacks, or at once if it is done already."""
+        self._loop_thread.callbacks.start()
         super().add_done_callback(partial(_call_on_caller_thread, self._loop_thread, fn))
 
 
@@ -510,26 +534,9 @@ def _call_on_caller_thread(
     future: concurrent.futures.Future[Any],
 ) -> None:
     if thread.is_current():
-        thread.call_later(partial(_guarded, function, future))
+        thread.callbacks.call(partial(function, future))
     else:
         function(future)
-
-
-def _call_back_on_caller_thread(
-    thread: LoopThread,
-    callback: Callable[[RecordMetadata | None, Exception | None], object],
-    metadata: RecordMetadata | None,
-    error: Exception | None,
-) -> None:
-    thread.call_later(partial(_guarded, callback, metadata, error))
-
-
-def _guarded(callback: Callable[..., object], *args: object) -> None:
-    """Call a callback of the user; an exception must not end the thread that calls the next one."""
-    try:
-        callback(*args)
-    except Exception:
-        log.exception("delivery callback failed")
 
 
 def _flush_open_producers() -> None:

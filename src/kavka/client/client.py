@@ -48,6 +48,8 @@ class Client(ABC):
     _catalogue: Catalogue
     _creates_topics = False
     """True if a metadata request may create a topic."""
+    _connection_timeout = "default.api.timeout.ms"
+    """Setting that bounds how long `start` tries to connect."""
     _handles_records = True
     """True if it encodes or decodes records, for which the compiled kernel exists."""
     _cluster: Cluster
@@ -84,7 +86,11 @@ class Client(ABC):
         await self.close()
 
     async def start(self) -> None:
-        """Connect. Raise ConnectionError when none of `bootstrap.servers` answers."""
+        """Connect. While none of `bootstrap.servers` answers, try again, with one warning, and back-off.
+
+        Raise ConnectionError after `max.block.ms` (a producer) or `default.api.timeout.ms`; at once where the name of
+        a server does not exist, or where it is no Kafka broker.
+        """
         self._cluster = Cluster(
             self._config,
             network=self._network,
@@ -93,7 +99,11 @@ class Client(ABC):
             allow_auto_create=self._creates_topics,
         )
         self._build()
-        await self._cluster.start()
+        try:
+            await self._cluster.start(self._config.integer(self._connection_timeout))
+        except ConnectionError as error:
+            # The sentence has it all; frames of the client and of asyncio would only hide it.
+            raise error.with_traceback(None) from None
         self._is_open = True
         _open_clients.add(self)
         if self._handles_records:
@@ -110,6 +120,11 @@ class Client(ABC):
     def _unsent_records(self) -> int:
         """Return how many records closing would send or give up."""
         return 0
+
+    def _loss_when_unclosed(self) -> str:
+        """Return what is lost when the client is not closed, for the warning; empty when nothing is."""
+        count = self._unsent_records()
+        return f"{count} records unsent" if count else ""
 
     def abandon(self) -> None:
         """Be closed without a word to brokers, and without a warning: what the client belonged to is over."""
@@ -134,10 +149,9 @@ class Client(ABC):
     def __del__(self) -> None:
         """Warn of a client that was not closed."""
         if getattr(self, "_is_open", False):
-            count = self._unsent_records()
-            unsent = f", {count} records unsent" if count else ""
+            count, loss = self._unsent_records(), self._loss_when_unclosed()
             warnings.warn(
-                f"unclosed {type(self).__name__.lower()}{unsent}",
+                f"unclosed {type(self).__name__.lower()}{loss and f', {loss}'}",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,

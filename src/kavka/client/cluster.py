@@ -7,11 +7,18 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import IntEnum
+from itertools import count
 from typing import Any
 
 from kavka.client.backoff import backoff_ms
 from kavka.client.config import Config
-from kavka.client.connections import NOT_REACHED, Channel, Connections
+from kavka.client.connections import (
+    NOT_REACHED,
+    BootstrapError,
+    Channel,
+    Connections,
+    is_retriable,
+)
 from kavka.client.metadata import BrokerAddress, LeaderHint, MetadataCache, TopicMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
@@ -52,6 +59,8 @@ class Cluster:
         self.metadata = MetadataCache(config.integer("metadata.max.age.ms"))
         self._connections = Connections(config, self.metadata, network, random)
         self.request_timeout_ms = config.integer("request.timeout.ms")
+        self._reconnect_backoff_ms = config.integer("reconnect.backoff.ms")
+        self._reconnect_backoff_max_ms = config.integer("reconnect.backoff.max.ms")
         self._retry_backoff_ms = config.integer("retry.backoff.ms")
         self._retry_backoff_max_ms = config.integer("retry.backoff.max.ms")
         self._allow_auto_create = allow_auto_create
@@ -63,13 +72,14 @@ class Cluster:
         self._listeners: list[Callable[[], None]] = []
         self._unchanged = 0  # answers in a row that brought nothing new
 
-    async def start(self) -> None:
+    async def start(self, timeout_ms: int = 0) -> None:
         """Learn the brokers; close again where that fails.
 
-        Raise ConnectionError when none of `bootstrap.servers` answers.
+        While none of `bootstrap.servers` answers, try again for `timeout_ms`; an attempt under way is finished. Raise
+        BootstrapError then, and at once where another attempt cannot help.
         """
         try:
-            await self._refresh_from_any()
+            await self._learn_brokers(timeout_ms)
         except BaseException:
             await self.close()
             raise
@@ -180,17 +190,53 @@ class Cluster:
         if not task.cancelled():
             task.exception()  # it is raised to whoever waits; nobody may be waiting
 
+    async def _learn_brokers(self, timeout_ms: int) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        for attempt in count():
+            try:
+                await self._refresh_from_any()
+            except BootstrapError as error:
+                left_s = deadline - loop.time()
+                if not error.is_retriable or not timeout_ms:
+                    raise
+                if left_s <= 0:
+                    raise BootstrapError(f"{error}; tried for {timeout_ms} ms") from error
+                if attempt == 0:
+                    self._warn_of_unreachable_servers(timeout_ms, error)
+                wait_ms = backoff_ms(
+                    attempt,
+                    self._reconnect_backoff_ms,
+                    self._reconnect_backoff_max_ms,
+                    self.random.random(),
+                )
+                await asyncio.sleep(min(wait_ms / 1000, left_s))
+            else:
+                return
+
+    def _warn_of_unreachable_servers(self, timeout_ms: int, error: BootstrapError) -> None:
+        servers = enumerate(self._connections.bootstrap_servers, start=1)
+        log.warning(
+            "Connection to %s could not be established. Node may not be available. "
+            "Trying again for %d ms reason=%s",
+            ", ".join(f"node -{number} ({server})" for number, server in servers),
+            timeout_ms,
+            error,
+        )
+
     async def _refresh_from_any(self) -> None:
-        """Ask until a broker answers, each of `bootstrap.servers` once at most."""
-        for left in range(self._connections.bootstrap_count - 1, -1, -1):
+        """Ask until a broker answers, each of `bootstrap.servers` once at most. Raise BootstrapError."""
+        for left in range(len(self._connections.bootstrap_servers) - 1, -1, -1):
             try:
                 await self.refresh()
                 return
             except NOT_REACHED as error:  # it took the connection, and then did not answer
-                if isinstance(error, ConnectionError) and left == 0:
+                if isinstance(error, BootstrapError) and left == 0:
                     raise
                 if left == 0:
-                    raise ConnectionError(f"no bootstrap broker answered: {error}") from error
+                    raise BootstrapError(
+                        f"no bootstrap broker answered: {error}", is_retriable=is_retriable(error)
+                    ) from error
                 log.info("bootstrap server passed over reason=%s", error)
 
     async def _refresh_once(self) -> None:
@@ -262,6 +308,11 @@ class Cluster:
     def transaction_version(self) -> int:
         """Return the level of the feature `transaction.version`, as the brokers connected so far announce it."""
         return self._connections.transaction_version
+
+    @property
+    def last_failure(self) -> str | None:
+        """Return why the last connection could not be made; None when it was made."""
+        return self._connections.last_failure
 
     def connected(self, broker_id: BrokerId, channel: Channel = Channel.MAIN) -> Peer | None:
         """Return an open connection to the broker if there is one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from contextlib import suppress
 from enum import IntEnum
 from typing import Any
@@ -14,6 +15,7 @@ from kavka.client.metadata import MetadataCache
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId
 from kavka.io import Network, Random
+from kavka.net.frames import InvalidFrameSize
 from kavka.net.peer import Peer
 from kavka.wire.codec import CorruptFrame
 
@@ -22,6 +24,25 @@ log = logging.getLogger(__name__)
 _CLOSE_S = 1.0
 NOT_REACHED = (OSError, KafkaError, CorruptFrame)
 """Exceptions of a failed connection: the broker is unreachable, not a Kafka broker, or too old."""
+
+
+class BootstrapError(ConnectionError):
+    """None of `bootstrap.servers` answers as a broker does. `is_retriable` unless that cannot change in a while."""
+
+    def __init__(self, reason: str, *, is_retriable: bool = True) -> None:
+        """Take the whole sentence."""
+        super().__init__(reason)
+        self.is_retriable = is_retriable
+
+
+def is_retriable(error: Exception) -> bool:
+    """Return whether an address that failed may be a broker in a while.
+
+    It may not where the name does not exist, or where what answers is no Kafka broker that the client can talk to.
+    """
+    if isinstance(error, socket.gaierror):
+        return error.errno != socket.EAI_NONAME
+    return not isinstance(error, KafkaError | CorruptFrame | InvalidFrameSize)
 
 
 class Channel(IntEnum):
@@ -54,6 +75,8 @@ class Connections:
         self._failures: dict[BrokerId, tuple[int, float]] = {}  # in a row, loop time of next try
         self._bootstrap_peer: Peer | None = None
         self._features_epoch = -1
+        self.last_failure: str | None = None
+        """Why the last connection could not be made, None when it was made."""
         self.transaction_version = 0
         """The cluster's level of `transaction.version`, as far as brokers have announced it."""
 
@@ -132,13 +155,18 @@ class Connections:
         return max(again - asyncio.get_running_loop().time(), 0.0)
 
     async def _open(self, host: str, port: int) -> Peer:
-        peer = await Peer.connect(
-            self._network,
-            host,
-            port,
-            client_id=self._client_id,
-            timeout_ms=self._connect_timeout_ms,
-        )
+        try:
+            peer = await Peer.connect(
+                self._network,
+                host,
+                port,
+                client_id=self._client_id,
+                timeout_ms=self._connect_timeout_ms,
+            )
+        except NOT_REACHED as error:
+            self.last_failure = f"cannot connect to {host}:{port}: {error}"
+            raise
+        self.last_failure = None
         if peer.features.finalized_features_epoch >= self._features_epoch:
             self._features_epoch = peer.features.finalized_features_epoch
             self.transaction_version = peer.transaction_version
@@ -164,18 +192,21 @@ class Connections:
 
     async def _bootstrapped(self) -> Peer:
         """Try `bootstrap.servers` in turns, so that one that accepts and answers nothing is not asked again at once."""
-        reason: Exception | None = None
+        reasons: list[Exception] = []
         for _ in self._bootstrap:
             host, port = self._bootstrap[self._next_bootstrap]
             self._next_bootstrap = (self._next_bootstrap + 1) % len(self._bootstrap)
             try:
                 opened = await self._open(host, port)
             except NOT_REACHED as error:
-                reason = error
+                reasons.append(error)
             else:
                 return self._keep_one(opened)
-        servers = ", ".join(f"{host}:{port}" for host, port in self._bootstrap)
-        raise ConnectionError(f"cannot reach any of bootstrap.servers [{servers}]: {reason}")
+        servers = ", ".join(self.bootstrap_servers)
+        raise BootstrapError(
+            f"cannot reach any of bootstrap.servers [{servers}]: {reasons[-1]}",
+            is_retriable=any(map(is_retriable, reasons)),
+        )
 
     def _keep_one(self, opened: Peer) -> Peer:
         """Keep one first connection: who asked at the same time may have been quicker."""
@@ -187,9 +218,9 @@ class Connections:
         return opened
 
     @property
-    def bootstrap_count(self) -> int:
-        """Return the number of `bootstrap.servers`."""
-        return len(self._bootstrap)
+    def bootstrap_servers(self) -> list[str]:
+        """Return `bootstrap.servers`, each as host:port."""
+        return [f"{host}:{port}" for host, port in self._bootstrap]
 
     def _shuffled(self, items: list[Any]) -> list[Any]:
         keyed = [(self._random.random(), i) for i in range(len(items))]

@@ -58,6 +58,10 @@ class FrameHandler(Protocol):
         """Take a frame. Sooner or later `connection.answer(slot, parts)` must follow, or the connection be closed."""
         ...
 
+    def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
+        """Report a frame that is not read; the connection is closed afterwards."""
+        ...
+
     def closed(self, connection: Connection) -> None:
         """Forget a connection that `opened` took."""
         ...
@@ -102,6 +106,7 @@ class Connection:
         self._slots: deque[ResponseSlot] = deque()
         self._bytes_in_flight = 0  # Invariant: the sum of held_bytes of all slots
         self._bytes_waiting = 0  # of frames that are left after a turn
+        self._bytes_unsent = 0  # of answers that left, and that the socket has not taken
         self._bytes_held = 0  # as the budget knows it
         self._has_turn = False  # as the budget knows it
         self._is_held_back = False
@@ -120,6 +125,7 @@ class Connection:
     def connection_made(self, transport: Transport) -> None:
         """Introduce the connection to its handler, or close it when that refuses."""
         self._transport = transport
+        transport.call_when_sent(self._sent)
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if peer else ""
         self._total_received = self._handler.opened(self)
@@ -144,7 +150,7 @@ class Connection:
             self._reader.buffer_updated(nbytes)
         except InvalidFrameSize as error:
             self._handle_frames()
-            log.warning("connection closed peer=%s reason=%s", self.peer_host, error)
+            self._handler.refused(self, error)
             self.abort()
         else:
             self._handle_frames()
@@ -159,7 +165,7 @@ class Connection:
         self._transport = None
         self._flow_control.drop()
         self._reader.drop()
-        self._bytes_in_flight = 0
+        self._bytes_in_flight = self._bytes_unsent = 0
         for slot in self._slots:
             _release(slot.parts)
             if slot.outlives_connection:
@@ -224,8 +230,13 @@ class Connection:
 
     @property
     def bytes_in_work(self) -> int:
-        """How many bytes complete requests hold, and answers that wait for earlier ones."""
-        return self._bytes_in_flight + self._bytes_waiting
+        """How many bytes complete requests hold, and answers that wait for earlier ones or for the client."""
+        return self._bytes_in_flight + self._bytes_waiting + self._bytes_unsent
+
+    @property
+    def bytes_unsent(self) -> int:
+        """How many bytes of answers wait for the client to read them."""
+        return self._bytes_unsent
 
     @property
     def is_busy(self) -> bool:
@@ -252,7 +263,7 @@ class Connection:
             _release(parts)
             return
         slot.parts = parts
-        if self._slots[0].parts is None:  # it waits for an earlier one
+        if self._slots[0].parts is None or self._writing_paused:  # it waits for an earlier one
             size = _size_of(parts)
             self._bytes_in_flight += size - slot.held_bytes
             slot.held_bytes = size
@@ -357,6 +368,7 @@ class Connection:
             parts.extend(slot.parts or ())
         if parts:
             transport.writelines(parts)
+            self._bytes_unsent = transport.get_write_buffer_size()
         self._update_flow_control()
 
     def _update_flow_control(self) -> None:
@@ -373,9 +385,18 @@ class Connection:
         if inflow.frames or self._has_turn:
             self._note_waiting()
         if (
-            self._bytes_in_flight + self._bytes_waiting + self._reader.partial_bytes
+            self._bytes_in_flight
+            + self._bytes_waiting
+            + self._bytes_unsent
+            + self._reader.partial_bytes
             != self._bytes_held
         ):
+            self._account()
+
+    def _sent(self) -> None:
+        """Have the budget know that the client has read some of its answers."""
+        if self._transport is not None:
+            self._bytes_unsent = self._transport.get_write_buffer_size()
             self._account()
 
     def _note_waiting(self) -> None:
@@ -389,7 +410,7 @@ class Connection:
 
     def _account(self) -> None:
         """Have the budget know what the requests of this connection hold."""
-        held = self._bytes_in_flight + self._bytes_waiting + self._reader.partial_bytes
+        held = self.bytes_in_work + self._reader.partial_bytes
         if held != self._bytes_held:
             self._bytes_held = held
             self._budget.account(self)

@@ -39,6 +39,11 @@ class InvalidFrameSize(ConnectionError):
     The stream cannot be followed any further, so close the connection.
     """
 
+    def __init__(self, text: str, *, is_above_limit: bool = False) -> None:
+        """`is_above_limit` says that a larger limit would have let the frame in."""
+        super().__init__(text)
+        self.is_above_limit = is_above_limit
+
 
 class FrameReader:
     """Follows one stream. After `InvalidFrameSize` it must not be used again."""
@@ -120,7 +125,10 @@ class FrameReader:
             (size,) = _SIZE(chunk, position)
             if not 0 <= size <= max_bytes:
                 hint = _other_protocol(bytes(chunk[position : position + 4]))
-                raise InvalidFrameSize(f"frame of {size} bytes, allowed are 0 to {max_bytes}{hint}")
+                raise InvalidFrameSize(
+                    f"frame of {size} bytes, allowed are 0 to {max_bytes}{hint}",
+                    is_above_limit=size > max_bytes and not hint,
+                )
             frame_end = position + 4 + size
             if frame_end > end:
                 if size > _DIRECT_BYTES:

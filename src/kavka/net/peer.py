@@ -207,7 +207,7 @@ class Peer(asyncio.BufferedProtocol):
         try:
             self._reader.buffer_updated(nbytes)
         except InvalidFrameSize as error:
-            self._fail(ConnectionError(f"{self.name} sent a {error}"))
+            self._fail(InvalidFrameSize(f"{self.name} sent a {error}"))
             self._transport.abort()
 
     def eof_received(self) -> bool:
@@ -279,11 +279,13 @@ class Peer(asyncio.BufferedProtocol):
     def _fail(self, failure: Exception) -> None:
         if self._failure is None:
             self._failure = failure
+        is_invalid = isinstance(self._failure, InvalidFrameSize)
+        kind = InvalidFrameSize if is_invalid else ConnectionError
         waiting, self._waiting = self._waiting, {}
         for each in waiting.values():
             each.timer.cancel()
             if not each.future.done():
-                each.future.set_exception(ConnectionError(str(self._failure)))
+                each.future.set_exception(kind(str(self._failure)))
         self._call_waiting()
 
     async def _negotiate(self, timeout_ms: int) -> None:

@@ -1,8 +1,9 @@
 """What the requests of all connections may take, by reading only as fast as memory is given back.
 
 Bytes count from their arrival until their request is answered: half-received requests, those that wait for their
-turn, those in work, and answers that wait for earlier ones of their connection. Requests that wait for something else
-(records of a long poll, replicas, the other members of a group) keep no frame, so they count no longer.
+turn, those in work, and answers that wait for earlier ones of their connection, or for their client to read. Requests
+that wait for something else (records of a long poll, replicas, the other members of a group) keep no frame, so they
+count no longer.
 
     free     everything is read
     tight    the bytes reach `limit_bytes`, or as many connections as `most_queued` have requests that wait for a turn
@@ -246,5 +247,6 @@ class RequestBudget:
         waiting = {**self._medium.waiting, **self._large.waiting, **self._waiting}
         if self._ticks == 0:
             self._progress.close_stalled(list(self._held), waiting)
+            self._progress.close_unread(list(self._held))
         elif self._large.waiting and not self._large.admitted:
             self._progress.close_largest_silent(list(self._held), waiting)

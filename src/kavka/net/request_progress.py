@@ -7,6 +7,7 @@ A client that announces a large request and is silent would keep what it has. Wh
 - At the end of each such time, a request that was read, and of which fewer than 64 KiB have come in it, is closed, and
   so is one that was seen twelve times. For those that wait to be admitted for the first time this time does not count.
   (Twelve times ten seconds are the `delivery.timeout.ms` of a producer: it has given the request up itself.)
+- So is a connection of whose answers the client has read fewer than 64 KiB in such a time, and not the last.
 """
 
 from __future__ import annotations
@@ -42,6 +43,16 @@ class Reader(Protocol):
     @property
     def bytes_in_work(self) -> int:
         """How many bytes complete requests hold."""
+        ...
+
+    @property
+    def bytes_unsent(self) -> int:
+        """How many bytes of answers wait for the client to read them."""
+        ...
+
+    @property
+    def bytes_sent(self) -> int:
+        """How many bytes of answers the client has taken."""
         ...
 
     @property
@@ -81,6 +92,8 @@ class Progress:
         """Begin with none."""
         self.closed = 0
         self._seen: dict[Reader, _Seen] = {}
+        self._sent: dict[Reader, int] = {}
+        """Of connections with unread answers, how many bytes were sent at the end of the last round."""
 
     def admitted(self, reader: Reader) -> None:
         """Note that a half-received request is read on."""
@@ -117,13 +130,31 @@ class Progress:
             if reader.partial_bytes and self._is_stalled(reader, waits=reader in waiting):
                 self._close(reader)
 
+    def close_unread(self, held: Iterable[Reader]) -> None:
+        """End a round: close those whose clients do not read their answers."""
+        before, self._sent = self._sent, {}
+        for reader in held:
+            if not reader.bytes_unsent:
+                continue
+            sent = self._sent[reader] = reader.bytes_sent
+            if reader in before and sent - before[reader] < _PROGRESS_BYTES:
+                self.closed += 1
+                what = (
+                    "connection closed peer=%s reason=the client does not read its answers, of which %d bytes "
+                    "wait, and others need their memory"
+                )
+                log.warning(what, reader.peer_host, reader.bytes_unsent)
+                reader.abort()
+
     def forget(self, reader: Reader) -> None:
         """Forget a connection."""
         self._seen.pop(reader, None)
+        self._sent.pop(reader, None)
 
     def clear(self) -> None:
         """Forget all: nobody needs their memory."""
         self._seen.clear()
+        self._sent.clear()
 
     # -- inside
 

@@ -19,7 +19,7 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from kavka.io import Buffer, BufferedProtocol, FileRange, Sendable
@@ -46,6 +46,7 @@ class SocketTransport:
         self._queue: deque[Sendable] = deque()
         self._sent_of_head = 0
         self._queued_bytes = 0
+        self._on_sent: Callable[[], None] | None = None
         self._sent_bytes = 0
         self._high_bytes = high_bytes
         self._low_bytes = high_bytes // 4
@@ -120,6 +121,14 @@ class SocketTransport:
             return
         self._enqueue(parts)
 
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes of memory the queue takes; a range of a file counts 256."""
+        return self._queued_bytes
+
+    def call_when_sent(self, callback: Callable[[], None]) -> None:
+        """See `io.Transport`."""
+        self._on_sent = callback
+
     def _write_one(self, buffer: bytearray) -> None:
         """Send one buffer without the queue, which nearly every answer can do without."""
         try:
@@ -178,6 +187,12 @@ class SocketTransport:
             return
         self._after_send()
 
+    def _send_more(self) -> None:
+        """Send what the socket takes now, and report it."""
+        self._send()
+        if self._on_sent is not None and not self._closed:
+            self._on_sent()
+
     def _send_buffers(self) -> int:
         buffers: list[Buffer] = []
         flags = 0
@@ -225,7 +240,7 @@ class SocketTransport:
         if self._queue:
             if not self._waits_for_socket:
                 self._waits_for_socket = True
-                self._loop.add_writer(self._descriptor, self._send)
+                self._loop.add_writer(self._descriptor, self._send_more)
             self._maybe_resume_protocol()
             return
         if self._waits_for_socket:

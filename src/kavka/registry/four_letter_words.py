@@ -8,20 +8,39 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from typing import Protocol
 
 from kavka import __version__
-from kavka.registry.request_processor import RequestProcessor
-
-if TYPE_CHECKING:
-    from kavka.registry.registry_server import RegistryServer
+from kavka.registry.client_connection import ClientConnection
+from kavka.registry.registry_server_config import RegistryServerConfig
+from kavka.registry.request_processor import ClientStatistics, RequestProcessor
+from kavka.registry.znode_server import ZnodeServer
 
 _VERSION = f"3.9.3-kavka-{__version__}"
 _BUILT = "built on -"
 
 
-def answer_four_letter_word(letters: bytes, server: RegistryServer) -> bytes | None:
+class ServerStatus(Protocol):
+    """The state of a registry server that the words report."""
+
+    @property
+    def znode_server(self) -> ZnodeServer: ...
+
+    @property
+    def config(self) -> RegistryServerConfig: ...
+
+    @property
+    def connections(self) -> Collection[ClientConnection]: ...
+
+    @property
+    def traffic(self) -> ClientStatistics: ...
+
+    @property
+    def port(self) -> int: ...
+
+
+def answer_four_letter_word(letters: bytes, server: ServerStatus) -> bytes | None:
     """Return what a four-letter word is answered, None when there is no such word."""
     word = letters.decode("latin-1")
     write = _WORDS.get(word)
@@ -33,15 +52,15 @@ def answer_four_letter_word(letters: bytes, server: RegistryServer) -> bytes | N
     return write(server).encode()
 
 
-def _ruok(_served: RegistryServer) -> str:
+def _ruok(_served: ServerStatus) -> str:
     return "imok"
 
 
-def _isro(_served: RegistryServer) -> str:
+def _isro(_served: ServerStatus) -> str:
     return "rw"
 
 
-def _srvr(server: RegistryServer) -> str:
+def _srvr(server: ServerStatus) -> str:
     traffic = server.traffic
     rows = [
         f"Zookeeper version: {_VERSION}, {_BUILT}",
@@ -57,7 +76,7 @@ def _srvr(server: RegistryServer) -> str:
     return _lines(rows)
 
 
-def _stat(server: RegistryServer) -> str:
+def _stat(server: ServerStatus) -> str:
     head, *rest = _srvr(server).splitlines()
     clients = [
         f" /{connection.address}[1]{_counts(connection.processor)}"
@@ -66,7 +85,7 @@ def _stat(server: RegistryServer) -> str:
     return _lines([head, "Clients:", *clients, "", *rest])
 
 
-def _cons(server: RegistryServer) -> str:
+def _cons(server: ServerStatus) -> str:
     return _lines(
         [f" /{one.address}[1]{_counts(one.processor, True)}" for one in server.connections]
     )
@@ -83,7 +102,7 @@ def _counts(processor: RequestProcessor | None, with_session: bool = False) -> s
     return f"({counts})"
 
 
-def _mntr(server: RegistryServer) -> str:
+def _mntr(server: ServerStatus) -> str:
     tree, traffic = server.znode_server.tree, server.traffic
     facts = {
         "version": f"{_VERSION}, {_BUILT}",
@@ -106,7 +125,7 @@ def _mntr(server: RegistryServer) -> str:
     return _lines([f"zk_{name}\t{value}" for name, value in facts.items()])
 
 
-def _conf(server: RegistryServer) -> str:
+def _conf(server: ServerStatus) -> str:
     config = server.config
     facts = {
         "clientPort": server.port,
@@ -121,7 +140,7 @@ def _conf(server: RegistryServer) -> str:
     return _lines([f"{name}={value}" for name, value in facts.items()])
 
 
-def _envi(_served: RegistryServer) -> str:
+def _envi(_served: ServerStatus) -> str:
     facts = {
         "zookeeper.version": f"{_VERSION}, {_BUILT}",
         "host.name": platform.node(),
@@ -135,7 +154,7 @@ def _envi(_served: RegistryServer) -> str:
     return _lines(["Environment:", *(f"{name}={value}" for name, value in facts.items())])
 
 
-def _dump(server: RegistryServer) -> str:
+def _dump(server: ServerStatus) -> str:
     """Return the sessions by the end of their time-outs, and what dies with each."""
     znode_server = server.znode_server
     now_ms = znode_server.clock.tick_ms()
@@ -150,14 +169,14 @@ def _dump(server: RegistryServer) -> str:
     return _lines(rows)
 
 
-def _wchs(server: RegistryServer) -> str:
+def _wchs(server: ServerStatus) -> str:
     found = list(server.znode_server.watches.listing())
     watchers = {id(watcher) for _kind, _path, watcher in found}
     paths = {path for _kind, path, _watcher in found}
     return f"{len(watchers)} connections watching {len(paths)} paths\nTotal watches:{len(found)}\n"
 
 
-def _outstanding(server: RegistryServer) -> int:
+def _outstanding(server: ServerStatus) -> int:
     return sum(one.processor.in_flight for one in server.connections if one.processor)
 
 
@@ -165,7 +184,7 @@ def _lines(rows: list[str]) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-_WORDS: dict[str, Callable[[RegistryServer], str]] = {
+_WORDS: dict[str, Callable[[ServerStatus], str]] = {
     "ruok": _ruok,
     "isro": _isro,
     "srvr": _srvr,

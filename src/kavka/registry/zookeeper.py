@@ -1,4 +1,4 @@
-"""The registry of a cluster in production: Apache ZooKeeper, over our own asyncio client (docs/decisions/005).
+"""The registry of a cluster in production: Apache ZooKeeper, over our own asyncio client (decision 005).
 
     connected --connection breaks--> waiting --a member answers--> connected    the same session; missed events come
                                         +----session time-out----> lost --reconnect()--> connected, a new session

@@ -1,4 +1,4 @@
-"""Broker settings that have an effect, in Kafka's names; docs/settings.md names those whose defaults are not Kafka's.
+"""Broker settings that have an effect, in Kafka's names; docs/reference/settings.md names other defaults.
 
 Where Kafka derives a default from another setting (`log.retention.ms` from minutes and hours), `resolve_defaults` does.
 Names that begin with `kavka.` are ours.

@@ -86,8 +86,8 @@ CONNECTION_SETTINGS: list[Setting] = [
         "kavka.group.members.max.bytes",
         _T.LONG,
         268_435_456,
-        "What the members of all groups together may take of memory, mostly their subscriptions; "
-        "who joins beyond it is told GROUP_MAX_SIZE_REACHED.",
+        "Memory that the members of all groups may take together, mostly subscriptions, assignments and the "
+        "generations that are stored of them. A join or an assignment beyond it is answered GROUP_MAX_SIZE_REACHED.",
         minimum=0,
     ),
     Setting(

@@ -276,7 +276,7 @@ class _Attempt:
         self._near = near
         self._target = target
         self._port = port
-        self._receive_answer: Any = network.loop.create_future()
+        self._receive_answer: asyncio.Future[Endpoint] = network.loop.create_future()
         self._there = network.link(near.name, target.name)
         self._back = network.link(target.name, near.name)
 
@@ -286,14 +286,14 @@ class _Attempt:
         )
         self._there.send(40, 0.0, self._send_syn)
         try:
-            return await self._receive_answer  # type: ignore[no-any-return]
+            return await self._receive_answer
         except asyncio.CancelledError:
             if (
                 self._receive_answer.done()
                 and not self._receive_answer.cancelled()
                 and not self._receive_answer.exception()
             ):
-                self._receive_answer.result().abandon()
+                self._receive_answer.result().discard()
             raise
         finally:
             timer.cancel()

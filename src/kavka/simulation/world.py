@@ -195,7 +195,7 @@ class World:
 def _collecting_seldom() -> Iterator[None]:
     """Let the garbage collector look seldom: nearly all that a run makes lives as long as its world.
 
-    It took a seventh of the CPU of a cluster's seed (docs/simulation.md).
+    It took a seventh of the CPU of a cluster's seed (docs/explanation/simulation.md).
     """
     thresholds = gc.get_threshold()
     gc.set_threshold(20_000, 50, 50)

@@ -18,7 +18,6 @@ from kavka.client.config import CONSUMER, Config
 from kavka.errors import ErrorCode, KafkaError
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
-from kavka.spark.connection_retries import connect_with_retries
 
 T = TypeVar("T")
 
@@ -29,7 +28,7 @@ class Connection:
     """A cluster and the loop on which it lives. Not for several threads."""
 
     def __init__(self, settings: Mapping[str, str], retries: bool = False) -> None:
-        """Connect; a patient one waits for brokers as long as it does later.
+        """Connect: once, so that a wrong address is reported at once, or with `retries` for `default.api.timeout.ms`.
 
         Raise ValueError for a wrong setting, ConnectionError when no broker answers.
         """
@@ -39,18 +38,16 @@ class Connection:
         self.loop = asyncio.new_event_loop()
         self._is_closed = False
         try:
-            self.cluster = self.run(
-                connect_with_retries(self._start, self.timeout_ms if retries else 0)
-            )
+            self.cluster = self.run(self._start(self.timeout_ms if retries else 0))
         except BaseException:
             self.loop.close()
             raise
 
-    async def _start(self) -> Cluster:
+    async def _start(self, timeout_ms: int) -> Cluster:
         cluster = Cluster(
             self.config, network=TcpNetwork(), clock=SystemClock(), random=SystemRandom()
         )
-        await cluster.start()
+        await cluster.start(timeout_ms)
         return cluster
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

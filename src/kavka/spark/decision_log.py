@@ -26,7 +26,6 @@ from kavka.client.admin import Admin
 from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
 from kavka.ids import TopicPartition
-from kavka.spark.connection_retries import connect_with_retries
 from kavka.spark.decisions import BARRIER, BARRIER_KEY, CorruptDecision, Decision, decode
 from kavka.spark.errors import ConnectorError
 
@@ -48,7 +47,7 @@ _READING = {
 async def read_last_decision(
     connection: Mapping[str, str], topic: str, timeout_ms: int
 ) -> Decision | None:
-    """Return the last decision, None when there is none; brokers that are away are waited for, `patience_ms`.
+    """Return the last decision, None when there is none; wait `timeout_ms` for brokers that are away.
 
     To be called by whoever has fenced all drivers but itself: no decision of theirs can come behind the barrier then.
     A deposed leader takes no barrier and refuses none, so another broker is asked who leads.
@@ -59,9 +58,9 @@ async def read_last_decision(
     for attempt in range(attempts):
         try:
             async with asyncio.timeout(timeout_ms / attempts / 1000):
-                by = await _with_consumer(connection, attempt, timeout_ms)
-                barrier = await _write_barrier(by, tp, timeout_ms)
-                return await _read_up_to(barrier, by, tp, timeout_ms)
+                by = await _with_consumer(connection, attempt)
+                barrier = await _write_barrier(by, tp)
+                return await _read_up_to(barrier, by, tp)
         except TimeoutError as error:
             log.warning("decision not read yet at=%s attempt=%d", tp, attempt)
             reason = error
@@ -89,9 +88,7 @@ async def read_last_with_time(
     """
     tp = TopicPartition(topic, 0)
     async with asyncio.timeout(timeout_ms / 1000), AsyncExitStack() as stack:
-        consumer = await connect_with_retries(
-            lambda: stack.enter_async_context(Consumer(dict(connection) | _READING)), timeout_ms
-        )
+        consumer = await stack.enter_async_context(Consumer(dict(connection) | _READING))
         consumer.assign([tp])
         first = (await consumer.beginning_offsets([tp]))[tp]
         end = (await consumer.end_offsets([tp]))[tp]
@@ -118,16 +115,11 @@ async def _seen_from(
     return LoggedDecision(decision, written_ms)
 
 
-async def _with_consumer(
-    connection: Mapping[str, str], attempt: int, timeout_ms: int
-) -> dict[str, str]:
+async def _with_consumer(connection: Mapping[str, str], attempt: int) -> dict[str, str]:
     """Return settings of a client that asks one broker after the other who leads, after a first attempt."""
     if attempt == 0:
         return dict(connection)
-    async with AsyncExitStack() as stack:
-        admin = await connect_with_retries(
-            lambda: stack.enter_async_context(Admin(connection)), timeout_ms
-        )
+    async with Admin(connection) as admin:
         brokers = (await admin.describe_cluster()).brokers
     if not brokers:
         return dict(connection)  # who was asked knows of nobody yet
@@ -135,12 +127,10 @@ async def _with_consumer(
     return dict(connection) | {"bootstrap.servers": f"{broker.host}:{broker.port}"}
 
 
-async def _write_barrier(client: Mapping[str, str], tp: TopicPartition, timeout_ms: int) -> int:
+async def _write_barrier(client: Mapping[str, str], tp: TopicPartition) -> int:
     """Return the offset of a record that all replicas in sync have."""
     async with AsyncExitStack() as stack:
-        producer = await connect_with_retries(
-            lambda: stack.enter_async_context(Producer(dict(client) | _WRITING)), timeout_ms
-        )
+        producer = await stack.enter_async_context(Producer(dict(client) | _WRITING))
         # one that is given up is not waited for
         stack.push_async_callback(producer.close, timeout_ms=0)
         written = await producer.send(tp.topic, BARRIER, BARRIER_KEY, partition=tp.partition)
@@ -148,13 +138,11 @@ async def _write_barrier(client: Mapping[str, str], tp: TopicPartition, timeout_
 
 
 async def _read_up_to(
-    barrier: int, client: Mapping[str, str], tp: TopicPartition, timeout_ms: int
+    barrier: int, client: Mapping[str, str], tp: TopicPartition
 ) -> Decision | None:
     """Return the last decision before an offset, once that is passed."""
     async with AsyncExitStack() as stack:
-        consumer = await connect_with_retries(
-            lambda: stack.enter_async_context(Consumer(dict(client) | _READING)), timeout_ms
-        )
+        consumer = await stack.enter_async_context(Consumer(dict(client) | _READING))
         consumer.assign([tp])
         first = (await consumer.beginning_offsets([tp]))[tp]
         window = _FIRST_WINDOW

@@ -25,7 +25,6 @@ from kavka.spark.commit_protocol import (
     was_aborted,
     with_outcomes,
 )
-from kavka.spark.connection_retries import connect_with_retries
 from kavka.spark.decision_log import read_last_decision
 from kavka.spark.decisions import Decision, Outcome, Part, SinkNames, encode
 from kavka.spark.errors import ConnectorError
@@ -66,16 +65,15 @@ class Driver:
         self._names = names
         self._crash_point = crash_point
         self._plain = {n: v for n, v in client.items() if not n.startswith("transaction")}
-        self._connection = {n: v for n, v in client.items() if n in _OF_CONNECTIONS}
         self._timeout_ms = Config(PRODUCER, self._plain).integer("max.block.ms")
+        self._connection = {n: v for n, v in client.items() if n in _OF_CONNECTIONS}
         self._stack = AsyncExitStack()
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def __aenter__(self) -> Self:
-        """Connect; brokers that are away are waited for, `max.block.ms`. Raise ConnectionError."""
-        self._admin = await connect_with_retries(
-            lambda: self._stack.enter_async_context(Admin(self._connection)), self._timeout_ms
-        )
+        """Connect; wait `max.block.ms` for brokers that are away. Raise ConnectionError."""
+        settings = self._connection | {"default.api.timeout.ms": str(self._timeout_ms)}
+        self._admin = await self._stack.enter_async_context(Admin(settings))
         return self
 
     async def __aexit__(
@@ -154,10 +152,8 @@ class Driver:
             "transactional.id": self._names.driver,
             "transaction.timeout.ms": str(_DRIVER_TIMEOUT_MS),
         }
-        async with AsyncExitStack() as stack:
-            yield await connect_with_retries(
-                lambda: stack.enter_async_context(Producer(self._plain | own)), self._timeout_ms
-            )
+        async with Producer(self._plain | own) as producer:
+            yield producer
 
     async def _require_topic(self) -> None:
         """Create the decision topic where there is none. Raise ConnectorError, KafkaError."""

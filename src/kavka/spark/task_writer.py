@@ -10,11 +10,9 @@ from itertools import chain
 
 import pyarrow as pa
 
-from kavka.client.config import PRODUCER, Config
 from kavka.client.producer import FatalError, Producer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.spark.commit_protocol import Done, Plan, Repair, Skip, check_repair, plan_task
-from kavka.spark.connection_retries import connect_with_retries
 from kavka.spark.decisions import Batch, Part, SinkNames
 from kavka.spark.digest import Digest
 from kavka.spark.driver import CrashPoint, no_crash_point
@@ -152,9 +150,8 @@ class _Task:
         return settings
 
     async def _started(self, settings: dict[str, str]) -> Producer:
-        producer = await connect_with_retries(
-            lambda: _connected(settings), Config(PRODUCER, settings).integer("max.block.ms")
-        )
+        producer = Producer(settings)
+        await producer.start()
         try:
             await producer.init_transactions()
             producer.begin_transaction()
@@ -163,9 +160,3 @@ class _Task:
                 await producer.close(timeout_ms=0)
             raise
         return producer
-
-
-async def _connected(settings: dict[str, str]) -> Producer:
-    producer = Producer(settings)
-    await producer.start()
-    return producer

@@ -24,7 +24,8 @@ from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.clock import SystemClock, SystemRandom
-from kavka.registry.registry_server import RegistryServer, RegistryServerConfig
+from kavka.registry.registry_server import RegistryServer
+from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.znode_server import ZnodeServer
 from kavka.storage.disk.os_disk import OsDisk, OsFile, OsLock
 from kavka.testing.cut_network import CutNetwork, Links

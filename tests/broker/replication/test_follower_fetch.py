@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from waiting import until
 
+from kavka.broker.pace import Pace
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
 from kavka.storage.disk.os_disk import OsFile
@@ -384,6 +385,40 @@ def test_files_are_let_go_when_the_follower_goes_while_they_are_read(
         assert [replica.watchers for replica in replicas] == [{}, {}]
 
     play(story)
+
+
+def test_what_was_not_sent_of_a_large_answer_is_sent_with_the_next(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are released, and the session still has all partitions to look at."""
+
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        file, rest = cluster.replica(1).log.segments[-1].data, Pace.rest
+
+        async def rest_without_end(pace: Pace) -> None:
+            await (asyncio.Event().wait() if file.pins else rest(pace))
+
+        monkeypatch.setattr(Pace, "rest", rest_without_end)
+        monkeypatch.setattr(Pace, "is_over", lambda _pace, _steps=1: True)
+        request = fetch()
+        request.topics[0].partitions += [
+            FetchRequestPartition(partition=n, partition_max_bytes=1) for n in range(1, 2_000)
+        ]
+        peer.post(request)
+        await until(lambda: file.pins)
+        (session,) = followers(cluster)._sessions.values()
+        session.partition_changed(session.partitions[TOPIC_ID, 1_999], can_wait=False)
+        peer.abort()
+        await until(lambda: not file.pins)
+        assert session.dirty.keys() == set(session.partitions.values())
+        assert len(session.dirty) == 2_000
+
+    play(story)
+
+
+def followers(cluster: Any) -> Any:
+    return cluster.brokers[1].replica_manager.replication_manager.followers
 
 
 async def lead_another(cluster: Any) -> None:

@@ -14,11 +14,18 @@ from kavka.broker.metadata import NO_LEADER
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kavka.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+)
 from kavka.wire.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaRequestPartition,
     StopReplicaRequestTopicState,
 )
+from kavka.wire.records.batch import BatchBuilder
+from kavka.wire.records.compression import Compression
 
 Play = Callable[..., None]
 WHERE = TopicPartition("t", 0)
@@ -49,6 +56,30 @@ def test_acknowledgement_by_all_waits_for_every_in_sync_replica(play: Play) -> N
         await cluster.tell(2)
         assert (await cluster.produce(1, b"c")).error_code == ErrorCode.NONE
         assert (await cluster.fetch(1, 0)).high_watermark == 3
+
+    play(story)
+
+
+def test_a_produce_that_was_appended_in_slices_keeps_nothing_while_it_waits_for_replicas(
+    play: Play,
+) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.start(1, 2)
+        await cluster.order(1, isr=[1, 2], replicas=[1, 2], to=[1])
+        broker = cluster.brokers[1]
+        builder = BatchBuilder()
+        for _ in range(100):
+            builder.append(None, bytes(50_000), 1_700_000_000_000)
+        row = ProduceRequestPartition(index=0, records=builder.build(Compression.ZSTD))
+        topic = ProduceRequestTopic(name="t", partition_data=[row])
+        request = ProduceRequest(acks=-1, timeout_ms=2**31 - 1, topic_data=[topic])
+        sent = asyncio.ensure_future((await cluster.peer(1)).send(request, 9))
+        await until(lambda: len(broker.produce_purgatory))
+        await until(lambda: not broker.dispatcher.in_second_stage())
+        assert (broker.request_budget.held_bytes, broker.dispatcher._memory.in_use) == (0, 0)
+        await cluster.tell(2)
+        answer = (await sent).responses[0].partition_responses[0]
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
 
     play(story)
 

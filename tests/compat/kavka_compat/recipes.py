@@ -1,4 +1,4 @@
-"""Runs the recipes of docs/guarantees.md and kills them at every line.
+"""Runs the recipes of docs/explanation/exactly-once.md and kills them at every line.
 
 `python -m kavka_compat.recipes RECIPE BOOTSTRAP SUFFIX` forks one child after another. Each runs the recipe's text
 with a trace that kills the process (SIGKILL) when a line is reached for the first or second time; the last child is
@@ -22,7 +22,7 @@ from typing import Any
 from kavka.client import NewTopic, TopicPartition
 from kavka.client.blocking import Admin, Consumer, Producer
 
-_DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "guarantees.md"
+_DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "explanation" / "exactly-once.md"
 _FILE = "<recipe>"
 _ORDERS = 6
 _PARTITIONS = 2
@@ -54,7 +54,9 @@ class Outcome:
 
 def recipe(name: str) -> str:
     """Return the text of a recipe."""
-    found = re.search(rf"^```python {name}\n(.*?)^```", _DOCUMENT.read_text(), re.S | re.M)
+    heading = name.replace("-", " ").capitalize()
+    document = _DOCUMENT.read_text()
+    found = re.search(rf"^## {heading}\n.*?^```python\n(.*?)^```", document, re.S | re.M)
     assert found, f"{_DOCUMENT} has no recipe {name}"
     return found[1]
 

@@ -16,6 +16,7 @@ from kavka_compat.artifacts import cache_directory
 from kavka_fuzz import contents
 from kavka_fuzz.emitter import frame_of
 from kavka_fuzz.search import Finding
+from kavka_fuzz.stage import Stage
 from kavka_fuzz.target import BrokerFailed, exchange
 from kavka_fuzz.vocabulary import Known
 
@@ -30,30 +31,32 @@ def is_there() -> bool:
     return any(cache_directory(RELEASE).rglob("*.jar"))
 
 
-def compare(findings: Sequence[Finding], directory: Path) -> None:
+def compare(findings: Sequence[Finding], directory: Path, stage: Stage) -> None:
     """Send the frames to an Apache Kafka broker with ZooKeeper, and note what another client of it waited.
 
-    Where that has no answer it is not a number, and the next frame goes to another broker.
+    Where that has no answer it is not a number, and the next frame goes to another broker. Those for which the stage
+    has no time are left out.
     """
     left = list(findings)
     for number in count():
-        if not left:
+        if not left or stage.is_over:
             return
-        with _running(directory / f"broker-{number}") as (port, known):
-            while left:
+        with _running(directory / f"broker-{number}", stage) as (port, known):
+            while left and not stage.is_over:
                 finding = left.pop(0)
                 finding.apache_ms = _waited(port, frame_of(finding.recipe, known))
+                stage.step()
                 if math.isnan(finding.apache_ms):
                     break
 
 
 @contextmanager
-def _running(directory: Path) -> Iterator[tuple[int, Known]]:
+def _running(directory: Path, stage: Stage) -> Iterator[tuple[int, Known]]:
     kafka = ApacheKafka(RELEASE)
     with kafka.run_zookeeper(directory) as zookeeper:
         broker = kafka.start_with_zookeeper(directory, zookeeper, _SETTINGS, SHIPPED_BROKER)
         try:
-            broker.process.wait_for(_READY, 120)
+            broker.process.wait_for(_READY, min(120, stage.seconds_left))
             known = Known(directory=str(broker.log_directory))
             asyncio.run(_prepare(broker.port, known))
             yield broker.port, known

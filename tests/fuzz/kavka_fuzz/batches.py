@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from functools import cache
 
+import cramjam
+from crc32c import crc32c
+
 from kavka.wire.records.batch import BatchBuilder
-from kavka.wire.records.compression import Compression
+from kavka.wire.records.body import seal
+from kavka.wire.records.compression import XERIAL_HEADER, Compression
+from kavka.wire.records.header import HEADER_SIZE
 
 _NOW_MS = 1_700_000_000_000
 _UNPACKED = 63 << 20
@@ -29,6 +35,7 @@ CHOICES = (
     "magic-1",
     *(f"bomb-{name}" for name in _CODECS),
     *(f"packed-records-{name}" for name in _CODECS),
+    *(f"tiny-pieces-{name}" for name in ("snappy", "gzip", "zstd")),
 )
 
 
@@ -42,6 +49,8 @@ def records(choice: str, size: int) -> bytes:
         return records("many-batches", size)[:-1]
     if choice == "magic-1":
         return _old_messages(size)
+    if choice.startswith("tiny-pieces-"):
+        return _tiny_pieces(choice.rpartition("-")[2], size)
     if choice.startswith(("bomb-", "packed-")):
         return _repeated(_packed(choice), size)
     if choice in ("one", "wrong-crc", "many-batches"):
@@ -94,6 +103,20 @@ def _unpacked(kind: str) -> BatchBuilder:
         zeros = bytes(_UNPACKED)
         return _filled(lambda number: zeros, 1)
     return _filled(lambda number: b"", 100_000)
+
+
+def _tiny_pieces(codec: str, size: int) -> bytes:
+    """Return one batch whose body is nothing but empty blocks, members or frames."""
+    piece, head = {
+        "snappy": (b"\0\0\0\1\0", XERIAL_HEADER),
+        "gzip": (zlib.compress(b"", wbits=31), b""),
+        "zstd": (bytes(cramjam.zstd.compress(b"")), b""),
+    }[codec]
+    body = head + piece * max(1, (size - HEADER_SIZE - len(head)) // len(piece))
+    batch = seal(bytearray(HEADER_SIZE) + body, 1, _NOW_MS, _NOW_MS)
+    batch[22] = _CODECS[codec]  # the low byte of the attributes
+    batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
+    return bytes(batch)
 
 
 def _old_messages(size: int) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from kavka.errors import ErrorCode
 from kavka.net.peer import Peer
@@ -41,7 +43,8 @@ _SETTINGS = {
 }
 _PARTITIONS = {"wide": 50}
 _NOW_MS = 1_700_000_000_000
-_TRIES = 100
+_PAUSE_S = 0.01
+"""Seconds between two requests, so that the broker has time for what is awaited."""
 _FINE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
@@ -59,12 +62,11 @@ async def prepare(peer: Peer, known: Known) -> None:
         )
         for name in (*TOPICS, KEPT)
     ]
-    answer = await peer.send(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
-    for _ in range(_TRIES):
-        if answer.topics[0].error_code != ErrorCode.INVALID_REPLICATION_FACTOR:
-            break
-        await asyncio.sleep(0.2)  # the controller does not know this broker yet
-        answer = await peer.send(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
+    answer = await _until(
+        lambda: peer.send(CreateTopicsRequest(topics=topics, timeout_ms=30_000)),
+        # While the controller does not know this broker yet.
+        lambda answer: answer.topics[0].error_code != ErrorCode.INVALID_REPLICATION_FACTOR,
+    )
     assert all(topic.error_code in _FINE for topic in answer.topics), answer
     asked = [MetadataRequestTopic(name=name) for name in (*TOPICS, KEPT)]
     metadata = await peer.send(MetadataRequest(topics=asked))
@@ -117,9 +119,17 @@ async def _commit(peer: Peer) -> None:
 
 async def _until_found(peer: Peer, key: str, key_type: int) -> None:
     """Have the coordinator's topic made, and wait until it leads."""
-    for _ in range(_TRIES):
-        found = await peer.send(FindCoordinatorRequest(key=key, key_type=key_type), 3)
-        if found.error_code == 0:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"no coordinator: {found}")
+    request = FindCoordinatorRequest(key=key, key_type=key_type)
+    await _until(lambda: peer.send(request, 3), lambda found: found.error_code == 0)
+
+
+async def _until(
+    send: Callable[[], Awaitable[Any]], is_ready: Callable[[Any], bool], timeout_s: float = 60
+) -> Any:
+    """Send again until the response is as it is to be, of which no broker sends word; return it. Raise TimeoutError."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            response = await send()
+            if is_ready(response):
+                return response
+            await asyncio.sleep(_PAUSE_S)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
@@ -13,6 +12,7 @@ from kavka.broker.dispatch import SUPPORTED_APIS
 from kavka.wire.apis import APIS, ApiKey
 from kavka_fuzz.emitter import frame_of
 from kavka_fuzz.recipes import Recipe, drawn, mutated, served_versions, systematic
+from kavka_fuzz.stage import Stage
 from kavka_fuzz.target import BrokerFailed, Cost, Target
 
 MOST_LOOP_MS = 100.0
@@ -81,23 +81,27 @@ class Search:
 
     def sweep(self, seconds: float, *, every_version: bool = False) -> None:
         """Send the plain recipes, an API at a time, until all are sent or the time is over."""
-        end = time.monotonic() + seconds
-        for recipe in self._plain(every_version):
-            if time.monotonic() > end:
-                self.say(f"the plain recipes were not finished in {seconds:.0f} s")
+        recipes = list(self._plain(every_version))
+        stage = Stage("plain recipes", seconds, len(recipes), say=self.say)
+        for recipe in recipes:
+            if stage.is_over:
                 break
             self.send(recipe)
+            stage.step()
+        stage.end()
 
     def climb(self, seconds: float) -> None:
         """Send drawn recipes and mutations of the worst until the time is over."""
-        end = time.monotonic() + seconds
+        stage = Stage("drawn recipes and mutations", seconds, say=self.say)
         versions = served_versions()
-        while time.monotonic() < end:
+        while not stage.is_over:
+            stage.step()
             if self._random.random() < 0.4 or not self.best:
                 self.send(drawn(self._random, *self._random.choice(versions)))
                 continue
             of_api = self.best[self._random.choice(sorted(self.best))]
             self.send(mutated(self._random, self._random.choice(of_api).recipe))
+        stage.end()
 
     def fixed(self, plain: int, others: int) -> Iterator[Recipe]:
         """Yield some plain recipes, then drawn ones and mutations: which depends on the seed only, not on any cost."""

@@ -1,4 +1,4 @@
-"""The example of docs/testing.md: programs of one's own in a simulated world, judged by their history."""
+"""The example of docs/reference/testing.md: programs of one's own in a simulated world, judged by their history."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from kavka.testing.history import ANOMALIES, Promises
 from kavka.testing.history.promises import RULES, allowed_because, table
 
-DOCS = Path(__file__).parents[3] / "docs" / "testing.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "testing.md"
 
 
 def test_every_anomaly_has_a_rule_and_a_name_of_its_own() -> None:

@@ -29,6 +29,8 @@ async def handle(
         if pace.is_over():
             await pace.rest()
     results = []
+    request.topics = []
+    context.begin_wait()
     for topic in distinct.values():
         refusal: TopicRefusal | None
         if named[topic.name] > 1:

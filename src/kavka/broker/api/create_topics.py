@@ -10,7 +10,6 @@ from kavka.broker.configs import ConfigEntry
 from kavka.broker.dispatch import RequestContext
 from kavka.broker.known_topics import NOT_TOPICS
 from kavka.broker.overrides import check_new_topic_overrides
-from kavka.broker.pace import Pace
 from kavka.broker.topics import CreatedTopic
 from kavka.core.controller.topics import MOST_PARTITIONS, USE_DEFAULT, NewTopic, TopicRefusal
 from kavka.errors import ErrorCode, error_message
@@ -31,11 +30,13 @@ async def handle(
     """Create topics in the order of the request; a name that stands twice is refused each time."""
     named = Counter(topic.name for topic in request.topics)
     excess = _excess(broker, request)
-    pace = Pace(broker.clock.tick_ms)
+    pace = broker.slices.pace()
     answers: list[CreateTopicsResponseTopic] = []
-    for at in range(0, len(request.topics), _AT_ONCE):
+    context.begin_wait()
+    while request.topics:
         # The controller hears of some together: the orders that lead them, and what is shown, are then the same.
-        some = request.topics[at : at + _AT_ONCE]
+        some = request.topics[:_AT_ONCE]
+        del request.topics[:_AT_ONCE]  # each chunk may wait long
         answers += await asyncio.gather(
             *(_answer(broker, request, topic, excess, named[topic.name]) for topic in some)
         )

@@ -108,6 +108,9 @@ async def handle(
     await broker.replica_manager.write_checkpoints()
     for wait in waits:
         wait.begin(request.timeout_ms)
+    request.topics, offsets = [], {}  # it may wait long
+    if not all(wait.done.done() for wait in waits):
+        context.begin_wait()
     for wait in waits:
         await wait.end()
         if pace.is_over():

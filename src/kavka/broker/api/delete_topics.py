@@ -41,6 +41,8 @@ async def handle(
             await pace.rest()
     wanted = list(distinct.values())
     answers: list[DeleteTopicsResponseTopic] = []
+    request.topics, request.topic_names = [], []
+    context.begin_wait()
     for at in range(0, len(wanted), _AT_ONCE):
         # Some together: their replicas are stopped by the same orders.
         some = wanted[at : at + _AT_ONCE]

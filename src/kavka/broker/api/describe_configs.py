@@ -46,7 +46,7 @@ async def handle(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """Describe each resource, or say why not. A few bytes may ask for much, so small requests are paced, too."""
-    pace = Pace(broker.clock.tick_ms)
+    pace = broker.slices.pace()
     topics = {r.resource_name for r in request.resources if r.resource_type == ResourceType.TOPIC}
     if broker.has_own_registry or not topics:  # nobody else changes anything
         return await _answer(broker, request, context.version, {}, pace)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kavka.broker.authorized_operations import group_operations
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.pace import Pace
 from kavka.broker.repetitions import Repetitions
 from kavka.core.group.events import DescribedGroup
 from kavka.wire.messages.describe_groups import (
@@ -20,7 +19,7 @@ async def handle(
     broker: Broker, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     """Show each group; one that does not exist is Dead."""
-    pace = Pace(broker.clock.tick_ms)
+    pace = broker.slices.pace()
     repetitions = Repetitions("DESCRIBE_GROUPS")
     shown: dict[str, DescribeGroupsResponseGroup] = {}
     groups = []

@@ -23,7 +23,7 @@ async def handle(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     """Describe every directory; null topics mean all."""
-    pace = Pace(broker.clock.tick_ms)
+    pace = broker.slices.pace()
     wanted = None
     if request.topics is not None:
         wanted = await _known(broker, request.topics, pace)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.pace import Pace
 from kavka.broker.repetitions import Repetitions
 from kavka.core.producer_state import ProducerEntry
 from kavka.errors import ErrorCode
@@ -22,7 +21,7 @@ async def handle(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     """Answer each partition that is hosted here, as often as it is named."""
-    pace = Pace(broker.clock.tick_ms)
+    pace = broker.slices.pace()
     repetitions = Repetitions("DESCRIBE_PRODUCERS")
     rows: dict[TopicPartition, DescribeProducersResponsePartition] = {}
     topics = []

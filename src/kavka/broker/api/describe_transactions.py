@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.pace import Pace
 from kavka.broker.repetitions import Repetitions
 from kavka.core.transaction.events import DescribedTransaction
 from kavka.wire.messages.describe_transactions import (
@@ -19,7 +18,7 @@ async def handle(
     broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     """Describe each; who coordinates it not is told so for that one."""
-    pace = Pace(broker.clock.tick_ms)
+    pace = broker.slices.pace()
     repetitions = Repetitions("DESCRIBE_TRANSACTIONS")
     shown: dict[str, DescribeTransactionsResponseTransactionState] = {}
     states = []

@@ -56,6 +56,8 @@ async def handle(
             if pace.is_over():
                 await pace.rest()
         return rows.response()
+    request.topic_partitions, asked = None, None  # it may wait long
+    context.begin_wait()
     try:
         async with asyncio.timeout(max(0, request.timeout_ms) / 1000):
             await broker.controller.flushed()

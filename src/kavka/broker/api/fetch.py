@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 
 from kavka.broker.broker import Broker
 from kavka.broker.current_leaders import add_current_leaders_to_fetch
 from kavka.broker.deferred_response import DeferredResponse
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.fetch_reader import FetchReader, PartitionRead
+from kavka.broker.fetch_reader import FetchReader, PartitionRead, start_load
 from kavka.broker.pace import Pace
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
@@ -36,7 +35,7 @@ from kavka.wire.messages.fetch import (
 
 def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
-) -> FetchResponse | DeferredResponse | Awaitable[FetchResponse]:
+) -> FetchResponse | DeferredResponse | Awaitable[FetchResponse | DeferredResponse]:
     """Begin or continue a session, read, and wait when there is too little."""
     by_id = context.version >= FIRST_BY_TOPIC_ID
     replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
@@ -60,7 +59,7 @@ def handle(
     reader = FetchReader(broker, request, context.version, session.partitions())
     reads = reader.read()
     if any(read.is_uncached for read in reads):
-        return _load(broker, context, request, session, reader, reads)
+        return _load_later(broker, context, request, session, reader, reads)
     if _is_enough(request, reader, reads):
         return _response(broker, context, request, session, reads)
     have = sum(read.outcome.records_length for read in reads)
@@ -74,7 +73,7 @@ def handle(
 
 async def _handle_many(
     broker: Broker, context: RequestContext, request: FetchRequest
-) -> FetchResponse:
+) -> FetchResponse | DeferredResponse:
     """Do as `handle` for thousands of partitions, in slices of the loop's time."""
     pace = context.pace
     named: dict[PartitionKey, FetchPartition] = {}
@@ -93,27 +92,50 @@ async def _handle_many(
     )
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
+    request.topics, request.forgotten_topics_data = [], []  # all is in the session
     await pace.rest()
     reader = FetchReader(broker, request, context.version, session.partitions())
     await pace.rest()
     before = reader.appended_bytes()
     reads = await reader.read_at(pace)
-    if any(read.is_uncached for read in reads):
-        await reader.load(reads)
-    elif not _is_enough(request, reader, reads):
-        have = sum(read.outcome.records_length for read in reads)
-        reader.release(reads)
-        waiting = _DelayedFetch(broker, context, request, session, reader, have, before)
-        woken = asyncio.Event()
-        waiting.deferred.call_on_wake(woken.set)
-        try:
-            await woken.wait()
-        finally:
-            waiting.deferred.cancel()
-        reads = await reader.read_at(pace)
+    if any(read.is_uncached for read in reads) or _is_enough(request, reader, reads):
+        return await _load_and_respond(broker, context, request, session, reader, reads)
+    have = sum(read.outcome.records_length for read in reads)
+    reader.release(reads)
+    # What was appended between two slices wakes nothing.
+    if reader.appended_bytes() - before >= max(1, reader.min_bytes - have):
+        return await _read_and_respond(broker, context, request, session, reader)
+    return _DelayedFetch(broker, context, request, session, reader, have, before).deferred
+
+
+async def _read_and_respond(
+    broker: Broker,
+    context: RequestContext,
+    request: FetchRequest,
+    session: FetchContext,
+    reader: FetchReader,
+) -> FetchResponse:
+    """Read thousands of partitions again, after the wait, and respond with whatever there is."""
+    reads = await reader.read_at(context.pace)
+    return await _load_and_respond(broker, context, request, session, reader, reads)
+
+
+async def _load_and_respond(
+    broker: Broker,
+    context: RequestContext,
+    request: FetchRequest,
+    session: FetchContext,
+    reader: FetchReader,
+    reads: list[PartitionRead],
+) -> FetchResponse:
+    """Bring what is not in the page cache there, then build the response in slices of the loop's time."""
+    try:
         if any(read.is_uncached for read in reads):
             await reader.load(reads)
-    return await _response_at(broker, context, request, session, reads, pace)
+        return await _response_at(broker, context, request, session, reads, context.pace)
+    except BaseException:
+        reader.release(reads)
+        raise
 
 
 def _is_enough(request: FetchRequest, reader: FetchReader, reads: list[PartitionRead]) -> bool:
@@ -129,6 +151,18 @@ def _is_enough(request: FetchRequest, reader: FetchReader, reads: list[Partition
             return True
         total += outcome.records_length
     return total >= reader.min_bytes or any(read.is_of_older_segment for read in reads)
+
+
+def _load_later(
+    broker: Broker,
+    context: RequestContext,
+    request: FetchRequest,
+    session: FetchContext,
+    reader: FetchReader,
+    reads: list[PartitionRead],
+) -> Awaitable[FetchResponse]:
+    load = _load(broker, context, request, session, reader, reads)
+    return start_load(load, lambda: reader.release(reads))
 
 
 async def _load(
@@ -213,11 +247,19 @@ class _DelayedFetch:
 
     def _answer(self) -> FetchResponse | Awaitable[FetchResponse]:
         """Read again, and answer with whatever there is."""
+        broker, context, request, session = (
+            self._broker,
+            self._context,
+            self._request,
+            self._session,
+        )
         reader = self._reader
+        if context.large is not None:
+            return _read_and_respond(broker, context, request, session, reader)
         reads = reader.read()
         if any(read.is_uncached for read in reads):
-            return _load(self._broker, self._context, self._request, self._session, reader, reads)
-        return _response(self._broker, self._context, self._request, self._session, reads)
+            return _load_later(broker, context, request, session, reader, reads)
+        return _response(broker, context, request, session, reads)
 
 
 def _response(

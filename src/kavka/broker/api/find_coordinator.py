@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.pace import Pace
 from kavka.errors import ErrorCode
 from kavka.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -30,7 +29,7 @@ async def handle(
             host=one.host,
             port=one.port,
         )
-    pace = Pace(broker.clock.tick_ms)
+    pace = broker.slices.pace()
     found: dict[str, FindCoordinatorResponseCoordinator] = {}
     found_all = []
     for key in request.coordinator_keys:

@@ -6,6 +6,7 @@ import logging
 
 from kavka.broker.broker import Broker
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.producer_ids import NoProducerId
 from kavka.core.transaction.events import InitProducer, InitProducerReply
 from kavka.errors import ErrorCode
 from kavka.registry.interface import RegistryRefused
@@ -35,6 +36,9 @@ async def handle(
     except (ConnectionError, RegistryRefused):
         # What Kafka 3.9 answers while it has no block of ids.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    except NoProducerId as error:
+        log.error("no producer id reason=%s", error)
+        return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
     except Exception:
         # A fault of ours: its producer learns that it has no id, and may ask again.
         log.exception("no producer id")

@@ -82,16 +82,15 @@ async def _answer_when_updated(
 def _has_suspected_leaders(broker: Broker, request: MetadataRequest) -> bool:
     """Return whether a partition that is asked for has a leader that was lost a moment ago."""
     metadata, now_ms = broker.metadata, broker.clock.tick_ms()
+    topics: Iterable[TopicMetadata]
     if request.topics is None:
-        topics = list(metadata.topics.values())
+        topics = metadata.topics.values()
     else:
-        names = (
-            topic.name or metadata.name_of(TopicId(topic.topic_id)) for topic in request.topics
-        )
+        names = {
+            topic.name or metadata.name_of(TopicId(topic.topic_id)) for topic in _distinct(request)
+        }
         topics = [metadata.topics[name] for name in names if name in metadata.topics]
-    leaders = {
-        partition_metadata.leader for topic in topics for partition_metadata in topic.partitions
-    }
+    leaders = {partition.leader for topic in topics for partition in topic.partitions}
     return any(metadata.is_suspected(leader, now_ms) for leader in leaders)
 
 

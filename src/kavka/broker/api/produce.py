@@ -23,7 +23,6 @@ from kavka.broker.deferred_response import DeferredResponse
 from kavka.broker.delayed_produce import (
     Append,
     DelayedProduce,
-    wait_until_replicated,
     wait_until_written,
 )
 from kavka.broker.dispatch import RequestContext
@@ -68,6 +67,10 @@ _Appends = list[tuple[int, Replica | None, AppendOutcome | asyncio.Future[Append
 """The same, or what will."""
 
 _Topics = list[tuple[str, _Outcomes]]
+
+_Later = ProduceResponse | bytearray | DeferredResponse | None
+"""What a second stage returns: the response, or one that waits for the replicas."""
+
 _T = TypeVar("_T")
 _Steps = Generator[BatchCheck | None, None, _T]
 """Appends a request. It yields a check that is to be finished before it goes on, or None to give others their turn."""
@@ -75,7 +78,7 @@ _Steps = Generator[BatchCheck | None, None, _T]
 
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[_Later] | None:
     """Append to each partition, in the order of the request."""
     allowance = Allowance(_FIRST_BYTES, _DECOMPRESSED_BYTES, _DECOMPRESSED_RATIO)
     if request.transactional_id is not None:
@@ -91,7 +94,7 @@ def handle(
 
 def _answer_appended(
     broker: Broker, context: RequestContext, request: ProduceRequest, outcomes: _Topics
-) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[_Later] | None:
     """Answer what was appended in this turn of the loop, now or when the replicas have it."""
     if request.acks == 0:
         return _without_response(context, outcomes)
@@ -110,7 +113,7 @@ async def _append_later(
     steps: _Steps[_Topics],
     wanted: BatchCheck | None,
     allowance: Allowance,
-) -> ProduceResponse | None:
+) -> _Later:
     """Append the rest of a request in later turns of the loop, then answer it."""
     outcomes = await _finish_steps(broker, context, steps, wanted, allowance)
     return await _answer_later(broker, context, request, outcomes)
@@ -145,7 +148,7 @@ async def _finish_steps(
 
 async def _answer_later(
     broker: Broker, context: RequestContext, request: ProduceRequest, outcomes: _Topics
-) -> ProduceResponse | None:
+) -> _Later:
     """Answer what was not appended in one turn of the loop."""
     if request.acks == 0:
         unanswered = _without_response(context, outcomes)
@@ -213,7 +216,7 @@ def _refusal(request: ProduceRequest, topic: str) -> AppendOutcome | None:
 
 def _handle_in_transaction(
     broker: Broker, context: RequestContext, request: ProduceRequest, allowance: Allowance
-) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[_Later] | None:
     steps = _append_in_transaction(broker, context, request, allowance)
     try:
         wanted = next(steps)
@@ -234,7 +237,7 @@ async def _append_in_transaction_later(
     steps: _Steps[list[tuple[str, _Appends]]],
     wanted: BatchCheck | None,
     allowance: Allowance,
-) -> ProduceResponse | None:
+) -> _Later:
     appends = await _finish_steps(broker, context, steps, wanted, allowance)
     return await _finish(broker, context, request, appends)
 
@@ -331,7 +334,7 @@ async def _finish(
     context: RequestContext,
     request: ProduceRequest,
     appends: list[tuple[str, _Appends]],
-) -> ProduceResponse | None:
+) -> _Later:
     """Answer when everything that waits for its coordinator is appended or refused."""
     unverified = [
         append
@@ -418,14 +421,13 @@ async def _answer_when_written(
     request: ProduceRequest,
     outcomes: _Topics,
     appends: list[Append],
-) -> ProduceResponse:
+) -> ProduceResponse | bytearray | DeferredResponse:
     """Answer when the batches that wait are finished: first the disk, then, for acks=all, the replicas."""
     codes = await wait_until_written(appends)
     outcomes = _with_codes(outcomes, appends, codes)
     left = [append for append, code in zip(appends, codes, strict=True) if code is _NONE]
     if request.acks == ACKS_ALL and left:
-        codes = await wait_until_replicated(broker.produce_purgatory, left, request.timeout_ms)
-        outcomes = _with_codes(outcomes, left, codes)
+        return _answer_when_replicated(broker, context, request, outcomes, left)
     return _with_leaders(broker, context, _response(outcomes))
 
 

@@ -5,20 +5,24 @@ A new registry must contradict nothing that the logs remember:
     topic ids            are those of `partition.metadata`
     leader epochs        begin above the newest epoch of each log: its batches and `leader-epoch-checkpoint` have older
                          ones, and markers of a transaction are fenced by the epoch of their coordinator's partition
-    producer ids         begin above every id that logs, snapshots and `__transaction_state` name, and above all
-                         that an older registry can have given out: its producers may live, and have written nothing
+    producer ids         begin above all that an older registry can have given out, since its producers may live and
+                         have written nothing, and where 2^40 ids follow that no log, snapshot or record of
+                         `__transaction_state` names
     transactional ids    are in `__transaction_state`, which is adopted like every log
+
+The settings of topics are not in the logs. So that no default deletes what a topic's own settings kept, an adopted
+topic has settings under which nothing is deleted or compacted, until others are set; internal topics have their own.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.known_topics import NOT_TOPICS
-from kavka.broker.metadata import INTERNAL_TOPICS, TRANSACTIONS_TOPIC
+from kavka.broker.metadata import TRANSACTIONS_TOPIC
 from kavka.core.controller.records import StateCreated, TopicCreated, operations_of
 from kavka.core.controller.state import Assignment
 from kavka.core.znodes import Operation, SetData
@@ -37,6 +41,16 @@ from kavka.wire.stored.znodes import ProducerIdBlock, StateNode
 log = logging.getLogger(__name__)
 
 _READ_BYTES = 1 << 20
+_MAX_PRODUCER_ID: Final = (1 << 63) - 1
+_FREE_PRODUCER_IDS: Final = 1 << 40
+"""More ids than a registry gives out: a thousand in each second for 34 years."""
+
+ADOPTED_SETTINGS: Final[Mapping[str, str]] = {
+    "cleanup.policy": "delete",
+    "retention.bytes": "-1",
+    "retention.ms": "-1",
+}
+"""Explicit, whatever the broker's defaults are: every record stays."""
 
 
 class FoundLog(NamedTuple):
@@ -45,13 +59,23 @@ class FoundLog(NamedTuple):
     topic_id: TopicId | None
     latest_epoch: int
     """Its newest leader epoch, -1 for none."""
+    was_compacted: bool = False
+    """True if `cleaner-offset-checkpoint` names it."""
 
 
 async def adoption(
-    store: LogStore, disk: Disk, broker_id: BrokerId, random: Random, now_ms: int
+    store: LogStore,
+    disk: Disk,
+    broker_id: BrokerId,
+    random: Random,
+    now_ms: int,
+    internal: Mapping[str, Mapping[str, str | None]],
 ) -> list[Operation]:
-    """Return the operations by which a new registry adopts the logs in `store`. Raise OSError when a disk fails."""
-    topics = adopted_topics(found_logs(store), broker_id, random)
+    """Return the operations by which a new registry adopts the logs in `store`. Raise OSError when a disk fails.
+
+    `internal` has the settings of internal topics, by their names.
+    """
+    topics = adopted_topics(found_logs(store), broker_id, random, internal)
     return [*topics, *await adopted_producer_ids(store, disk, broker_id, now_ms)]
 
 
@@ -63,13 +87,16 @@ def found_logs(store: LogStore) -> dict[str, dict[int, FoundLog]]:
     for each in store:
         topic_partition = each.topic_partition
         found.setdefault(topic_partition.topic, {})[topic_partition.partition] = FoundLog(
-            each.topic_id, each.latest_epoch
+            each.topic_id, each.latest_epoch, each.cleaner_offset is not None
         )
     return found
 
 
 def adopted_topics(
-    found: Mapping[str, Mapping[int, FoundLog]], broker_id: BrokerId, random: Random
+    found: Mapping[str, Mapping[int, FoundLog]],
+    broker_id: BrokerId,
+    random: Random,
+    internal: Mapping[str, Mapping[str, str | None]],
 ) -> list[Operation]:
     """Return what makes topics of the logs that a start found, led by this broker alone.
 
@@ -84,7 +111,8 @@ def adopted_topics(
         given = [each.topic_id for each in logs.values() if each.topic_id is not None]
         topic_id = given[0] if given else TopicId(random.random_bytes(16))
         count = max(logs) + 1
-        config = {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {}
+        texts = internal.get(name, ADOPTED_SETTINGS)
+        config = {key: text for key, text in texts.items() if text is not None}
         assignments = {partition: Assignment((own,)) for partition in range(count)}
         operations += operations_of(TopicCreated(name, topic_id, assignments, config))
         for partition in range(count):
@@ -93,7 +121,26 @@ def adopted_topics(
             topic_partition = TopicPartition(name, partition)
             operations += operations_of(StateCreated(topic_partition, node, False, True))
         log.warning("topic adopted from its logs topic=%s partitions=%d", name, count)
+        if name not in internal:
+            _warn_of_retention(name, any(each.was_compacted for each in logs.values()))
     return operations
+
+
+def _warn_of_retention(name: str, was_compacted: bool) -> None:
+    """Say that nothing of an adopted topic is deleted, and how that is changed."""
+    change = (
+        "--add-config cleanup.policy=compact" if was_compacted else "--add-config retention.ms=MS"
+    )
+    log.warning(
+        "retention is off for an adopted topic until its settings are set topic=%s was_compacted=%s "
+        "command='kavka configs --bootstrap-server HOST:PORT --alter --topic %s %s', "
+        "or with '--delete-config %s' for the broker's defaults",
+        name,
+        "yes" if was_compacted else "no",
+        name,
+        change,
+        ",".join(ADOPTED_SETTINGS),
+    )
 
 
 async def adopted_producer_ids(
@@ -105,20 +152,39 @@ async def adopted_producer_ids(
     no cluster gives out a thousand of them in each second of its life. Logs are asked as well, because clocks can be
     wrong. Raise OSError when a disk fails.
     """
-    highest = -1
+    known: set[int] = set()
     for each in store:
-        highest = max([highest, *(entry.producer_id for entry in each.producers.entries())])
+        known.update(entry.producer_id for entry in each.producers.entries())
         if each.topic_partition.topic == TRANSACTIONS_TOPIC:
-            highest = max(highest, await _highest_transactional(each, disk))
-    first = max(highest + 1, now_ms)
-    log.warning("producer ids of an older registry are left out first=%d known=%d", first, highest)
+            known |= await _transactional_ids(each, disk)
+    first = first_producer_id(known, now_ms)
+    log.warning(
+        "producer ids of an older registry are left out first=%d highest_below=%d ignored=%d",
+        first,
+        max((one for one in known if one < first), default=-1),
+        sum(one >= first for one in known),
+    )
     block = ProducerIdBlock(int(broker_id), first - 1, first - 1)
     return [SetData(znodes.PRODUCER_ID_BLOCK, block.encode())]
 
 
-async def _highest_transactional(partition_log: Log, disk: Disk) -> int:
-    """Return the highest producer id that the records of a partition of `__transaction_state` name, -1 for none."""
-    highest, decoder = -1, BatchDecoder(disk)
+def first_producer_id(known: Iterable[int], at_least: int) -> int:
+    """Return the lowest id from `at_least` on that is followed by 2^40 ids of which none is `known`.
+
+    A client writes any id that it likes into a batch: one above all these was given out by no registry, or by one
+    whose ids are too far away to be met.
+    """
+    first = at_least
+    for one in sorted(known):
+        if first <= one < first + _FREE_PRODUCER_IDS:
+            first = one + 1
+    return min(first, _MAX_PRODUCER_ID)
+
+
+async def _transactional_ids(partition_log: Log, disk: Disk) -> set[int]:
+    """Return the producer ids that the records of a partition of `__transaction_state` name."""
+    found: set[int] = set()
+    decoder = BatchDecoder(disk)
     offset, end = partition_log.log_start_offset, partition_log.log_end_offset
     while offset < end:
         read = partition_log.read(offset, _READ_BYTES, end, True)
@@ -134,25 +200,25 @@ async def _highest_transactional(partition_log: Log, disk: Disk) -> int:
         for header in walk_complete(data):
             reached = header.last_offset + 1
             if not header.is_control:
-                highest = max(highest, await _highest_named(data, header, decoder))
+                found |= await _ids_of_batch(data, header, decoder)
         if reached == offset:
             break
         offset = reached
-    return highest
+    return found
 
 
-async def _highest_named(data: bytes, header: BatchHeader, decoder: BatchDecoder) -> int:
-    """Return the highest producer id that the records of a batch name, -1 for none.
+async def _ids_of_batch(data: bytes, header: BatchHeader, decoder: BatchDecoder) -> set[int]:
+    """Return the producer ids that the records of a batch name.
 
     A record that cannot be read names none, nor do those behind damage to the batch.
     """
-    highest = -1
+    found: set[int] = set()
     try:
         async for records in decoder.decode(data, header):
-            highest = max([highest, *_named_ids(records)])
+            found.update(_named_ids(records))
     except CorruptBatch as error:
         log.warning("producer ids of a damaged batch are not known reason=%s", error)
-    return highest
+    return found
 
 
 def _named_ids(records: list[Record]) -> Iterator[int]:

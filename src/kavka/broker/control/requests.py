@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.control.controller_term import NotControllerError
+from kavka.broker.producer_ids import NoProducerId
 from kavka.core.controller.events import (
     AlterPartitionRequested,
     ControlledShutdownRequested,
@@ -160,7 +161,11 @@ async def allocate_producer_ids(
         return AllocateProducerIdsResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED)
     if known.epoch != request.broker_epoch:
         return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-    block = await broker.producer_ids.allocate_block(request.broker_id)
+    try:
+        block = await broker.producer_ids.allocate_block(request.broker_id)
+    except NoProducerId as error:
+        log.error("no producer ids for a broker id=%d reason=%s", request.broker_id, error)
+        return AllocateProducerIdsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     return AllocateProducerIdsResponse(
         error_code=ErrorCode.NONE,
         producer_id_start=block.start,

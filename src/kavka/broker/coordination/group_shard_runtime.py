@@ -8,6 +8,7 @@ from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.coordination.shard_runtime import ShardRuntime
 from kavka.broker.replica import Replica
 from kavka.core.group.events import Event, Reply
+from kavka.core.group.group import MembersMemory
 from kavka.core.group.records import OffsetRecord, PendingOffsetRecord, Record, TransactionEnd
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.shard import GroupShard
@@ -37,9 +38,13 @@ class GroupShardRuntime(ShardRuntime[Event, Record, Answer[Reply]]):
         clock: Clock,
         disk: Disk,
         decoder: BatchDecoder,
+        members_memory: MembersMemory,
     ) -> None:
-        """Load nothing before `start`; `commit_timeout_ms` is `offsets.commit.timeout.ms`."""
-        self.machine = GroupShard(settings)
+        """Load nothing before `start`; `commit_timeout_ms` is `offsets.commit.timeout.ms`.
+
+        `members_memory` is that of all groups of the broker.
+        """
+        self.machine = GroupShard(settings, members_memory)
         super().__init__(
             replica, self.machine, compression, commit_timeout_ms, clock, disk, decoder
         )
@@ -113,7 +118,7 @@ class GroupShardRuntime(ShardRuntime[Event, Record, Answer[Reply]]):
 
     def _overdue(self, decision: GroupDecision) -> None:
         """Refuse as the log would have: the waiting request is answered at once, whatever waits before it."""
-        refused = self.machine.failed(decision, ErrorCode.REQUEST_TIMED_OUT, self._now_ms())
+        refused = self.machine.overdue(decision, ErrorCode.REQUEST_TIMED_OUT, self._now_ms())
         tokens = {effect.token for effect in decision.effects}
         others = []
         for effect in refused.effects:

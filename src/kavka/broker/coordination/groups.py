@@ -18,7 +18,7 @@ from kavka.broker.replica import Replica
 from kavka.core.controller.topics import NewTopic
 from kavka.core.group.describe import CLASSIC
 from kavka.core.group.events import DeleteTopicsOffsets, DescribedGroup, Event, ListedGroup
-from kavka.core.group.group import GroupState
+from kavka.core.group.group import GroupState, MembersMemory
 from kavka.core.group.settings import GroupSettings
 from kavka.core.machine import Token
 from kavka.errors import ErrorCode
@@ -55,6 +55,7 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
         self._clock = clock
         self._disk = disk
         self._decoder = BatchDecoder(disk)
+        self._members_memory = MembersMemory()
         self._compression = Compression(config.integer("offsets.topic.compression.codec"))
         self._partitions = config.integer("offsets.topic.num.partitions")
         self._settings = GroupSettings(
@@ -63,14 +64,10 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
             initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
             max_size=config.integer("group.max.size"),
             max_members_bytes=config.integer("kavka.group.members.max.bytes"),
-            members_bytes=self._members_bytes,
             offset_metadata_max_bytes=config.integer("offset.metadata.max.bytes"),
             offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
             retention_check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
         )
-
-    def _members_bytes(self) -> int:
-        return sum(shard.machine.members_memory.bytes for shard in self.shards())
 
     def internal_topic(self) -> NewTopic:
         """Return the topic as it is created on first use."""
@@ -92,6 +89,7 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
             self._clock,
             self._disk,
             self._decoder,
+            self._members_memory,
         )
 
     # -- asking

@@ -282,8 +282,14 @@ class ShardRuntime(Generic[E, R, F]):
         return reached
 
     def _loaded(self) -> None:
-        self._run(self._shard.loaded(self._now_ms()))
-        self._set_timer()
+        """Begin to serve. A shard that cannot goes on to answer that it is loading."""
+        try:
+            self._run(self._shard.loaded(self._now_ms()))
+            self._set_timer()
+        except Exception:
+            # A fault of ours: half of a shard must not serve, so all wait for another leader.
+            log.exception("shard not loaded partition=%s", self._replica.topic_partition)
+            self._release_decided(self._shard.resign(self._now_ms()))
 
     # -- events
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.coordination.markers import TransactionMarkerManager
 from kavka.broker.coordination.shard_runtime import ShardRuntime
+from kavka.broker.producer_ids import NoProducerId
 from kavka.broker.replica import Replica
 from kavka.core.machine import Answer
 from kavka.core.transaction.events import (
@@ -147,6 +148,9 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
             # What Kafka 3.9 answers while it has no block of ids.
             error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             self.post(ProducerIdRefused(transactional_id, error))
+        except NoProducerId as refused:
+            log.error("no producer id id=%s reason=%s", transactional_id, refused)
+            self.post(ProducerIdRefused(transactional_id, ErrorCode.UNKNOWN_SERVER_ERROR))
         except Exception:
             # A fault of ours: untold, the transactional id would wait for ever.
             log.exception("no producer id id=%s", transactional_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kavka.broker.broker import Broker
+from kavka.broker.refusals import UNKNOWN_API, Refusals
 from kavka.broker.traffic import RequestTraffic
 from kavka.errors import ErrorCode
 from kavka.metrics.families import Family, Sample, counter, gauge, labelled, summarized, summary
@@ -25,6 +26,7 @@ def families(broker: Broker) -> Iterator[Family]:
     """Yield the families."""
     traffic = {request_name(k): t for k, t in sorted(broker.dispatcher.traffic().items())}
     yield from _of_requests(traffic)
+    yield from _of_refusals(broker.dispatcher.refusals)
     yield from _of_connections(broker)
     yield from _of_waiting(broker)
 
@@ -40,6 +42,36 @@ def _of_requests(traffic: dict[str, RequestTraffic]) -> Iterator[Family]:
     yield summary(f"{_REQUESTS}localtimems", help, _times(traffic, "local"))
     help = "What of that was waited, for replicas, records, the disk or the group, in ms."
     yield summary(f"{_REQUESTS}remotetimems", help, _times(traffic, "remote"))
+
+
+def _of_refusals(refusals: Refusals) -> Iterator[Family]:
+    help = "Requests whose connection was closed because of what they hold, by API and reason."
+    refused: list[Sample] = [
+        (labelled(request=request_name(key) if key else UNKNOWN_API, reason=reason), count)
+        for (key, reason), count in sorted(refusals.refused.items(), key=_by_name)
+    ]
+    yield counter("kavka_network_requests_refused_total", help, _with_sum(refused))
+    help = "Requests that were given up because of a disk, the registry or a fault of the broker."
+    failed: list[Sample] = [
+        (labelled(request=request_name(key), reason=reason), count)
+        for (key, reason), count in sorted(refusals.failed.items(), key=_by_name)
+    ]
+    yield counter("kavka_network_requests_failed_total", help, _with_sum(failed))
+    help = "Connections that were refused, by the setting that limits them."
+    connections: list[Sample] = [
+        (labelled(setting=name), count) for name, count in sorted(refusals.connections.items())
+    ]
+    yield counter("kavka_network_connections_refused_total", help, _with_sum(connections))
+
+
+def _with_sum(samples: list[Sample]) -> list[Sample]:
+    """Return samples behind their sum without labels: a rate sees the first event only where there was a 0 before."""
+    return [("", sum(count for _, count in samples)), *samples]
+
+
+def _by_name(counted: tuple[tuple[ApiKey | None, str], int]) -> tuple[int, str]:
+    (key, reason), _ = counted
+    return -1 if key is None else int(key), reason
 
 
 def _requests(traffic: dict[str, RequestTraffic]) -> Iterator[Sample]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.broker.deferred_response import DeferredResponse
 from kavka.broker.dispatch import RequestContext
+from kavka.broker.fetch_reader import start_load
 from kavka.broker.pace import Pace
 from kavka.broker.replica import Replica
 from kavka.broker.replication.fetch_messages import (
@@ -134,27 +135,46 @@ class FollowerFetchHandler:
             if pace.is_over():
                 await pace.rest()
         self._count(session)
-        reads: list[_Read] = []
-        left = request.max_bytes
         # What is dirty again by what happens here, or meanwhile, is for the next answer.
         look_at = list(session.dirty)
         session.dirty.clear()
-        later: dict[SessionPartition, None] = {}
-        for at in range(0, len(look_at), _AT_ONCE):
-            later |= session.dirty
-            session.dirty.clear()
-            for partition in look_at[at : at + _AT_ONCE]:
+        reads: list[_Read] = []
+        try:
+            await self._read_many(session, request, look_at, reads, pace)
+            answer = self._answer(session, reads)
+            return answer if isinstance(answer, FetchResponse) else await answer
+        except BaseException:
+            for partition in look_at:  # some were not looked at
                 session.mark_dirty(partition)
-            has_records = left < request.max_bytes
-            some = self._read_dirty(session, request, left=left, minimum_one=not has_records)
-            left -= sum(read.read.length for read in some if read.read is not None)
-            reads += some
-            if pace.is_over(_AT_ONCE):
-                await pace.rest()
-        for partition in later:
-            session.mark_dirty(partition)
-        answer = self._answer(session, reads)
-        return answer if isinstance(answer, FetchResponse) else await answer
+            self._release(session, reads)
+            raise
+
+    async def _read_many(
+        self,
+        session: FollowerSession,
+        request: FetchRequest,
+        look_at: list[SessionPartition],
+        reads: list[_Read],
+        pace: Pace,
+    ) -> None:
+        """Look at partitions in slices of the loop's time, adding to `reads` what the follower must hear of."""
+        left = request.max_bytes
+        later: dict[SessionPartition, None] = {}
+        try:
+            for at in range(0, len(look_at), _AT_ONCE):
+                later |= session.dirty
+                session.dirty.clear()
+                for partition in look_at[at : at + _AT_ONCE]:
+                    session.mark_dirty(partition)
+                has_records = left < request.max_bytes
+                some = self._read_dirty(session, request, left=left, minimum_one=not has_records)
+                left -= sum(read.read.length for read in some if read.read is not None)
+                reads += some
+                if pace.is_over(_AT_ONCE):
+                    await pace.rest()
+        finally:
+            for partition in later:
+                session.mark_dirty(partition)
 
     def _answer_now(
         self, session: FollowerSession, request: FetchRequest
@@ -241,20 +261,30 @@ class FollowerFetchHandler:
         self, session: FollowerSession, reads: list[_Read]
     ) -> FetchResponse | Awaitable[FetchResponse]:
         if any(read.is_uncached for read in reads):
-            return self._load(session, reads)
+            load = self._load(session, reads)
+            return start_load(load, lambda: self._release(session, reads))
         return self._response(session, reads)
+
+    def _release(self, session: FollowerSession, reads: list[_Read]) -> None:
+        """Give up an answer that is not sent; a session that goes on is sent it with the next."""
+        for read in reads:
+            read.release()
+            read.partition.sent = (-1, -1)
+            session.mark_dirty(read.partition)
+        session.end_without_id()
 
     async def _load(self, session: FollowerSession, reads: list[_Read]) -> FetchResponse:
         """Bring cold records into the page cache, in the pool."""
+        self._broker.request_budget.queue(1)
         try:
             for read in reads:
                 if read.is_uncached:
                     await self._load_one(session, read)
         except BaseException:
-            for read in reads:
-                read.release()
-            session.end_without_id()
+            self._release(session, reads)
             raise
+        finally:
+            self._broker.request_budget.queue(-1)
         return self._response(session, reads)
 
     async def _load_one(self, session: FollowerSession, read: _Read) -> None:

@@ -35,6 +35,8 @@ _USAGE = """usage: kavka server-start [-daemon] [--workers N] [server.properties
 Without a file the broker serves 127.0.0.1:9092 and keeps its data in /tmp/kafka-logs.
 A port of 0 takes a free one; the line printed on standard output names it.
 
+-daemon      serves in the background. The log is server.log and standard error kafkaServer.out, in the directory
+             LOG_DIR, by default logs in the current directory; KAVKA_LOG_FILE names another file for the log.
 --workers N  runs N brokers on this machine and starts again what dies. Worker i has broker.id + i, the ports of the
              listeners + i, and in each of log.dirs the subdirectory worker-i (or the path with {worker} replaced by i);
              broker.rack is the machine's name. Without zookeeper.connect they share a registry on loopback."""

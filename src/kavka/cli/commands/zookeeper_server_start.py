@@ -26,7 +26,10 @@ _USAGE = """usage: kavka zookeeper-server-start [-daemon] [zookeeper.properties]
 
 Serves a registry in ZooKeeper's protocol, for clusters in development: one process, no ensemble.
 Without a file it serves 127.0.0.1:2181 and keeps its data in /tmp/zookeeper.
-A clientPort of 0 takes a free one; the line printed on standard output names it."""
+A clientPort of 0 takes a free one; the line printed on standard output names it.
+
+-daemon  serves in the background. The log is zookeeper.log and standard error zookeeper.out, in the directory LOG_DIR,
+         by default logs in the current directory; KAVKA_LOG_FILE names another file for the log."""
 _WITHOUT_FILE = {"clientPortAddress": "127.0.0.1", "maxClientCnxns": "0"}
 
 
@@ -54,7 +57,8 @@ def main(arguments: list[str]) -> int:
 async def _serve(settings: dict[str, str], started: float) -> int:
     from kavka.broker.environment import OsEnvironment
     from kavka.registry.journal import CorruptRegistry
-    from kavka.registry.registry_server import DataDirectory, RegistryServer, RegistryServerConfig
+    from kavka.registry.registry_server import DataDirectory, RegistryServer
+    from kavka.registry.registry_server_config import RegistryServerConfig
 
     stop_event = listen_for_signals()
     environment = OsEnvironment()

@@ -141,7 +141,7 @@ def start_daemon(command: str, arguments: list[str], logs: tuple[str, str]) -> i
     environment.setdefault("KAVKA_LOG_FILE", os.path.join(directory, logs[0]))
     words = [sys.executable, "-m", "kavka", command, *arguments]
     error_log = os.open(
-        os.path.join(directory, logs[1]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
+        os.path.join(directory, logs[1]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666
     )
     process = os.posix_spawn(
         sys.executable,

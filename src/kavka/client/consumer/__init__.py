@@ -42,3 +42,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Return all names, those that were not imported yet, too."""
+    return sorted({*globals(), *__all__})

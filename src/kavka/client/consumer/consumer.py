@@ -89,6 +89,14 @@ class Consumer(Client):
         self._set_rows(())  # of an iteration: the batch at hand, and how far it is read
         self._ahead: deque[FetchedBatches] = deque()
 
+    def _loss_when_unclosed(self) -> str:
+        if self._group_id is None or not self._subscription.uses_group:
+            return ""
+        return (
+            f"it stays in group {self._group_id} until its session times out, and its positions since the last "
+            "commit are lost"
+        )
+
     def _leave_to_parent(self) -> None:
         super()._leave_to_parent()
         self._set_rows(())  # they are the parent's to process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -64,6 +65,9 @@ class AppendOptions(TypedDict, total=False):
     callback: Callback | None
 
 
+_APPEND_OPTIONS = frozenset(AppendOptions.__annotations__)
+
+
 class Producer(Client):
     """Sends records. Use as an asynchronous context manager, or `start` and `close`.
 
@@ -81,6 +85,7 @@ class Producer(Client):
 
     _catalogue = PRODUCER
     _creates_topics = True
+    _connection_timeout = "max.block.ms"
 
     def __init__(
         self,
@@ -344,11 +349,18 @@ class Producer(Client):
 
         Raise BufferFull when `buffer.memory` is used up, TypeError for what is not bytes and has no serializer,
         ValueError for a partition that does not exist, KafkaError MESSAGE_TOO_LARGE above `max.request.size`.
+
+        `callback(metadata, error)` is called once in the event loop, with the record's place or with what went wrong,
+        also where that is raised. BufferFull, RuntimeError of a producer that is not open or in no transaction,
+        and TypeError of an unknown keyword mean that no record was taken: there it is not called.
         """
         # The way of most records. Options are one dictionary because defaults of six keywords cost as much as all
         # that is done here.
         state = self._simple_topics.get(topic)
         if options or key is not None or state is None or type(value) is not bytes:
+            if not _APPEND_OPTIONS.issuperset(options):
+                unknown = next(name for name in options if name not in _APPEND_OPTIONS)
+                raise TypeError(f"append() got an unexpected keyword argument {unknown!r}")
             return self._append_with(topic, value, key, **options)
         size = len(value) + RECORD_OVERHEAD
         batch = state.sticky_batch
@@ -363,8 +375,8 @@ class Producer(Client):
     def _append_with(
         self,
         topic: str,
-        value: Any,
-        key: Any,
+        value: Any = None,
+        key: Any = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -373,10 +385,16 @@ class Producer(Client):
         callback: Callback | None = None,
     ) -> asyncio.Future[RecordMetadata] | None:
         self._require_sending()
-        if timestamp_ms is not None:
-            checked_timestamp(timestamp_ms)
         given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
-        return self._append_prepared(self._serializer.serialize(given), want_future, callback)
+        try:
+            if timestamp_ms is not None:
+                checked_timestamp(timestamp_ms)
+            return self._append_prepared(self._serializer.serialize(given), want_future, callback)
+        except BufferFull:
+            raise  # the record may be appended again
+        except Exception as error:
+            self._serializer.report_failure(callback, error)
+            raise
 
     async def send(
         self,
@@ -390,21 +408,30 @@ class Producer(Client):
     ) -> RecordMetadata:
         """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for room."""
         self._require_sending()
-        if timestamp_ms is not None:
-            checked_timestamp(timestamp_ms)
         given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
-        record = self._serializer.serialize(given)  # once, however often there is no room
-        with self._failing_transaction():
-            if record.topic not in self._topics:
-                await self._cluster.topic(record.topic, self._max_block_ms)
-            while True:
-                try:
-                    future = self._append_prepared(record, True, None)
-                    break
-                except BufferFull:
-                    await self.wait_for_memory()
-        assert future is not None
+        try:
+            if timestamp_ms is not None:
+                checked_timestamp(timestamp_ms)
+            record = self._serializer.serialize(given)  # once, however often there is no room
+            with self._failing_transaction():
+                future = await self._append_when_possible(record)
+        except Exception as error:
+            self._serializer.report_failure(None, error)
+            raise
         return await future
+
+    async def _append_when_possible(self, record: ProducerRecord) -> asyncio.Future[RecordMetadata]:
+        """Append a record once its topic is known and there is memory for it."""
+        if record.topic not in self._topics:
+            await self._cluster.topic(record.topic, self._max_block_ms)
+        while True:
+            try:
+                future = self._append_prepared(record, True, None)
+            except BufferFull:
+                await self.wait_for_memory()
+            else:
+                assert future is not None
+                return future
 
     async def wait_for_memory(self) -> None:
         """Return when there is room for what was refused last. Raise TimeoutError after `max.block.ms`."""
@@ -443,16 +470,30 @@ class Producer(Client):
             return await self._tables.send(topic, table, partition)
 
     async def flush(self, timeout_ms: int | None = None) -> None:
-        """Send everything that was appended so far and wait for the answers.
+        """Send everything that was appended so far, and wait until it is acknowledged and its callbacks have returned.
 
-        Raise the first failure, since the last flush, of a record that nobody watched; TimeoutError after
+        Raise the first failure, since the last flush, of a record without a future or callback; TimeoutError after
         `timeout_ms`.
         """
         self._require_open()
-        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-            await self._awaiting_metadata.wait_until_appended()
-            await self._flushes.wait()
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await self.wait_until_done()
+        except TimeoutError:
+            raise self.flush_timeout(self.waiting_records(), timeout_ms) from None
         self.raise_failure()
+
+    async def wait_until_done(self) -> None:
+        """Wait as `flush`, and raise no failure."""
+        await self._awaiting_metadata.wait_until_appended()
+        await self._flushes.wait()
+        await asyncio.sleep(0)  # callbacks of futures run in the next iteration of the loop
+
+    def flush_timeout(self, count: int, timeout_ms: int | None) -> TimeoutError:
+        """Return the error of a flush that `count` records were not acknowledged in time for, with the reason."""
+        reason = self._cluster.last_failure
+        cause = "" if reason is None else f": {reason}"
+        return TimeoutError(f"{count} records were not acknowledged within {timeout_ms} ms{cause}")
 
     def waiting_records(self) -> int:
         """Return how many records were taken and neither acknowledged nor given up."""
@@ -474,12 +515,16 @@ class Producer(Client):
             self._transaction.raise_error()
         self._flushes.raise_failure()
 
-    def fail(self, error: Exception) -> None:
-        """Have the next `flush` raise the failure of a record that never came this far."""
+    def fail(self, error: Exception, *, is_watched: bool = False) -> None:
+        """Have the next `flush` raise the failure of a record that never came this far, unless it is watched.
+
+        In a transaction it is its commit, watched or not, that raises it.
+        """
         if self._transaction_manager is None or (
             self._transaction and self._transaction.refuses_records
         ):
-            self._flushes.fail(error)
+            if not is_watched:
+                self._flushes.fail(error)
         else:
             self._transaction_manager.mark_abortable(error)
 
@@ -528,3 +573,7 @@ class Producer(Client):
         state = self._appender.topic_batches(topic)
         assert state is not None
         return state
+
+
+# What help() shows of `append` in place of its one dictionary.
+Producer.append.__dict__["__signature__"] = inspect.signature(Producer._append_with)

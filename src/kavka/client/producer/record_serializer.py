@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kavka.client.config import Config, as_callable
-from kavka.client.producer.batch import Acknowledged, Callback, Target
+from kavka.client.producer.batch import Acknowledged, Callback, Target, call
 from kavka.client.producer.records import ProducerRecord, as_bytes, checked_headers
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,12 @@ class RecordSerializer:
         if self._value_serializer is not None:
             value = self._value_serializer(value)
         return record._replace(key=key, value=value)
+
+    def report_failure(self, callback: Callback | None, error: Exception) -> None:
+        """Report the failure of a record that came into no batch to interceptors and callback."""
+        target = Acknowledged(self.interceptors, callback) if self.interceptors else callback
+        if target is not None:
+            call(target, None, error)
 
     def delivery_target(self, callback: Callback | None) -> Target | None:
         """Return whom to tell of a record: the interceptors, then the user."""

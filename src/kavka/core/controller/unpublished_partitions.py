@@ -7,7 +7,7 @@
 A producer that hears of a partition too early has its first batch refused by a broker that does not lead yet, and its
 second one taken by the same broker a moment later. The log is empty then and the broker knows nothing of the producer:
 it takes the second one's sequence for a beginning, the first comes back as a duplicate, and acknowledged records
-are lost. See docs/decisions/007-new-partitions-are-shown-when-they-are-led.md.
+are lost. See docs/explanation/decisions/007-new-partitions-are-shown-when-they-are-led.md.
 
 All new partitions of a topic are shown together: nobody sees a part of a creation, or of a growth.
 """

@@ -47,6 +47,8 @@ _PREVIOUS: dict[GroupState, tuple[GroupState, ...]] = {
 
 _MEMBER_BYTES = 1000
 """What a member takes beside what it says of itself, about."""
+_STORED_MEMBER_BYTES = 500
+"""What a member of a stored generation takes beside its texts and bytes, about."""
 
 
 class Member:
@@ -115,17 +117,43 @@ def protocols_bytes(protocols: tuple[tuple[str, bytes], ...]) -> int:
 
 def _member_bytes(member: Member) -> int:
     # The id holds the client's or the instance's name, which is kept once more.
-    return protocols_bytes(member.protocols) + 2 * len(member.member_id)
+    return protocols_bytes(member.protocols) + 2 * len(member.member_id) + len(member.assignment)
+
+
+def _generation_bytes(stored: StoredGroup | None) -> int:
+    """Return what a generation of a group takes in memory, about."""
+    if stored is None:
+        return 0
+    return sum(
+        _STORED_MEMBER_BYTES + 2 * len(m.member_id) + len(m.subscription) + len(m.assignment)
+        for m in stored.members
+    )
 
 
 class MembersMemory:
-    """What the members of the groups of one shard take in memory, about: anybody may join any group."""
+    """What members have brought and groups keep, in bytes, about: of one shard, or of all shards of a broker."""
 
-    __slots__ = ("bytes",)
+    __slots__ = ("_of_broker", "bytes")
 
-    def __init__(self) -> None:
-        """Begin with nobody."""
+    def __init__(self, of_broker: MembersMemory | None = None) -> None:
+        """Begin with nothing; what is added is added to `of_broker`, too."""
         self.bytes = 0
+        self._of_broker = of_broker
+
+    def add(self, count: int) -> None:
+        """Count so many bytes more, or less."""
+        self.bytes += count
+        if self._of_broker is not None:
+            self._of_broker.add(count)
+
+    def clear(self) -> None:
+        """Count nothing any more."""
+        self.add(-self.bytes)
+
+    def is_within(self, growth: int, max_bytes: int) -> bool:
+        """Return whether all groups of the broker may take so many bytes more."""
+        total = self if self._of_broker is None else self._of_broker
+        return total.bytes + growth <= max_bytes
 
 
 class Group:
@@ -134,7 +162,7 @@ class Group:
     def __init__(self, group_id: str, memory: MembersMemory | None = None) -> None:
         """Begin empty and never stored; what members take is counted in `memory`."""
         self.group_id = group_id
-        self._memory = memory or MembersMemory()
+        self._memory = MembersMemory() if memory is None else memory
         # Hard state
         self.stored: StoredGroup | None = None
         self.offsets: dict[tuple[str, int], CommittedOffset] = {}
@@ -155,7 +183,7 @@ class Group:
         self.pending_members: dict[str, int] = {}  # given out with MEMBER_ID_REQUIRED -> deadline
         self.pending_sync: dict[str, None] = {}  # joined this generation and has not synced
         self.storing_generation_id = -1  # its assignment is on its way to the log
-        self.pending_stores = 0  # generations on their way to the log
+        self._pending_stores: list[StoredGroup] = []  # generations on their way to the log
         self.pending_commits: dict[tuple[str, int], int] = {}  # on their way to the log
         # New id of a static member -> who it was, until stored.
         self.replaced: dict[str, Member] = {}
@@ -197,9 +225,18 @@ class Group:
 
     @property
     def members_bytes(self) -> int:
-        """What members, and ids that were given out, take in memory: what `memory` has been told."""
+        """Return what members, ids that were given out and generations take: what is counted in the memory."""
         waited_for = sum(_MEMBER_BYTES + len(member_id) for member_id in self.pending_members)
-        return sum(map(_member_bytes, self.members.values())) + waited_for
+        generations = sum(map(_generation_bytes, [self.stored, *self._pending_stores]))
+        return sum(map(_member_bytes, self.members.values())) + waited_for + generations
+
+    def has_memory(self, growth: int, max_bytes: int) -> bool:
+        """Return whether members may bring so many bytes more; none more than before is none too many.
+
+        Generations that are on their way to the log are more than before.
+        """
+        is_growing = growth > 0 or bool(self._pending_stores)
+        return not is_growing or self._memory.is_within(growth, max_bytes)
 
     def add(self, member: Member) -> None:
         """Take in a member."""
@@ -215,12 +252,12 @@ class Group:
     def await_member(self, member_id: str, deadline_ms: int) -> None:
         """Note an id that was given out, with which its member must come by then."""
         self.pending_members[member_id] = deadline_ms
-        self._memory.bytes += _MEMBER_BYTES + len(member_id)
+        self._memory.add(_MEMBER_BYTES + len(member_id))
 
     def forget_pending(self, member_id: str) -> None:
         """Wait for a member no longer, if it was waited for."""
         if self.pending_members.pop(member_id, None) is not None:
-            self._memory.bytes -= _MEMBER_BYTES + len(member_id)
+            self._memory.add(-_MEMBER_BYTES - len(member_id))
 
     def remove(self, member_id: str) -> Member:
         """Let a member go; the next in line leads if it led."""
@@ -237,7 +274,7 @@ class Group:
     def rename(self, old_id: str, new_id: str) -> Member:
         """Give a static member its new id in the old one's place."""
         member = self.members[old_id]
-        self._memory.bytes += 2 * (len(new_id) - len(old_id))
+        self._memory.add(2 * (len(new_id) - len(old_id)))
         member.member_id = new_id
         self.members = {m.member_id: m for m in self.members.values()}
         self.pending_sync = {new_id if i == old_id else i: None for i in self.pending_sync}
@@ -260,7 +297,7 @@ class Group:
     # Protocols
 
     def _count_protocols(self, member: Member, by: int) -> None:
-        self._memory.bytes += by * _member_bytes(member)
+        self._memory.add(by * _member_bytes(member))
         for name in dict(member.protocols):
             self._protocol_counts[name] = self._protocol_counts.get(name, 0) + by
 
@@ -300,6 +337,42 @@ class Group:
             self.subscribed = subscribed_topics(metadata)
 
     # Storing
+
+    @property
+    def pending_stores(self) -> int:
+        """Return the number of generations on their way to the log."""
+        return len(self._pending_stores)
+
+    def growth_by(self, stored: StoredGroup) -> int:
+        """Return how many bytes more the group takes once a generation is stored and its members have their parts."""
+        assignments = sum(len(part.assignment) for part in stored.members)
+        present = sum(len(member.assignment) for member in self.members.values())
+        return _generation_bytes(stored) + assignments - _generation_bytes(self.stored) - present
+
+    def store_begun(self, stored: StoredGroup) -> None:
+        """Note that a generation is on its way to the log."""
+        self._pending_stores.append(stored)
+        self._memory.add(_generation_bytes(stored))
+
+    def store_ended(self, stored: StoredGroup) -> None:
+        """Note that a generation is in the log, or never will be."""
+        for index, pending in enumerate(self._pending_stores):
+            if pending is stored:
+                del self._pending_stores[index]
+                self._memory.add(-_generation_bytes(stored))
+                return
+
+    def apply(self, stored: StoredGroup | None) -> None:
+        """Remember the last generation of the log; None when it was deleted."""
+        if stored is not None:
+            self.store_ended(stored)
+        self._memory.add(_generation_bytes(stored) - _generation_bytes(self.stored))
+        self.stored = stored
+
+    def assign(self, member: Member, assignment: bytes) -> None:
+        """Give a member its assignment."""
+        self._memory.add(len(assignment) - len(member.assignment))
+        member.assignment = assignment
 
     def to_store(self, assignments: dict[str, bytes], now_ms: int) -> StoredGroup:
         """Return the present generation with these assignments, as it goes to the log."""

@@ -54,12 +54,19 @@ def _accepts_member(group: Group, member_id: str, step: Step) -> bool:
 
 
 def _has_memory(group: Group, event: Join, step: Step) -> bool:
-    """Tell whether all members of all groups take no more than they may. Who brings no more than before may stay."""
-    member = group.members.get(event.member_id)
+    """Return whether all members of all groups take no more than they may. One that brings no more than before may
+    stay.
+    """
+    former_id = None
+    if not event.member_id and event.group_instance_id is not None:
+        former_id = group.static_members.get(event.group_instance_id)
+    member = group.members.get(event.member_id if former_id is None else former_id)
     known = 0 if member is None else protocols_bytes(member.protocols)
     growth = protocols_bytes(event.protocols) - known
-    settings = step.settings
-    return growth <= 0 or settings.members_bytes() + growth <= settings.max_members_bytes
+    # A static member that comes back has its group stored once more.
+    if growth <= 0 and former_id is None:
+        return True
+    return group.has_memory(growth, step.settings.max_members_bytes)
 
 
 def _refuse(group: Group, event: Join, step: Step) -> None:
@@ -191,7 +198,7 @@ def _store_replacement(
     group: Group, member: Member, former_leader: str, event: Join, step: Step
 ) -> None:
     assignments = {m.member_id: m.assignment for m in group.members.values()}
-    step.store(group, assignments)
+    step.store(group, group.to_store(assignments, step.now_ms))
     is_leader = group.leader == member.member_id
     if event.supports_skipping_assignment:
         reply = rebalance.joined_reply(group, member, skip_assignment=is_leader)

@@ -12,6 +12,7 @@ from kavka.core.group.group import Group, GroupState, Member
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
 
+_MAX_GENERATION = 2**31 - 1
 _MIN_WAIT_MS = 1_000  # for static members that have not come
 
 
@@ -73,11 +74,16 @@ def complete(group: Group, step: Step) -> None:
         group.join_deadline_ms = step.wake(step.now_ms + wait_ms)
         return
     group.join_deadline_ms = None
-    group.generation_id += 1
+    group.generation_id = _next_generation(group.generation_id)
     if group.members:
         _begin_generation(group, step)
     else:
         _become_empty(group, step)
+
+
+def _next_generation(generation_id: int) -> int:
+    """Return the number of the next generation, which clients take for one: 31 bits, and not negative."""
+    return generation_id + 1 if 0 <= generation_id < _MAX_GENERATION else 0
 
 
 def _elect_joined_leader(group: Group) -> bool:
@@ -95,7 +101,7 @@ def _become_empty(group: Group, step: Step) -> None:
     group.protocol_name = None
     group.learn_subscriptions()
     group.move_to(GroupState.EMPTY, step.now_ms)
-    step.store(group, {})
+    step.store(group, group.to_store({}, step.now_ms))
 
 
 def _begin_generation(group: Group, step: Step) -> None:
@@ -140,7 +146,7 @@ def refuse_syncs(group: Group, error: ErrorCode, step: Step) -> None:
     """Answer all who wait for their assignment with an error, and forget assignments of the generation."""
     group.has_late_syncs = False
     for member in group.members.values():
-        member.assignment = b""
+        group.assign(member, b"")
         if member.sync_token is not None:
             step.answer(member.sync_token, SyncReply(error))
             member.sync_token = None

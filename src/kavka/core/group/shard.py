@@ -79,13 +79,13 @@ _GROUPS_PER_CHECK = 200  # one tick of the retention check looks at no more than
 class GroupShard:
     """The coordinator of the groups of one partition of `__consumer_offsets`; a `core.machine.Machine`."""
 
-    def __init__(self, settings: GroupSettings) -> None:
-        """Begin loading, knowing nothing."""
+    def __init__(self, settings: GroupSettings, of_broker: MembersMemory | None = None) -> None:
+        """Begin loading, knowing nothing; what members take is counted in `of_broker`, too."""
         self.settings = settings  # replaced by the owner when a dynamic setting changes
         self.is_loading = True
         self._groups: dict[str, Group] = {}
-        self.members_memory = MembersMemory()
-        """What the members of all groups take."""
+        self.members_memory = MembersMemory(of_broker)
+        """What the members of all groups of the shard take."""
         # (deadline, group id); an entry counts while it is its group's `scheduled_ms`. Deadlines that moved back are
         # found when the entry comes up, so that a heartbeat costs nothing here.
         self._timers: list[tuple[int, str]] = []
@@ -140,7 +140,19 @@ class GroupShard:
                 self._end_transaction(record)
 
     def failed(self, decision: GroupDecision, error: ErrorCode, now_ms: int) -> GroupDecision:
-        """Take back what was waiting for the refused records, and tell those who wait."""
+        """Take back what was waiting for the refused records, and answer those who wait."""
+        for record in decision.records:
+            if isinstance(record, GroupRecord) and record.value is not None:
+                group = self._groups.get(record.group_id)
+                if group is not None:
+                    group.store_ended(record.value)
+        return self.overdue(decision, error, now_ms)
+
+    def overdue(self, decision: GroupDecision, error: ErrorCode, now_ms: int) -> GroupDecision:
+        """Answer those who wait for records that are in the log and not committed in time.
+
+        All is taken back as for refused records, but that generations are kept: they may be committed yet.
+        """
         step = Step(now_ms, self.settings)
         touched: dict[str, Group] = {}
         for record in decision.records:
@@ -187,7 +199,6 @@ class GroupShard:
     def loaded(self, now_ms: int) -> GroupDecision:
         """Begin to serve: every record of the partition has been applied."""
         assert self.is_loading, "loaded once"
-        self.is_loading = False
         self._next_retention_check_ms = now_ms + self.settings.retention_check_interval_ms
         decision = Step(now_ms, self.settings)
         for group in self._groups.values():
@@ -197,6 +208,7 @@ class GroupShard:
             self._settle(group, step)
             decision.records += step.records
             decision.effects += step.effects
+        self.is_loading = False
         if self._deleted_topics:
             self._delete_topics_offsets(DeleteTopicsOffsets(tuple(self._deleted_topics)))
             self._deleted_topics = {}
@@ -214,7 +226,7 @@ class GroupShard:
                 if member.sync_token is not None:
                     step.answer(member.sync_token, SyncReply(ErrorCode.NOT_COORDINATOR))
         self._groups.clear()
-        self.members_memory = MembersMemory()
+        self.members_memory.clear()
         self._timers.clear()
         self._to_check.clear()
         self._to_tombstone.clear()
@@ -420,13 +432,12 @@ class GroupShard:
         group = self._groups.get(record.group_id)
         if record.value is None:
             if group is not None:
-                group.stored = None
+                group.apply(None)
                 self._forget_if_deleted(group)
             return
         group = group or self._make(record.group_id)
-        group.stored = record.value
+        group.apply(record.value)
         if not self.is_loading:
-            group.pending_stores = max(0, group.pending_stores - 1)
             for member in record.value.members:
                 group.replaced.pop(member.member_id, None)
             assignment_stored(group, record.value)
@@ -510,7 +521,6 @@ def _roll_back(
         case OffsetRecord() | PendingOffsetRecord():
             offsets.commit_finished(group, (record.topic, record.partition))
         case GroupRecord(value=StoredGroup() as stored):
-            group.pending_stores = max(0, group.pending_stores - 1)
             for member in stored.members:
                 if member.member_id in group.replaced:
                     roll_back_replacement(group, member.member_id, step)

@@ -38,12 +38,10 @@ class Step:
         """Restart the member's session timeout."""
         member.session_deadline_ms = self.wake(self.now_ms + member.session_timeout_ms)
 
-    def store(self, group: Group, assignments: dict[str, bytes]) -> StoredGroup:
-        """Write the group's present generation with these assignments."""
-        stored = group.to_store(assignments, self.now_ms)
-        group.pending_stores += 1
+    def store(self, group: Group, stored: StoredGroup) -> None:
+        """Write a generation of the group."""
+        group.store_begun(stored)
         self.records.append(GroupRecord(group.group_id, stored))
-        return stored
 
     def decision(self) -> GroupDecision:
         """Return all that was collected."""

@@ -13,6 +13,7 @@ from kavka.core.group.records import (
     TransactionEnd,
 )
 from kavka.io import Buffer
+from kavka.wire.codec import CorruptFrame
 from kavka.wire.stored.offsets import (
     GroupMetadataKey,
     GroupMetadataMember,
@@ -47,7 +48,10 @@ def to_bytes(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def from_bytes(key: Buffer, value: Buffer | None) -> GroupRecord | OffsetRecord | None:
-    """Return the record; None for kinds that a classic coordinator skips. Raise CorruptFrame."""
+    """Return the record; None for kinds that a classic coordinator skips.
+
+    Raise CorruptFrame, also for a value that contradicts itself, which no coordinator has written.
+    """
     decoded = decode_key(key)
     match decoded:
         case OffsetCommitKey():
@@ -106,6 +110,9 @@ def _group_value(value: StoredGroup) -> GroupMetadataValue:
 
 
 def _group(value: GroupMetadataValue) -> StoredGroup:
+    contradiction = _contradiction(value)
+    if contradiction is not None:
+        raise CorruptFrame("GroupMetadataValue", -1, 0, contradiction)
     members = tuple(
         StoredMember(
             m.member_id,
@@ -127,3 +134,21 @@ def _group(value: GroupMetadataValue) -> StoredGroup:
         value.current_state_timestamp,
         members,
     )
+
+
+def _contradiction(value: GroupMetadataValue) -> str | None:
+    """Return what a group cannot be made of; None when it can."""
+    if not value.members:
+        return None
+    if not value.protocol_type or value.protocol is None:
+        return "members without a protocol"
+    if value.generation < 0:
+        return f"members of generation {value.generation}"
+    if len({member.member_id for member in value.members}) < len(value.members):
+        return "two members have one id"
+    instances = [
+        member.group_instance_id for member in value.members if member.group_instance_id is not None
+    ]
+    if len(set(instances)) < len(instances):
+        return "two members have one group.instance.id"
+    return None

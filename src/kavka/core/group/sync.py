@@ -16,6 +16,15 @@ def sync(group: Group, event: Sync, step: Step) -> None:
     if error is not ErrorCode.NONE:
         step.answer(event.token, SyncReply(error))
         return
+    is_assigning = (
+        group.state is not GroupState.STABLE
+        and event.member_id == group.leader
+        and group.storing_generation_id != group.generation_id
+    )
+    stored = group.to_store(dict(event.assignments), step.now_ms) if is_assigning else None
+    if stored is not None and not _has_memory(group, stored, step):
+        step.answer(event.token, SyncReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        return
     member = group.members[event.member_id]
     group.pending_sync.pop(event.member_id, None)
     if not group.pending_sync:
@@ -27,8 +36,12 @@ def sync(group: Group, event: Sync, step: Step) -> None:
     if member.sync_token is not None:
         step.answer(member.sync_token, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))
     member.sync_token = event.token
-    if event.member_id == group.leader and group.storing_generation_id != group.generation_id:
-        _store_assignment(group, dict(event.assignments), step)
+    if stored is not None:
+        _store_assignment(group, stored, step)
+
+
+def _has_memory(group: Group, stored: StoredGroup, step: Step) -> bool:
+    return group.has_memory(group.growth_by(stored), step.settings.max_members_bytes)
 
 
 def _check(group: Group, event: Sync) -> ErrorCode:
@@ -48,9 +61,9 @@ def _check(group: Group, event: Sync) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _store_assignment(group: Group, assignments: dict[str, bytes], step: Step) -> None:
-    """Store the generation; those who wait get their parts when it is committed. The left out get nothing."""
-    stored = step.store(group, assignments)
+def _store_assignment(group: Group, stored: StoredGroup, step: Step) -> None:
+    """Store the generation; members that wait get their parts when it is committed. The left out get nothing."""
+    step.store(group, stored)
     group.storing_generation_id = group.generation_id
     for part in stored.members:
         member = group.members[part.member_id]
@@ -80,7 +93,7 @@ def assignment_stored(group: Group, stored: StoredGroup) -> None:
     group.move_to(GroupState.STABLE, stored.state_timestamp_ms)
     for part in stored.members:
         member = group.members[part.member_id]
-        member.assignment = part.assignment
+        group.assign(member, part.assignment)
         group.has_late_syncs = group.has_late_syncs or member.sync_token is not None
 
 

@@ -155,7 +155,6 @@ class TransactionShard:
     def loaded(self, now_ms: int) -> TransactionDecision:
         """Begin to serve: every record of the partition has been applied."""
         assert self.is_loading, "loaded once"
-        self.is_loading = False
         self._timers.start(now_ms, self.settings)
         step = Step(now_ms, self.settings)
         for transaction in self._transactions.values():
@@ -163,6 +162,7 @@ class TransactionShard:
             self._schedule_timers(transaction, None, transaction.value)
             if transaction.value.state.is_prepared:
                 step.send_markers(transaction.transactional_id, transaction.value)
+        self.is_loading = False
         return step.decision()
 
     def resign(self, now_ms: int) -> TransactionDecision:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kavka.core.transaction.records import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
     StoredTransaction,
     TransactionRecord,
     TransactionState,
@@ -24,6 +26,9 @@ from kavka.wire.versioned import version_of
 
 CONFIRMATION = encode_transaction_key(TransactionLogKey(transactional_id=""))
 """A key that no transaction has: its tombstone says nothing (decision 013)."""
+_STATES = frozenset(TransactionState)
+_CLIENT_VERSIONS = range(3)
+"""Levels of the feature `transaction.version`."""
 
 
 def to_bytes(record: TransactionRecord) -> tuple[bytes, bytes | None]:
@@ -33,7 +38,10 @@ def to_bytes(record: TransactionRecord) -> tuple[bytes, bytes | None]:
 
 
 def from_bytes(key: Buffer, value: Buffer | None) -> TransactionRecord | None:
-    """Return the record; None for a kind of key that is not known. Raise CorruptFrame."""
+    """Return the record; None for a kind of key that is not known.
+
+    Raise CorruptFrame, also for a value that contradicts itself, which no coordinator has written.
+    """
     if version_of("record key", key) not in schema_of(TransactionLogKey).versions:
         return None
     decoded = decode_transaction_key(key)
@@ -62,26 +70,43 @@ def _value(value: StoredTransaction) -> TransactionLogValue:
 
 
 def _stored(value: TransactionLogValue) -> StoredTransaction:
-    try:
-        state = TransactionState(value.transaction_status)
-    except ValueError:
-        # PrepareEpochFence and Dead are states of Kafka's memory, never of its log.
-        name, number = "TransactionLogValue", value.transaction_status
-        raise CorruptFrame(name, -1, 0, f"no state has the number {number}") from None
+    contradiction = _contradiction(value)
+    if contradiction is not None:
+        raise CorruptFrame("TransactionLogValue", -1, 0, contradiction)
+    state = TransactionState(value.transaction_status)
+    # Nothing takes part in a transaction that is not open, and nothing follows it, whatever the record names.
+    rows = value.transaction_partitions or () if state.is_open else ()
     return StoredTransaction(
         value.producer_id,
         value.producer_epoch,
         value.transaction_timeout_ms,
         state,
         frozenset(
-            TopicPartition(row.topic, partition)
-            for row in value.transaction_partitions or ()
-            for partition in row.partition_ids
+            TopicPartition(row.topic, partition) for row in rows for partition in row.partition_ids
         ),
         value.transaction_last_update_timestamp_ms,
         value.transaction_start_timestamp_ms,
         value.previous_producer_id,
-        value.next_producer_id,
+        value.next_producer_id if state.is_open else NO_PRODUCER_ID,
         value.client_transaction_version,
-        value.next_producer_epoch,
+        value.next_producer_epoch if state.is_open else NO_PRODUCER_EPOCH,
     )
+
+
+def _contradiction(value: TransactionLogValue) -> str | None:
+    """Return what no transaction can be made of; None when one can."""
+    if value.transaction_status not in _STATES:
+        # PrepareEpochFence and Dead are states of Kafka's memory, never of its log.
+        return f"no state has the number {value.transaction_status}"
+    if value.producer_id < 0 or value.producer_epoch < 0:
+        return f"no producer has id {value.producer_id} and epoch {value.producer_epoch}"
+    if min(value.previous_producer_id, value.next_producer_id, value.next_producer_epoch) < -1:
+        return "a producer id or epoch is below -1"
+    if value.client_transaction_version not in _CLIENT_VERSIONS:
+        return f"no client has the transaction version {value.client_transaction_version}"
+    if value.next_producer_id != NO_PRODUCER_ID and value.client_transaction_version == 0:
+        return "a next producer id without a transaction version that has one"
+    partitions = (one for row in value.transaction_partitions or () for one in row.partition_ids)
+    if any(partition < 0 for partition in partitions):
+        return "a partition has a negative number"
+    return None

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from kavka.core.znodes import Create, Operation, SetData, ZnodeTree
 from kavka.registry.interface import Registry
 from kavka.registry.local_session import LocalSession
-from kavka.registry.registry_server import RegistryServer, RegistryServerConfig
+from kavka.registry.registry_server import RegistryServer
+from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.znode_server import Result, ZnodeServer
 from kavka.simulation.brokers.scenario import REGISTRY, REGISTRY_PORT
 from kavka.simulation.environment import SimEnvironment

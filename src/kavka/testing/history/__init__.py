@@ -3,7 +3,7 @@
 A history is a list of events: what producers and consumers asked for, and what they were told. `check` is pure: it
 needs no broker, and works for histories of any Kafka, written down by any program (`lines` says in which form).
 `python -m kavka.testing.history` runs a workload against a cluster, records it and prints the verdict.
-`docs/testing.md` tells more.
+`docs/reference/testing.md` tells more.
 """
 
 from kavka.testing.history.anomalies import ANOMALIES, Anomaly

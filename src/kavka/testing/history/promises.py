@@ -102,7 +102,7 @@ def allowed_because(kind: type[Anomaly], promises: Promises) -> str | None:
 
 
 def table() -> str:
-    """Return the rules as a Markdown table, as in `docs/testing.md`."""
+    """Return the rules as a Markdown table, as in `docs/reference/testing.md`."""
     rows = ["| anomaly | means | allowed | because |", "|---|---|---|---|"]
     for kind in ANOMALIES:
         rule = RULES[kind.name]

@@ -12,6 +12,8 @@ from kavka.wire.records.compression import Compression, decompress_pieces, decom
 from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
 from kavka.wire.records.header import COMPRESSION_MASK, HEADER_SIZE, BatchHeader
 
+_PIECE_COST: Final = 4096
+"""Bytes that a piece counts as, at least: some microseconds, however small it is."""
 _WEIGHTS: Final = {Compression.GZIP: 2}
 """How much longer a codec takes for a byte than the others do."""
 
@@ -73,6 +75,7 @@ def check_body(
     enough = 0  # A record that may end anywhere is read again when the bytes have doubled, not with each piece.
     for piece in decompress_pieces(codec, packed, limit):
         if isinstance(piece, int):
+            _charge(allowance, 0, weight)
             yield weight * piece
             continue
         _count(allowance, len(piece), weight, limit)
@@ -131,8 +134,16 @@ def is_small_and_sound(
     return not violations and largest == header.max_timestamp
 
 
+def _charge(allowance: Allowance, size: int, weight: int) -> None:
+    """Count a step; raise BatchTooLarge when the request has none left, for want of bytes or for too many pieces."""
+    cost = max(size, _PIECE_COST)
+    allowance.bytes_left -= weight * cost
+    allowance.decompressed_bytes_left -= cost
+    if allowance.decompressed_bytes_left < 0 and size < _PIECE_COST:
+        raise BatchTooLarge("a compressed body of too many pieces", 0)
+
+
 def _count(allowance: Allowance, size: int, weight: int, limit: int) -> None:
-    allowance.bytes_left -= weight * size
-    allowance.decompressed_bytes_left -= size
+    _charge(allowance, size, weight)
     if size > limit:
         raise BatchTooLarge(f"a compressed body of more than {limit} bytes", 0)

@@ -138,8 +138,8 @@ def decompress_pieces(
     """Yield what a compressed `data` decompresses to piece by piece, at most `limit` bytes in all.
 
     Before a piece that may come to more than LARGE_PIECE bytes that number is yielded, so that the caller may go on
-    elsewhere. A piece is valid until the next one is asked for. Raise CorruptBody for what the Java client does not
-    read, or BatchTooLarge; `is_stored` as in `decompress`.
+    elsewhere; 0 is yielded while the structure of a body is read. A piece is valid until the next one is asked for.
+    Raise CorruptBody for what the Java client does not read, or BatchTooLarge; `is_stored` as in `decompress`.
     """
     pieces: Iterator[Buffer | int]
     match codec:

@@ -29,7 +29,7 @@ _TRAILER: Final = Struct("<II")
 
 
 def pieces(data: Buffer) -> Iterator[Buffer]:
-    """Yield the members in pieces of at most PIECE bytes. Raise CorruptBody.
+    """Yield the members in pieces of at most PIECE bytes, an empty one as an empty piece. Raise CorruptBody.
 
     The input is fed in slices, because each call copies what it leaves over.
     """
@@ -54,6 +54,8 @@ def pieces(data: Buffer) -> Iterator[Buffer]:
             elif not fed and not inflater.eof:
                 raise CorruptBody("gzip: the stream is cut", position)
         position = _after_trailer(view, position, crc, size)
+        if not size:
+            yield b""
         if len(view) - position < _SHORTEST:
             return
         try:

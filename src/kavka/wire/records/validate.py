@@ -7,7 +7,7 @@ compaction, so the records are walked by the kernel; a compressed body is walked
 A body that has a true CRC and is broken all the same was made so. What its codec cannot read is answered with
 UNKNOWN_SERVER_ERROR, as Kafka does, and records that break the format with INVALID_RECORD; clients retry neither.
 Kafka takes uncompressed offset deltas that are wrong and compressed records that are not as long as they say; both
-are refused here, since consumers would lose records, or stop there ([decision 030](docs/decisions)).
+are refused here, since consumers would lose records, or stop there ([decision 030](docs/explanation/decisions)).
 """
 
 from __future__ import annotations

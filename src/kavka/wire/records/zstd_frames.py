@@ -9,7 +9,7 @@ Source: RFC 8878.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final, NamedTuple
 
 import cramjam
@@ -19,6 +19,7 @@ from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch, CorruptBody
 
 _LARGE: Final = 256 * 1024
 _SMALLEST_OUTPUT: Final = 4096
+_PARTS_AT_ONCE: Final = 16
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE: Final = b"\x2a\x4d\x18"
 """Of the magic of skippable frames the bytes behind the first, which is 0x50 to 0x5f."""
@@ -31,7 +32,9 @@ _RAW, _REPEATED, _COMPRESSED = 0, 1, 2
 
 
 def pieces(data: Buffer, limit: int) -> Iterator[Buffer | int]:
-    """Yield the content; before it, if it may be more than 256 KiB, how much. Raise CorruptBody or BatchTooLarge.
+    """Yield the content; before it, if it may be more than 256 KiB, how much; 0 between frames and blocks.
+
+    Raise CorruptBody or BatchTooLarge.
 
     Raise CorruptBatch when there is content of a frame that is cut, which the decoder does not give.
     """
@@ -43,13 +46,14 @@ def pieces(data: Buffer, limit: int) -> Iterator[Buffer | int]:
         try:
             output = _decompress(view, likely)
         except CorruptBody:
-            if len(_outline(view).content) == len(view):
+            outline = yield from _outline(view)
+            if len(outline.content) == len(view):
                 raise
             output = None
         if output is not None:
             yield output
             return
-    content, bound, has_more = _outline(view)
+    content, bound, has_more = yield from _outline(view)
     if min(limit, bound) > _LARGE:
         yield min(limit, bound)
     output = _decompress(content, min(limit, bound))
@@ -94,10 +98,14 @@ class _Outline(NamedTuple):
     """Whether the frame that is cut has content."""
 
 
-def _outline(view: memoryview) -> _Outline:
-    position = bound = 0
+def _outline(view: memoryview) -> Generator[int, None, _Outline]:
+    """Return the outline; yield 0 after each 16 frames, and after each 16 blocks of a frame."""
+    position = bound = frames = 0
     while position < len(view):
-        end, most = _frame(view, position)
+        frames += 1
+        if frames % _PARTS_AT_ONCE == 0:
+            yield 0
+        end, most = yield from _frame(view, position)
         if end is None:
             buffers = (len(view) - 1) // _JAVA_BUFFER
             if position % _JAVA_BUFFER and position // _JAVA_BUFFER == buffers:
@@ -108,7 +116,7 @@ def _outline(view: memoryview) -> _Outline:
     return _Outline(view, bound)
 
 
-def _frame(view: memoryview, start: int) -> tuple[int | None, int]:
+def _frame(view: memoryview, start: int) -> Generator[int, None, tuple[int | None, int]]:
     """Return where a frame ends, None when it is cut, and what it may decompress to.
 
     What is no frame extends to the end and decompresses to nothing: the decoder says what is wrong with it.
@@ -129,7 +137,7 @@ def _frame(view: memoryview, start: int) -> tuple[int | None, int]:
     position = size_at + size_bytes
     if position > len(view):
         return None, 0
-    end, most = _blocks(view, position)
+    end, most = yield from _blocks(view, position)
     if size_bytes:
         announced = int.from_bytes(view[size_at:position], "little")
         most = min(most, announced + (256 if size_bytes == 2 else 0))
@@ -138,10 +146,13 @@ def _frame(view: memoryview, start: int) -> tuple[int | None, int]:
     return end, most
 
 
-def _blocks(view: memoryview, position: int) -> tuple[int | None, int]:
+def _blocks(view: memoryview, position: int) -> Generator[int, None, tuple[int | None, int]]:
     """Return where the last of a frame's blocks ends, None when one is cut, and what they may decompress to."""
-    most = 0
+    most = blocks = 0
     while position + 3 <= len(view):
+        blocks += 1
+        if blocks % _PARTS_AT_ONCE == 0:
+            yield 0
         word = int.from_bytes(view[position : position + 3], "little")
         kind, size = word >> 1 & 3, word >> 3
         position += 3 + (1 if kind == _REPEATED else size)

@@ -340,9 +340,12 @@ class ProducerIdBlock(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> ProducerIdBlock:
-        """Read the payload."""
+        """Read the payload, whose ends are numbers of 64 bits, the last -1 or more."""
         fields = json.loads(data)
-        return cls(int(fields["broker"]), int(fields["block_start"]), int(fields["block_end"]))
+        start, end = _number(fields["block_start"], 64), _number(fields["block_end"], 64)
+        if end < -1:
+            raise ValueError(f"no producer id: {end}")
+        return cls(_number(fields["broker"]), start, end)
 
 
 def _dump(fields: Mapping[str, Any]) -> bytes:

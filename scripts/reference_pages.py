@@ -1,0 +1,133 @@
+"""Writes pages of docs/ that follow from the code: `make reference`, after an API, command or decision was added.
+
+The settings have a script of their own, `scripts/settings_page.py`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from kavka.cli.main import COMMANDS, main
+from kavka.wire.apis import APIS, Api, ApiKey
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+WRITTEN = "Written by `make reference`: change the code, not this page."
+
+_BETWEEN_BROKERS = {
+    ApiKey.LEADER_AND_ISR,
+    ApiKey.STOP_REPLICA,
+    ApiKey.UPDATE_METADATA,
+    ApiKey.CONTROLLED_SHUTDOWN,
+    ApiKey.ALTER_PARTITION,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+    ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+}
+
+
+def protocol() -> str:
+    """Return the page of APIs and versions."""
+    spoken = [api for api in APIS.values() if _is_served(api)]
+    declared = [api for api in APIS.values() if not _is_served(api)]
+    absent = [key for key in ApiKey if key not in APIS]
+    lines = [
+        "# Protocol coverage",
+        "",
+        f"{WRITTEN} `kavka broker-api-versions --bootstrap-server localhost:9092` asks a running broker.",
+        "",
+        "Versions are those of Apache Kafka 3.9, and those of 4.x that version 2 of transactions and two-phase commit",
+        "need (KIP-890, KIP-939). *Flexible from* is the first version with compact lengths and tagged fields.",
+        "",
+        "## Served",
+        "",
+        "| API | key | versions | flexible from | between brokers |",
+        "|---|--:|---|---|---|",
+        *(f"{_row(api)} {'yes' if api.key in _BETWEEN_BROKERS else ''} |" for api in spoken),
+        "",
+        "## Declared, not served",
+        "",
+        "kavka encodes and decodes these messages. A broker does not offer them in ApiVersions.",
+        "",
+        "| API | key | versions | flexible from |",
+        "|---|--:|---|---|",
+        *map(_row, declared),
+        "",
+        "## Not there",
+        "",
+        "A request with one of these keys closes its connection, as with Apache Kafka.",
+        "",
+        ", ".join(f"{key.title} ({key.value})" for key in absent) + ".",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _is_served(api: Api) -> bool:
+    return find_spec(f"kavka.broker.api.{api.key.name.lower()}") is not None
+
+
+def _row(api: Api) -> str:
+    flexible = "" if api.flexible_from is None else str(api.flexible_from)
+    return (
+        f"| {api.key.title} | {api.key.value} | {api.min_version}–{api.max_version} | {flexible} |"  # noqa: RUF001
+    )
+
+
+def commands() -> str:
+    """Return the page of commands, each with its help."""
+    return "\n".join(
+        [
+            "# Commands",
+            "",
+            f"{WRITTEN}",
+            "",
+            "The commands have the options, the output and the exit codes of Apache Kafka's scripts: `kavka topics` is",
+            "`kafka-topics.sh`. Exit codes are 0 (done), 1 (failed) and 2 (not understood).",
+            *_helps(),
+        ]
+    )  # fmt: skip
+
+
+def _helps() -> Iterator[str]:
+    os.environ["COLUMNS"] = "100"
+    for name, about in COMMANDS.items():
+        printed = io.StringIO()
+        with redirect_stdout(printed), redirect_stderr(printed), suppress(SystemExit):
+            main([name, "--help"])
+        yield from ("", f"## {name}", "", f"{about[0].upper()}{about[1:]}.", "")
+        yield from ("```text", printed.getvalue().rstrip(), "```")
+    yield ""
+
+
+def decisions() -> str:
+    """Return the list of decisions."""
+    files = sorted((DOCS / "explanation" / "decisions").glob("[0-9]*.md"))
+    titles = [(path.name, path.read_text(encoding="utf-8").splitlines()[0]) for path in files]
+    return "\n".join(
+        [
+            "# Decisions",
+            "",
+            f"{WRITTEN}",
+            "",
+            "Each page says what was decided, what else was possible, and what it costs. Numbers are never used twice.",
+            "",
+            *(f"- [{title.removeprefix('# ')}]({name})" for name, title in titles),
+            "",
+        ]
+    )
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/protocol.md": protocol,
+    "reference/commands.md": commands,
+    "explanation/decisions/index.md": decisions,
+}
+
+
+if __name__ == "__main__":
+    for page, written in PAGES.items():
+        (DOCS / page).write_text(written(), encoding="utf-8")

@@ -1,0 +1,69 @@
+"""The settings of a served registry, by their names in `zoo.cfg`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+
+from kavka.settings.declaration import InvalidSetting, whole_number
+from kavka.settings.registry import REGISTRY_SETTINGS, WITHOUT_EFFECT
+from kavka.values import frozen
+
+log = logging.getLogger(__name__)
+
+
+@frozen
+class RegistryServerConfig:
+    """The settings of a served registry."""
+
+    data_directory: str
+    host: str
+    port: int
+    tick_ms: int
+    min_session_timeout_ms: int
+    max_session_timeout_ms: int
+    max_client_connections: int
+    """Of one address; 0 for any number."""
+    allowed_words: tuple[str, ...]
+    frame_bytes: int
+
+    @classmethod
+    def parse(cls, texts: Mapping[str, str]) -> RegistryServerConfig:
+        """Read the names of `zoo.cfg`; warn of unknown ones. Raise InvalidSetting."""
+        values = REGISTRY_SETTINGS.parse(texts)
+        _check_names(texts)
+        whole = partial(whole_number, values)
+        tick_ms = whole("tickTime")
+        least_ms, most_ms = whole("minSessionTimeout"), whole("maxSessionTimeout")
+        least_ms = 2 * tick_ms if least_ms < 0 else least_ms
+        most_ms = 20 * tick_ms if most_ms < 0 else most_ms
+        if least_ms > most_ms:
+            raise InvalidSetting("minSessionTimeout", least_ms, "is above maxSessionTimeout")
+        words = values["4lw.commands.whitelist"]
+        assert isinstance(words, list)
+        return cls(
+            str(values["dataDir"]),
+            str(values["clientPortAddress"]),
+            whole("clientPort"),
+            tick_ms,
+            least_ms,
+            most_ms,
+            whole("maxClientCnxns"),
+            tuple(words),
+            whole("jute.maxbuffer"),
+        )
+
+
+def _check_names(texts: Mapping[str, str]) -> None:
+    members = [name for name in texts if name.startswith("server.")]
+    if len(members) > 1:
+        reason = "an ensemble is not served here: leave one server, or run Apache ZooKeeper"
+        raise InvalidSetting(members[0], texts[members[0]], reason)
+    for name in sorted(texts):
+        if name in WITHOUT_EFFECT or name in members:
+            log.info("setting without effect name=%s", name)
+        elif name not in REGISTRY_SETTINGS:
+            near = REGISTRY_SETTINGS.nearest(name)
+            hint = f"; did you mean {near}?" if near else ""
+            log.warning("unknown setting ignored name=%s%s", name, hint)

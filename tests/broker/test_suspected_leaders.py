@@ -1,0 +1,54 @@
+"""A Metadata request whose partitions are led by a broker that was lost a moment ago."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kavka.broker.api.metadata import _has_suspected_leaders
+from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+
+class Topic:
+    """A topic that counts how often its partitions are looked at."""
+
+    def __init__(self, *leaders: int) -> None:
+        self._partitions = [SimpleNamespace(leader=leader) for leader in leaders]
+        self.reads = 0
+
+    @property
+    def partitions(self) -> list[SimpleNamespace]:
+        self.reads += 1
+        return self._partitions
+
+
+def broker(topics: dict[str, Topic]) -> Any:
+    metadata = SimpleNamespace(
+        topics=topics,
+        is_suspected=lambda leader, now_ms: leader == 2,
+        name_of={b"\x05" * 16: "other"}.get,
+    )
+    return SimpleNamespace(metadata=metadata, clock=SimpleNamespace(tick_ms=lambda: 0))
+
+
+@pytest.mark.parametrize("suspect", [True, False])
+def test_a_topic_that_is_named_many_times_is_looked_at_once(suspect: bool) -> None:
+    topic = Topic(1, 2 if suspect else 3, 1)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t")] * 20_000)
+    assert _has_suspected_leaders(broker({"t": topic}), request) is suspect
+    assert topic.reads == 1
+
+
+def test_topics_are_found_by_name_and_by_id() -> None:
+    topics = {"t": Topic(1), "other": Topic(2)}
+    by_id = MetadataRequestTopic(name=None, topic_id=b"\x05" * 16)
+    by_name = MetadataRequestTopic(name="t")
+    found = broker(topics)
+    assert not _has_suspected_leaders(found, MetadataRequest(topics=[by_name]))
+    assert _has_suspected_leaders(found, MetadataRequest(topics=[by_name, by_id]))
+    assert _has_suspected_leaders(found, MetadataRequest(topics=None))
+    assert not _has_suspected_leaders(
+        found, MetadataRequest(topics=[MetadataRequestTopic(name="new")])
+    )

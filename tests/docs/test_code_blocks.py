@@ -1,0 +1,207 @@
+"""Every code block of README and docs/ is run, here or by the test that its comment names, or says why not.
+
+The line above a block may be one of these comments:
+
+    <!-- not run: REASON -->           it is not run
+    <!-- run by tests/PATH -->         another test runs it, or does the same
+    <!-- output -->                    what the block before it prints
+    <!-- pytest -->                    it is a test module
+
+All other blocks of Python and of shell are run in order, each page beside a broker and in its own directory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kavka_compat.ours import run_kavka
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+)
+PROGRAMS = ("python", "sh", "console", "sql")
+"""Languages of blocks that are run, by whatever test."""
+DATA = ("json", "mermaid", "promql", "properties", "text", "toml", "yaml")
+
+_FENCE = re.compile(r"^ *```")
+_COMMENT = re.compile(r"^ *<!-- (.*) -->$")
+
+
+class Block(NamedTuple):
+    """A code block of a page."""
+
+    page: Path
+    line: int
+    language: str
+    comment: str
+    """What the comment above it says, or nothing."""
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Return page and line."""
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def is_run_here(self) -> bool:
+        """Return whether this module runs it."""
+        return self.language in ("python", "sh") and self.comment in ("", "pytest")
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """Return the blocks of a page, in order."""
+    lines = iter(enumerate(page.read_text(encoding="utf-8").splitlines(), 1))
+    before = ""
+    for number, line in lines:
+        if _FENCE.match(line):
+            indent = len(line) - len(line.lstrip())
+            language = line.strip().removeprefix("```").partition(" ")[0]
+            text: list[str] = []
+            for _, inside in lines:
+                if _FENCE.match(inside):
+                    break
+                text.append(inside[indent:])
+            comment = _COMMENT.match(before)
+            said = comment[1] if comment else ""
+            yield Block(page, number, language, said, "\n".join(text) + "\n")
+        before = line
+
+
+ALL = [block for page in PAGES for block in blocks(page)]
+RUN = {page: [b for b in ALL if b.page == page] for page in PAGES}
+RUN = {page: found for page, found in RUN.items() if any(b.is_run_here for b in found)}
+"""The pages with blocks that this module runs."""
+
+
+@pytest.mark.parametrize("block", ALL, ids=lambda block: block.name)
+def test_a_block_is_run_or_says_why_not(block: Block) -> None:
+    assert block.language in PROGRAMS + DATA, "name the language of the block"
+    kind, _, rest = block.comment.partition(":")
+    if kind == "not run":
+        assert len(rest.split()) >= 2, "say why"
+    elif block.comment.startswith("run by "):
+        assert (ROOT / block.comment.removeprefix("run by ")).is_file(), block.comment
+    else:
+        assert block.comment in ("", "output", "pytest"), block.comment
+        assert block.language in DATA or block.is_run_here, "run it, or say why not"
+
+
+_END = "\x1e"
+_PROGRAM = f"""
+import runpy, sys
+for line in sys.stdin:
+    runpy.run_path(line.strip(), run_name="__main__")
+    print({_END!r}, flush=True)
+"""
+"""Runs files one after the other, so that a page starts one JVM and not one for each block."""
+
+
+class Page:
+    """Runs blocks in one directory, beside one broker, those of Python in one process."""
+
+    def __init__(self, directory: Path, bootstrap: str) -> None:
+        """Take a directory for the files of the blocks."""
+        self._directory = directory
+        self._bootstrap = bootstrap
+        self._environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYSPARK_PYTHON": sys.executable,
+            "B": f"--bootstrap-server {bootstrap}",
+        }
+
+    def __enter__(self) -> Page:
+        self._errors = (self._directory / "errors").open("w+", encoding="utf-8")
+        self._python = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM],
+            cwd=self._directory,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._python.kill()
+        self._python.communicate()
+        self._errors.close()
+
+    def run(self, block: Block) -> str:
+        """Run a block to its end, and return what it prints."""
+        text = re.sub(r"(localhost|127\.0\.0\.1):9092", self._bootstrap, block.text)
+        if block.language == "sh":
+            return self._execute(block, ["bash", "-euo", "pipefail", "-c", text])
+        file = self._directory / f"test_line_{block.line}.py"
+        file.write_text(text, encoding="utf-8")
+        if block.comment == "pytest":
+            alone = [
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "-p",
+                "kavka.testing.fixture",
+                "-c",
+                os.devnull,
+            ]
+            return self._execute(block, [sys.executable, "-m", "pytest", *alone, str(file)])
+        return self._run_python(block, file)
+
+    def _run_python(self, block: Block, file: Path) -> str:
+        assert self._python.stdin is not None
+        assert self._python.stdout is not None
+        self._python.stdin.write(f"{file}\n")
+        self._python.stdin.flush()
+        printed = ""
+        for line in self._python.stdout:
+            if line == f"{_END}\n":
+                return printed
+            printed += line
+        raise AssertionError(f"{block.name}\n{printed}\n{Path(self._errors.name).read_text()}")
+
+    def _execute(self, block: Block, command: list[str]) -> str:
+        done = subprocess.run(
+            command,
+            cwd=self._directory,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert done.returncode == 0, f"{block.name}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+def _pages() -> Iterator[object]:
+    for page, found in RUN.items():
+        needs_spark = any("pyspark" in block.text for block in found)
+        marks = [pytest.mark.spark] if needs_spark else [pytest.mark.compat]
+        yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", list(_pages()))
+def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    with run_kavka(tmp_path / "broker") as broker, Page(tmp_path, broker.bootstrap) as runner:
+        run_page(page, runner)
+
+
+def run_page(page: Path, runner: Page) -> None:
+    """Run the blocks of a page and compare what they print."""
+    printed = ""
+    for block in RUN[page]:
+        if block.comment == "output":
+            assert printed == block.text, block.name
+        elif block.is_run_here:
+            printed = runner.run(block)

@@ -1,0 +1,171 @@
+"""Imports form no circle, TYPE_CHECKING imports included, beyond those that remain listed here."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src"
+BROKER = "kavka.broker.broker"
+COMPOSERS = ("kavka.cli.", "kavka.testing.", "kavka.simulation.")
+
+# Both bounds may only shrink: remove a module when it leaves its circle, add none.
+REMAINING_CIRCLES: tuple[tuple[str, ...], ...] = (
+    (
+        "kavka.broker.add_partitions_queue",
+        "kavka.broker.api.api_versions",
+        "kavka.broker.broker",
+        "kavka.broker.cleaner",
+        "kavka.broker.control.broker_channel",
+        "kavka.broker.control.channel_manager",
+        "kavka.broker.control.config_changes",
+        "kavka.broker.control.controlled_shutdown",
+        "kavka.broker.control.controller",
+        "kavka.broker.control.controller_term",
+        "kavka.broker.control.features",
+        "kavka.broker.control.requests",
+        "kavka.broker.control_request_check",
+        "kavka.broker.control_requests",
+        "kavka.broker.coordination.marker_appends",
+        "kavka.broker.coordination.markers",
+        "kavka.broker.coordination.transaction_shard_runtime",
+        "kavka.broker.coordination.transactions",
+        "kavka.broker.coordination.verification",
+        "kavka.broker.dispatch",
+        "kavka.broker.features",
+        "kavka.broker.fetch_reader",
+        "kavka.broker.identity",
+        "kavka.broker.metrics.broker_state",
+        "kavka.broker.metrics.cleaner",
+        "kavka.broker.metrics.controller",
+        "kavka.broker.metrics.coordinators",
+        "kavka.broker.metrics.exposition",
+        "kavka.broker.metrics.page",
+        "kavka.broker.metrics.partitions",
+        "kavka.broker.metrics.replica_fetchers",
+        "kavka.broker.metrics.requests",
+        "kavka.broker.metrics.topics",
+        "kavka.broker.periodic_tasks",
+        "kavka.broker.producer_ids",
+        "kavka.broker.registration",
+        "kavka.broker.replica_manager",
+        "kavka.broker.replication.alter_log_dirs",
+        "kavka.broker.replication.alter_partition_manager",
+        "kavka.broker.replication.fetch_messages",
+        "kavka.broker.replication.follower_fetch",
+        "kavka.broker.replication.node_to_controller_channel",
+        "kavka.broker.replication.replica_fetcher",
+        "kavka.broker.replication.replica_fetcher_manager",
+        "kavka.broker.replication.replication_manager",
+        "kavka.broker.replication.selector",
+        "kavka.broker.replication.throttle",
+        "kavka.broker.stalls",
+        "kavka.broker.topics",
+    ),
+    (
+        "kavka.registry.local_session",
+        "kavka.registry.znode_server",
+    ),
+    (
+        "kavka.simulation.connection",
+        "kavka.simulation.environment",
+        "kavka.simulation.network",
+        "kavka.simulation.world",
+    ),
+    (
+        "kavka.simulation.loop",
+        "kavka.simulation.process",
+    ),
+)
+REMAINING_BROKER_IMPORTERS = 94
+
+Graph = dict[str, set[str]]
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_names(path: Path) -> set[str]:
+    """Return the absolute names that a module imports."""
+    package = (
+        module_name(path) if path.name == "__init__.py" else module_name(path).rpartition(".")[0]
+    )
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = (
+                package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            )
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            names.update(f"{base}.{alias.name}" for alias in node.names)
+    return names
+
+
+def module_graph() -> Graph:
+    paths = {module_name(path): path for path in SOURCE.glob("kavka/**/*.py")}
+    graph: Graph = {}
+    for name, path in paths.items():
+        targets = {
+            target if target in paths else target.rpartition(".")[0]
+            for target in imported_names(path)
+        }
+        graph[name] = (targets & paths.keys()) - {name}
+    return graph
+
+
+def circles(graph: Graph) -> list[tuple[str, ...]]:
+    """Return the strongly connected components of more than one module (Kosaraju's algorithm)."""
+    finished: list[str] = []
+    visited: set[str] = set()
+    for start in sorted(graph):
+        visit(start, graph, visited, finished)
+    importers: Graph = {name: set() for name in graph}
+    for name, targets in graph.items():
+        for target in targets:
+            importers[target].add(name)
+    visited.clear()
+    components = []
+    for start in reversed(finished):
+        component: list[str] = []
+        visit(start, importers, visited, component)
+        if len(component) > 1:
+            components.append(tuple(sorted(component)))
+    return sorted(components)
+
+
+def visit(name: str, graph: Graph, visited: set[str], finished: list[str]) -> None:
+    """Append the unvisited modules reachable from one, each after its own targets."""
+    if name in visited:
+        return
+    visited.add(name)
+    for target in sorted(graph[name]):
+        visit(target, graph, visited, finished)
+    finished.append(name)
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return module_graph()
+
+
+def test_a_circle_is_found_with_its_modules_alone() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "e"}, "e": {"e"}}) == [
+        ("b", "c")
+    ]
+
+
+def test_imports_form_the_remaining_circles_and_no_other(graph: Graph) -> None:
+    assert circles(graph) == sorted(REMAINING_CIRCLES)
+
+
+def test_modules_that_import_the_broker_become_fewer(graph: Graph) -> None:
+    importers = [
+        name
+        for name, targets in graph.items()
+        if BROKER in targets and not name.startswith(COMPOSERS)
+    ]
+    assert len(importers) == REMAINING_BROKER_IMPORTERS, importers
