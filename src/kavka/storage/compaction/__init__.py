@@ -6,6 +6,6 @@
     |- rewritten, segment group by segment group, against the map |
 
 `cleanable_log` says which log is next and what of it, `cleaned_transactions` and `batch_filter` what becomes of each
-batch. `cleaning_pass` does one pass over one log; `log.cleaned_segment` writes its files, `log.segment_replacement` puts
-them in place.
+batch. `cleaning_pass` does one pass over one log; `log.cleaned_segment` writes its files, and
+`log.segment_replacement` puts them in place.
 """
