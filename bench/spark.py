@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "compat"), str(ROOT / "tests" / "spark")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "compat"), str(ROOT / "tests")]
 
 from kavka.spark.session import local_session  # noqa: E402
 
@@ -130,7 +130,7 @@ def broker(kind: str, directory: Path) -> Iterator[str]:
 
 def main() -> None:
     """Print a table: rows per second of each, and the ratio of ours to theirs."""
-    from spark_connector import connector_jars
+    from support.spark.spark_connector import connector_jars
 
     parser = argparse.ArgumentParser(description="Spark's Kafka connector and ours, side by side")
     parser.add_argument("--rows", type=int, default=1_000_000)
