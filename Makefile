@@ -10,7 +10,6 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings reference docs plot passed damaged-bodies clean
 PY := .venv/bin/python
-SLOW := compat or spark or simulation or chaos or fuzz or long
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 14
@@ -31,10 +30,11 @@ lint: ## format, style, types and layers; needs no Java
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-unit: dev
-	$(PY) -m pytest -m "not ($(SLOW))"
+unit: ## unit tests; needs no Java, Spark or other people's clients
+	@scripts/setup.sh unit
+	$(PY) -m pytest --unit -n $(or $(JOBS),2) --dist loadfile
 
-check: lint unit ## format, lint, types, layers and unit tests: about a minute
+check: lint unit ## format, lint, types, layers and unit tests: about two minutes
 
 test: ## everything: check, simulation, other people's clients, chaos, Spark
 	@scripts/setup.sh test

@@ -1,13 +1,4 @@
-from hypothesis import given
-from hypothesis import strategies as st
-from kafka.partitioner.default import murmur2 as other_murmur2
-
 from kavka.client.producer.partitioner import RoundRobin, StickyChoice, murmur2, partition_of
-
-
-@given(st.binary(max_size=100))
-def test_murmur2_equals_another_implementation(data):
-    assert murmur2(data) == other_murmur2(data) & 0xFFFFFFFF
 
 
 def test_known_keys_go_where_java_puts_them():

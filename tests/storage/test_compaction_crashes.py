@@ -96,6 +96,7 @@ def _live(writes: int, *, loses_power: bool) -> tuple[Written, dict[int, Record]
     return written, found, names, ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loses_power", [False, True], ids=["killed", "power lost"])
 def test_whatever_change_of_the_disk_was_the_last_nothing_that_counts_is_lost(loses_power):
     changed = set()

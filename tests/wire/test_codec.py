@@ -65,6 +65,7 @@ def test_a_message_comes_back_as_it_was(
     check()
 
 
+@pytest.mark.slow
 def test_damaged_bytes_give_a_value_or_corrupt_frame(
     message_class: type, version: int, wire_sample: Sample
 ) -> None:

@@ -6,34 +6,22 @@ import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from kavka.wire.records import header as h
-from kavka.wire.records.compression import Compression
+from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.corrupt import CorruptBatch
 
 
 def a_batch(count: int = 3, producer_id: int = -1, transactional: bool = False) -> bytearray:
-    builder = DefaultRecordBatchBuilder(
-        2, 0, int(transactional), producer_id, 0 if producer_id >= 0 else -1, 7, 1 << 20
-    )
+    builder = BatchBuilder()
     for index in range(count):
-        builder.append(index, 1000 + index, b"key", b"value", [])
-    return bytearray(builder.build())
-
-
-def test_a_header_of_another_client_is_read():
-    batch = a_batch(3, producer_id=5, transactional=True)
-    header = h.read_header(batch)
-    assert header.size == len(batch) == header.end
-    assert (header.base_timestamp, header.max_timestamp) == (1000, 1002)
-    assert (header.last_offset, header.record_count, header.last_sequence) == (2, 3, 9)
-    assert header.producer_id == 5
-    assert header.is_transactional
-    assert not header.is_control
-    assert header.compression is Compression.NONE
-    assert header.crc == h.batch_crc(batch, header)
-    assert h.encode_header(header) == bytes(batch[:61])
+        builder.append(b"key", b"value", 1000 + index)
+    return builder.build(
+        producer_id=producer_id,
+        producer_epoch=0 if producer_id >= 0 else -1,
+        base_sequence=7,
+        transactional=transactional,
+    )
 
 
 def test_walk_gives_each_batch_with_its_position():

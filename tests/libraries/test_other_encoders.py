@@ -6,19 +6,18 @@ import importlib
 import pkgutil
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from kavka.wire.apis import APIS
 from kavka.wire.codec import encode
 from kavka.wire.schema import Kind, ListOf, fields_of, schema_of, version_range
+from support.wire_values import values
 
-Values = Callable[[type, int], st.SearchStrategy[Any]]
 QUICK = settings(
     max_examples=4,
     deadline=None,
@@ -116,12 +115,12 @@ def _bits(value: int) -> set[int]:
 @pytest.mark.parametrize(
     ("cls", "version"), COMMON, ids=[f"{cls.__name__}-{version}" for cls, version in COMMON]
 )
-def test_bytes_equal_those_of_kafka_python(cls: type, version: int, wire_values: Values) -> None:
+def test_bytes_equal_those_of_kafka_python(cls: type, version: int) -> None:
     struct = KAFKA_PYTHON[cls.__name__]._struct
     is_flexible = version in schema_of(cls).flexible
 
     @QUICK
-    @given(wire_values(cls, version))
+    @given(values(cls, version))
     def check(message: Any) -> None:
         named = _as_kafka_python(message, struct, version)
         made = struct.encode(named, version=version, compact=is_flexible, tagged=is_flexible)
@@ -205,10 +204,10 @@ def _without_tags(value: Any) -> Any:
     ids=[f"{library}-{cls.__name__}-{version}" for library, cls, version, _ in POSITIONAL],
 )
 def test_bytes_equal_those_of_schemas_by_position(
-    library: str, cls: type, version: int, schema: Any, wire_values: Values
+    library: str, cls: type, version: int, schema: Any
 ) -> None:
     @QUICK
-    @given(wire_values(cls, version).map(_without_tags))
+    @given(values(cls, version).map(_without_tags))
     def check(message: Any) -> None:
         row = _by_position(message, version, schema)
         assert schema.encode(row) == _joined(message, version)
