@@ -55,11 +55,11 @@ chaos-spark: ## kill an exactly-once query of Spark, its workers and its broker,
 
 chaos-cluster: ## chaos on clusters of processes under load, for MINUTES (60)
 	@scripts/setup.sh test
-	PYTHONPATH=tests/chaos:tests/compat $(PY) -m kavka_chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
+	PYTHONPATH=tests:tests/chaos:tests/compat $(PY) -m kavka_chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
 
 fuzz: ## search for the requests that cost a broker most, for MINUTES (10), beside Apache Kafka; REPLAY=FILE sends one again
 	@scripts/setup.sh test
-	PYTHONPATH=tests/fuzz:tests/compat $(PY) -m kavka_fuzz $(if $(REPLAY),--replay $(REPLAY),--minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)))
+	PYTHONPATH=tests:tests/fuzz:tests/compat $(PY) -m kavka_fuzz $(if $(REPLAY),--replay $(REPLAY),--minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)))
 
 librdkafka-tests: ## librdkafka's own tests of transactions against three brokers; TESTS=all for all of them
 	@scripts/setup.sh test
@@ -105,7 +105,7 @@ passed: ## rewrite tests/compat/PASSED.txt after tests were added
 
 damaged-bodies: ## ask Apache Kafka and kavka for the table of damaged batches again
 	@scripts/setup.sh test
-	PYTHONPATH=tests/compat $(PY) -m kavka_compat.asked_bodies
+	PYTHONPATH=tests:tests/compat $(PY) -m kavka_compat.asked_bodies
 
 clean: ## remove all that was built, .venv too
 	rm -rf .venv .setup build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

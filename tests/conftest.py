@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("kavka", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kavka")
 
-pytest_plugins = ["kavka_compat.fixtures", "kavka.testing.fixture"]
+pytest_plugins = ["kavka_compat.fixtures", "kavka_fuzz.fixtures", "kavka.testing.fixture"]
 
 _TESTS = Path(__file__).parent
 _NO_UNIT_TESTS = {"chaos", "compat", "fuzz", "libraries", "simulation", "spark"}

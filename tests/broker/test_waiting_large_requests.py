@@ -144,7 +144,7 @@ def test_files_are_released_when_a_client_goes_while_a_response_is_encoded(
     async def story(served: Any) -> None:
         await served.topic("t")
         await served.produce("t", b"records")
-        file, encode_slice, pins = data_file(served), dispatch.encode_slice, []
+        file, encode_slice, pins = data_file(served), dispatch.encode_slice, []  # type: ignore[attr-defined]
 
         def encode_and_go(*asked: Any) -> Any:
             parts = encode_slice(*asked)
@@ -225,9 +225,9 @@ def requests_that_wait() -> list[tuple[Any, int]]:
     wait = {"timeout_ms": WITHOUT_END_MS}
     return [
         (DeleteRecordsRequest(topics=deletion, **wait), 1),
-        (CreateTopicsRequest(topics=new, **wait), 4),
-        (DeleteTopicsRequest(topic_names=["t", *UNKNOWN], **wait), 3),
-        (CreatePartitionsRequest(topics=more, **wait), 1),
+        (CreateTopicsRequest(topics=new, **wait), 4),  # type: ignore[arg-type]
+        (DeleteTopicsRequest(topic_names=["t", *UNKNOWN], **wait), 3),  # type: ignore[arg-type]
+        (CreatePartitionsRequest(topics=more, **wait), 1),  # type: ignore[arg-type]
         (ElectLeadersRequest(topic_partitions=elected, **wait), 1),
     ]
 
@@ -256,7 +256,9 @@ def test_large_requests_that_wait_leave_memory_to_others(
         taken = []
         take = dispatcher._memory.take
         monkeypatch.setattr(
-            dispatcher._memory, "take", lambda size: taken.append(size) or take(size)
+            dispatcher._memory,
+            "take",
+            lambda size: taken.append(size) or take(size),  # type: ignore[func-returns-value]
         )
         _reader, writer = await connected(served)
         writer.write(framed(request_, version))

@@ -91,7 +91,7 @@ class Turns:
 def watched_turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
     """Measure every callback of the loop."""
     turns = Turns()
-    run = asyncio.events.Handle._run  # type: ignore[attr-defined]
+    run = asyncio.events.Handle._run
 
     def timed(handle: Any) -> None:
         began = time.thread_time()

@@ -69,14 +69,14 @@ def test_members_that_stay_keep_all_they_have_when_one_leaves(counts, size, name
         assert set(before[f"m{i}"]) <= set(after[f"m{i}"])
 
 
-def test_a_newcomer_takes_only_what_balance_asks_for():
+def test_a_newcomer_takes_only_what_balance_asks_for() -> None:
     counts = {"t": 4}
     owned = [TopicPartition("t", p) for p in range(4)]
     members = [owning("old", ["t"], owned, 3), owning("new", ["t"], [], -1)]
     assert ours("sticky", counts, members) == {"old": owned[:2], "new": owned[2:]}
 
 
-def test_cooperative_sticky_moves_in_two_steps():
+def test_cooperative_sticky_moves_in_two_steps() -> None:
     counts = {"t": 4}
     owned = [TopicPartition("t", p) for p in range(4)]
     first = ours(
@@ -92,20 +92,20 @@ def test_cooperative_sticky_moves_in_two_steps():
 
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
-def test_the_newest_claim_on_a_partition_wins(name):
+def test_the_newest_claim_on_a_partition_wins(name: str) -> None:
     owned = [TopicPartition("t", 0), TopicPartition("t", 1)]
     members = [owning("stale", ["t"], owned, 1), owning("fresh", ["t"], owned[:1], 2)]
     assert ours("sticky", {"t": 2}, members) == {"fresh": owned[:1], "stale": owned[1:]}
 
 
-def test_different_subscriptions_are_balanced_as_far_as_they_allow():
+def test_different_subscriptions_are_balanced_as_far_as_they_allow() -> None:
     counts = {"a": 6, "b": 2}
     members = [member("only-a", ["a"]), member("both", ["a", "b"])]
     loads = {m: len(got) for m, got in ours("sticky", counts, members).items()}
     assert loads == {"only-a": 4, "both": 4}
 
 
-def test_static_members_rank_by_their_instance_ids():
+def test_static_members_rank_by_their_instance_ids() -> None:
     members = [member("z", ["t"], "i1"), member("a", ["t"], "i2"), member("b", ["t"])]
     answer = ours("range", {"t": 3}, members)
     assert {m: [at.partition for at in got] for m, got in answer.items()} == {
@@ -115,13 +115,13 @@ def test_static_members_rank_by_their_instance_ids():
     }
 
 
-def test_sticky_user_data_is_javas():
+def test_sticky_user_data_is_javas() -> None:
     data = ASSIGNORS["sticky"].user_data([TopicPartition("t", 1), TopicPartition("t", 0)], 7)
     assert data == b"\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\1\0\0\0\7"
     assert ASSIGNORS["cooperative-sticky"].user_data([], 7) == b"\0\0\0\7"
 
 
-def test_subscriptions_travel_whole():
+def test_subscriptions_travel_whole() -> None:
     owned = [TopicPartition("t", 2), TopicPartition("a", 0)]
     sent = Subscription(topics=["t"], owned_partitions=by_topic(owned), generation_id=4)
     assert flatten(decode_subscription(encode_subscription(sent)).owned_partitions) == sorted(owned)

@@ -8,6 +8,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -45,7 +46,7 @@ class Flood(threading.Thread):
                 selector.register(sock, selectors.EVENT_WRITE | selectors.EVENT_READ)
             while self.closed < len(self.sent) - 1:
                 for key, events in selector.select():
-                    sock = key.fileobj
+                    sock = key.fileobj  # type: ignore[assignment]
                     assert isinstance(sock, socket.socket)
                     try:
                         self._serve(selector, sock, events)
@@ -113,7 +114,7 @@ def _round_trips(broker: Broker, topic: str, sizes: list[int]) -> list[int]:
     )
     try:
         consumer.subscribe([topic])
-        messages = []
+        messages: list[Any] = []
         while len(messages) < len(sizes):
             found = consumer.consume(len(sizes) - len(messages), timeout=120)
             assert found, "nothing came"

@@ -27,7 +27,7 @@ ROWS = [
 
 
 EXPECTED = [
-    Record(i, stamp, 0, key, value, tuple(headers))
+    Record(i, stamp, 0, key, value, tuple(headers))  # type: ignore[arg-type]
     for i, (key, value, stamp, headers) in enumerate(ROWS)
 ]
 
@@ -61,7 +61,7 @@ def test_we_read_the_batches_of_others(codec, make):
     assert decode_records(memoryview(batch), header) == EXPECTED
 
 
-def test_an_uncompressed_batch_is_that_of_kafka_python_to_the_byte():
+def test_an_uncompressed_batch_is_that_of_kafka_python_to_the_byte() -> None:
     theirs = KafkaPythonBuilder(2, 0, 0, -1, -1, -1, 1 << 24)
     for index, (key, value, timestamp, headers) in enumerate(ROWS):
         theirs.append(index, timestamp, key, value, headers)

@@ -98,7 +98,7 @@ def test_we_read_what_others_compress(codec, write, payload):
 
 
 @pytest.mark.parametrize("size", [200, 70_000, 300_000])
-def test_stored_lz4_frames_are_read_though_no_client_of_kafka_would(size):
+def test_stored_lz4_frames_are_read_though_no_client_of_kafka_would(size: int) -> None:
     payload = PAYLOADS["text"][:size]
     linked = lz4.frame.compress(payload, block_linked=True)
     wrong = bytearray(compress(Compression.LZ4, payload))
@@ -112,7 +112,7 @@ def test_stored_lz4_frames_are_read_though_no_client_of_kafka_would(size):
 
 
 @pytest.mark.parametrize("codec", [Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
-def test_a_large_piece_is_announced(codec):
+def test_a_large_piece_is_announced(codec: Compression) -> None:
     data = bytes(4_000_000)
     packed = {
         Compression.SNAPPY: cramjam.snappy.compress_raw(data),
@@ -130,7 +130,7 @@ def test_a_large_piece_is_announced(codec):
     assert announced >= len(data)
 
 
-def test_lz4_is_framed_as_the_java_client_does_it():
+def test_lz4_is_framed_as_the_java_client_does_it() -> None:
     frame = compress(Compression.LZ4, os.urandom(70_000))
     info = lz4.frame.get_frame_info(frame)
     assert frame[:7].hex() == "04224d18604082"
@@ -152,7 +152,7 @@ def test_lz4_is_framed_as_the_java_client_does_it():
         ("zstd", 22),
     ],
 )
-def test_kafkas_levels_are_taken(codec, level):
+def test_kafkas_levels_are_taken(codec: str, level: int) -> None:
     payload = PAYLOADS["text"][:50_000]
     found = Compression.of(codec)
     assert bytes(READERS[found](compress(found, payload, level))) == payload

@@ -94,7 +94,7 @@ def _compare_default(each: Field, other: dict[str, Any]) -> None:
     theirs = other.get("default")
     if theirs is None:
         # Kafka's default of a text that can be null is often empty; ours is None, which is as legal.
-        assert each.default in (FRESH, None) or each.default == each.type.zero  # type: ignore[union-attr]
+        assert each.default in (FRESH, None) or each.default == each.type.zero
         return
     ours = {None: "null", True: "true", False: "false"}.get(each.default, str(each.default))
     assert ours == str(theirs).lower() or int(str(theirs), 0) == each.default

@@ -15,7 +15,7 @@ def a_batch(count: int = 3, producer_id: int = -1, transactional: bool = False) 
     return bytearray(builder.build())
 
 
-def test_a_header_of_another_client_is_read():
+def test_a_header_of_another_client_is_read() -> None:
     batch = a_batch(3, producer_id=5, transactional=True)
     header = h.read_header(batch)
     assert header.size == len(batch) == header.end

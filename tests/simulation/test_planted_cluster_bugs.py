@@ -185,7 +185,7 @@ class Plant:
 
         def torn(broker: Any, topic_partition: TopicPartition, marker: Any) -> Any:
             marker.transaction_result &= topic_partition != TopicPartition(PAYMENTS, 0)
-            return append(broker, topic_partition, marker)
+            return append(broker, topic_partition, marker)  # type: ignore[call-arg]
 
         self._patch.setattr(marker_appends, "_append", torn)
 
@@ -225,7 +225,7 @@ class Plant:
                 init_producer(transaction, event, step, new_id)
 
         async def unstable(broker: Any, group: str, wanted: Any, require_stable: bool) -> Any:
-            return await fetch(broker, group, wanted, False)
+            return await fetch(broker, group, wanted, False)  # type: ignore[call-arg]
 
         self._patch.setattr(shard, "init_producer", hasty)
         self._patch.setattr(offset_fetch, "_fetch", unstable)
@@ -296,7 +296,7 @@ class Plant:
 
     def never_lifts_throttles(self) -> None:
         """A throttle that was exceeded once keeps the rate of then."""
-        exceeded = Throttle.is_exceeded.fget
+        exceeded = Throttle.is_exceeded.fget  # type: ignore[attr-defined]
         assert exceeded is not None
         stuck: set[int] = set()
 

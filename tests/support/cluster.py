@@ -153,7 +153,7 @@ class Cluster(InProcessCluster):
         for index, brokers in enumerate(replicas):
             topic_partition = TopicPartition(name, index)
             await self.until(
-                lambda w=topic_partition, b=brokers: self.in_sync(w) == set(b),
+                lambda w=topic_partition, b=brokers: self.in_sync(w) == set(b),  # type: ignore[misc]
                 f"{topic_partition} is in sync",
             )
 

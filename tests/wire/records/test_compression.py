@@ -5,6 +5,7 @@ import gzip
 import os
 import struct
 import zlib
+from typing import Any
 
 import cramjam
 import pytest
@@ -74,7 +75,7 @@ def test_what_stands_behind_a_gzip_member_is_read_or_ignored_as_java_does(rest, 
         assert decompress(Compression.GZIP, HELLO + rest, 100) == read
 
 
-def test_a_header_of_a_gzip_member_may_have_all_parts():
+def test_a_header_of_a_gzip_member_may_have_all_parts() -> None:
     head = WORLD[:3] + bytes([2 | 4 | 8 | 16]) + WORLD[4:10]
     head += struct.pack("<H", 3) + b"a\0b" + b"name\0" + b"comment\0"
     head += struct.pack("<H", zlib.crc32(head) & 0xFFFF)
@@ -89,7 +90,7 @@ def test_what_is_compressed_comes_back(codec, data):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_body_beyond_the_bound_is_refused(codec):
+def test_a_body_beyond_the_bound_is_refused(codec: Compression) -> None:
     packed = compress(codec, bytes(200_000))
     with pytest.raises(BatchTooLarge):
         decompress(codec, packed, 199_999)
@@ -99,30 +100,30 @@ def test_a_body_beyond_the_bound_is_refused(codec):
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
-def test_a_bomb_is_taken_apart_in_small_pieces(codec):
+def test_a_bomb_is_taken_apart_in_small_pieces(codec: Compression) -> None:
     packed = compress(codec, bytes(50_000_000))
     pieces = pieces_of(codec, packed, 20_000_000)
-    sizes = []
+    sizes: list[Any] = []
     with pytest.raises(BatchTooLarge):
         sizes.extend(len(piece) for piece in pieces)
     assert max(sizes) <= 256 * 1024
 
 
-def test_snappy_is_framed_as_the_java_client_does_it():
+def test_snappy_is_framed_as_the_java_client_does_it() -> None:
     frame = compress(Compression.SNAPPY, bytes(40_000))
     assert frame[:16] == b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
     first = struct.unpack_from(">i", frame, 16)[0]
     assert cramjam.snappy.decompress_raw_len(frame[20 : 20 + first]) == 32768
 
 
-def test_a_snappy_length_that_lies_costs_no_memory():
+def test_a_snappy_length_that_lies_costs_no_memory() -> None:
     lie = b"\xff\xff\xff\xff\x07" + b"\x00a"
     with pytest.raises(CorruptBatch, match="claim"):
         decompress(Compression.SNAPPY, lie, 2**31)
 
 
 @pytest.mark.parametrize("codec", REAL)
-def test_a_cut_body_is_corrupt(codec):
+def test_a_cut_body_is_corrupt(codec: Compression) -> None:
     packed = compress(codec, PAYLOADS["text"][:3000])
     for length in [0, 1, 6, 7, 20, len(packed) // 2, len(packed) - 1]:
         if codec is Compression.ZSTD and length == 0:  # no frame, no content
@@ -132,7 +133,7 @@ def test_a_cut_body_is_corrupt(codec):
 
 
 @pytest.mark.parametrize("codec", REAL)
-def test_damage_gives_bytes_or_corrupt_batch(codec):
+def test_damage_gives_bytes_or_corrupt_batch(codec: Compression) -> None:
     packed = bytearray(compress(codec, PAYLOADS["text"][:3000]))
     for position in range(len(packed)):
         for bit in (0, 3, 7):
@@ -154,12 +155,12 @@ def test_arbitrary_bytes_give_bytes_or_corrupt_batch(codec, data):
     ("codec", "level"),
     [("gzip", 0), ("gzip", 10), ("lz4", 18), ("zstd", 23), ("snappy", 1), ("none", 1)],
 )
-def test_a_level_that_the_codec_has_not_is_refused(codec, level):
+def test_a_level_that_the_codec_has_not_is_refused(codec: str, level: int) -> None:
     with pytest.raises(ValueError, match="level"):
         compress(Compression.of(codec), b"x", level)
 
 
-def test_codecs_have_kafkas_names():
+def test_codecs_have_kafkas_names() -> None:
     assert [codec.kafka_name for codec in Compression] == ["none", "gzip", "snappy", "lz4", "zstd"]
     assert Compression.of("uncompressed") is Compression.NONE
     with pytest.raises(ValueError, match="brotli"):
@@ -192,12 +193,12 @@ def test_a_frame_that_is_taken_for_one_block_is_one(data, at, noise):
 
 
 @pytest.mark.parametrize("length", [0, 1, 6, 7, 10, 11, 14])
-def test_a_cut_lz4_frame_is_not_taken_for_one_block(length):
+def test_a_cut_lz4_frame_is_not_taken_for_one_block(length: int) -> None:
     frame = memoryview(compress(Compression.LZ4, b"abc" * 9))
     assert decompress_single_block(frame[:length]) is None
 
 
-def test_an_lz4_frame_of_two_blocks_or_of_linked_ones_is_not_taken_for_one_block():
+def test_an_lz4_frame_of_two_blocks_or_of_linked_ones_is_not_taken_for_one_block() -> None:
     assert decompress_single_block(memoryview(compress(Compression.LZ4, bytes(70_000)))) is None
     linked = bytearray(compress(Compression.LZ4, b"abc" * 9))
     linked[4] &= ~0x20  # the bit of independent blocks
@@ -206,7 +207,7 @@ def test_an_lz4_frame_of_two_blocks_or_of_linked_ones_is_not_taken_for_one_block
 
 @pytest.mark.parametrize("bit", [0x01, 0x02])
 @pytest.mark.parametrize("size", [10, 200_000])
-def test_an_lz4_frame_with_a_dictionary_or_a_reserved_bit_is_refused(bit, size):
+def test_an_lz4_frame_with_a_dictionary_or_a_reserved_bit_is_refused(bit: int, size: int) -> None:
     frame = bytearray(compress(Compression.LZ4, bytes(size)))
     frame[4] |= bit
     assert decompress_single_block(memoryview(frame)) is None

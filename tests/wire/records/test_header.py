@@ -24,7 +24,7 @@ def a_batch(count: int = 3, producer_id: int = -1, transactional: bool = False) 
     )
 
 
-def test_walk_gives_each_batch_with_its_position():
+def test_walk_gives_each_batch_with_its_position() -> None:
     first, second = a_batch(1), a_batch(5)
     headers = h.walk(b"??" + first + second + b"!", 2, 2 + len(first) + len(second))
     assert [(x.position, x.record_count) for x in headers] == [(2, 1), (2 + len(first), 5)]
@@ -41,14 +41,14 @@ def test_a_length_that_lies_is_corrupt(length):
 
 
 @pytest.mark.parametrize("magic", [0, 1, 3, 255])
-def test_another_magic_is_corrupt(magic):
+def test_another_magic_is_corrupt(magic: int) -> None:
     batch = a_batch(1)
     batch[16] = magic
     with pytest.raises(CorruptBatch, match="magic"):
         h.walk(batch)
 
 
-def test_the_position_of_the_damage_is_told():
+def test_the_position_of_the_damage_is_told() -> None:
     first, second = a_batch(1), a_batch(1)
     second[16] = 9
     with pytest.raises(CorruptBatch) as raised:
@@ -56,7 +56,7 @@ def test_the_position_of_the_damage_is_told():
     assert raised.value.position == len(first)
 
 
-def test_a_cut_batch_is_corrupt_for_walk_and_left_out_by_walk_complete():
+def test_a_cut_batch_is_corrupt_for_walk_and_left_out_by_walk_complete() -> None:
     whole, cut = a_batch(2), a_batch(2)
     for length in range(1, len(cut)):
         data = bytes(whole + cut[:length])
@@ -65,7 +65,7 @@ def test_a_cut_batch_is_corrupt_for_walk_and_left_out_by_walk_complete():
             h.walk(data)
 
 
-def test_assigning_an_offset_keeps_the_checksum_true():
+def test_assigning_an_offset_keeps_the_checksum_true() -> None:
     batch = bytearray(b"..") + a_batch(3)
     header = h.read_header(batch, 2)
     assigned = h.assign(memoryview(batch), header, 1 << 40, 17)
@@ -74,7 +74,7 @@ def test_assigning_an_offset_keeps_the_checksum_true():
     assert h.batch_crc(batch, assigned) == assigned.crc == header.crc
 
 
-def test_log_append_time_is_stamped_with_a_new_checksum():
+def test_log_append_time_is_stamped_with_a_new_checksum() -> None:
     batch = bytearray(b"..") + a_batch(3)
     stamped = h.stamp_log_append_time(batch, h.read_header(batch, 2), 99_000)
     assert stamped == h.read_header(batch, 2)
@@ -95,13 +95,13 @@ def test_log_append_time_is_stamped_with_a_new_checksum():
         (-1, 4, -1),
     ],
 )
-def test_sequences_wrap_to_zero(base, delta, last):
+def test_sequences_wrap_to_zero(base: int, delta: int, last: int) -> None:
     header = h.read_header(a_batch(1))
     assert header._replace(base_sequence=base, last_offset_delta=delta).last_sequence == last
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_a_codec_that_kafka_has_not_given_out_is_corrupt(codec):
+def test_a_codec_that_kafka_has_not_given_out_is_corrupt(codec: int) -> None:
     header = h.read_header(a_batch(1))._replace(attributes=codec)
     with pytest.raises(CorruptBatch, match="codec"):
         _ = header.compression
