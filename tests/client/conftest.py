@@ -1,12 +1,28 @@
-"""The scripted broker, and settings for its clients."""
+"""A broker behind injected faults, and settings for its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from support.faulty_broker import FaultyBroker
 from support.scripted_broker import ScriptedBroker
 
 
 @pytest.fixture
-def broker():
+def broker(tmp_path: Path) -> Iterator[FaultyBroker]:
+    """A broker with the topic `t` of one partition."""
+    made = FaultyBroker(tmp_path / "data")
+    made.create("t")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def scripted_broker() -> ScriptedBroker:
     """A scripted broker with the topic `t` of one partition."""
     made = ScriptedBroker()
     made.create("t")
@@ -14,7 +30,7 @@ def broker():
 
 
 @pytest.fixture
-def settings():
+def settings() -> dict[str, Any]:
     """Settings that lose no time."""
     return {
         "bootstrap.servers": "broker:9092",

@@ -1,4 +1,4 @@
-"""Elections, directories of replicas and reading of replicas, through an admin client and scripted brokers."""
+"""Elections, directories of replicas and reading of replicas, through an admin client and responses that are given."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ def with_admin(broker, settings, work):
 # Elections
 
 
-def elected(request, fault, version):
+def elected(request):
     codes = {"t": ErrorCode.NONE, "u": ErrorCode.ELECTION_NOT_NEEDED}
     results = [
         elect_leaders.ElectLeadersResponseTopic(
@@ -45,12 +45,12 @@ def elected(request, fault, version):
         for name, topic_partition in (("t", AT), ("u", OTHER))
     ]
     return elect_leaders.ElectLeadersResponse(
-        error_code=fault or ErrorCode.NONE, replica_election_results=results
+        error_code=ErrorCode.NONE, replica_election_results=results
     )
 
 
 def test_each_election_has_its_outcome(broker, settings):
-    broker.elect_leaders = elected
+    broker.answers[ApiKey.ELECT_LEADERS] = elected
     outcomes = with_admin(
         broker, settings, lambda a: a.elect_leaders(ElectionType.UNCLEAN, [AT, OTHER])
     )
@@ -62,20 +62,20 @@ def test_each_election_has_its_outcome(broker, settings):
 
 
 def test_all_partitions_elect_when_none_is_named(broker, settings):
-    broker.elect_leaders = elected
+    broker.answers[ApiKey.ELECT_LEADERS] = elected
     with_admin(broker, settings, lambda a: a.elect_leaders(ElectionType.PREFERRED))
     assert broker.seen(ApiKey.ELECT_LEADERS)[0].topic_partitions is None
 
 
 def test_an_election_is_asked_of_the_controller_that_is(broker, settings):
-    broker.elect_leaders = elected
+    broker.answers[ApiKey.ELECT_LEADERS] = elected
     broker.faults[ApiKey.ELECT_LEADERS].append(ErrorCode.NOT_CONTROLLER)
     with_admin(broker, settings, lambda a: a.elect_leaders(ElectionType.PREFERRED))
     assert len(broker.seen(ApiKey.ELECT_LEADERS)) == 2
 
 
 def test_who_may_not_elect_is_told(broker, settings):
-    broker.elect_leaders = elected
+    broker.answers[ApiKey.ELECT_LEADERS] = elected
     broker.faults[ApiKey.ELECT_LEADERS].append(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     with pytest.raises(KafkaError) as refused:
         with_admin(broker, settings, lambda a: a.elect_leaders(ElectionType.PREFERRED))
@@ -87,12 +87,12 @@ def test_who_may_not_elect_is_told(broker, settings):
 
 @pytest.fixture
 def two_brokers(broker):
-    broker.nodes = [0, 1]
-    del broker.versions[ApiKey.DESCRIBE_CLUSTER]
+    broker.pretend_nodes(0, 1)
+    broker.hidden.add(ApiKey.DESCRIBE_CLUSTER)
     return broker
 
 
-def directories(request, fault, version):
+def directories(request):
     """Answer that `t-1` lies in /one and moves to /two."""
     results = [
         describe_log_dirs.DescribeLogDirsResponseLogDir(
@@ -118,7 +118,7 @@ def directories(request, fault, version):
 
 
 def test_a_replica_lies_in_one_directory_and_moves_to_another(two_brokers, settings):
-    two_brokers.describe_log_dirs = directories
+    two_brokers.answers[ApiKey.DESCRIBE_LOG_DIRS] = directories
     here, missing = Replica("t", 1, 0), Replica("u", 0, 1)
     found = with_admin(
         two_brokers, settings, lambda a: a.describe_replica_log_dirs([here, missing])
@@ -132,14 +132,14 @@ def test_a_replica_lies_in_one_directory_and_moves_to_another(two_brokers, setti
 
 
 def test_a_broker_that_is_not_there_is_told_for_its_replicas_alone(two_brokers, settings):
-    two_brokers.describe_log_dirs = directories
+    two_brokers.answers[ApiKey.DESCRIBE_LOG_DIRS] = directories
     here, gone = Replica("t", 1, 0), Replica("t", 1, 9)
     found = with_admin(two_brokers, settings, lambda a: a.describe_replica_log_dirs([here, gone]))
     assert found[here].current == "/one"
     assert found[gone].code is ErrorCode.BROKER_NOT_AVAILABLE
 
 
-def moved(request, fault, version):
+def moved(request):
     codes = {"/bad": ErrorCode.LOG_DIR_NOT_FOUND}
     topics = [
         alter_replica_log_dirs.AlterReplicaLogDirsResponseTopic(
@@ -158,7 +158,7 @@ def moved(request, fault, version):
 
 
 def test_moves_between_directories_are_asked_of_each_broker(two_brokers, settings):
-    two_brokers.alter_replica_log_dirs = moved
+    two_brokers.answers[ApiKey.ALTER_REPLICA_LOG_DIRS] = moved
     targets = {
         Replica("t", 0, 0): "/one",
         Replica("t", 1, 0): "/one",
@@ -175,15 +175,15 @@ def test_moves_between_directories_are_asked_of_each_broker(two_brokers, setting
         [("/one", [("t", [0, 1])])],
         [("/bad", [("t", [1])])],
     ]  # fmt: skip
-    nodes = [node for key, node in two_brokers.asked if key is ApiKey.ALTER_REPLICA_LOG_DIRS]
-    assert nodes == [0, 1]
+    hosts = [host for key, host in two_brokers.asked if key is ApiKey.ALTER_REPLICA_LOG_DIRS]
+    assert sorted(hosts) == ["b1", "broker"]
 
 
 # What replicas hold
 
 
-def held(request, fault, version):
-    assert version <= 12  # the last in which topics have names
+def held(request):
+    assert request.topics[0].topic  # version 12 is the last in which topics have names
     parts = [
         fetch.FetchResponsePartition(
             partition_index=1, error_code=ErrorCode.NONE, high_watermark=5, records=b"batches"
@@ -197,7 +197,7 @@ def held(request, fault, version):
 
 
 def test_any_replica_is_read_as_kafkas_debugging_consumer(two_brokers, settings):
-    two_brokers.fetch = held
+    two_brokers.answers[ApiKey.FETCH] = held
     offsets = {AT: 3, TopicPartition("t", 2): 4}
     found = with_admin(
         two_brokers, settings, lambda a: a.fetch_replicas(1, offsets, max_bytes=77, max_wait_ms=9)
@@ -208,4 +208,4 @@ def test_any_replica_is_read_as_kafkas_debugging_consumer(two_brokers, settings)
     assert (request.replica_id, request.max_wait_ms) == (-2, 9)
     [topic] = request.topics
     assert [(p.fetch_offset, p.partition_max_bytes) for p in topic.partitions] == [(3, 77), (4, 77)]
-    assert [node for key, node in two_brokers.asked if key is ApiKey.FETCH] == [1]
+    assert [host for key, host in two_brokers.asked if key is ApiKey.FETCH] == ["b1"]

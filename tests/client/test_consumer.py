@@ -7,7 +7,8 @@ from kavka.client import Consumer, Producer, TopicPartition
 from kavka.client.consumer import RebalanceListener
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
-from support.scripted_broker import LOSE_REQUEST
+from support.faults import LOSE_REQUEST
+from support.waiting import until as wait_until
 
 AT = TopicPartition("t", 0)
 
@@ -236,7 +237,7 @@ def test_fetches_are_repeated_after_faults(broker, settings, fault):
 
 def test_corrupt_data_is_an_error_that_names_the_place(broker, settings):
     fill(broker, settings, 5)
-    broker.topics["t"][0][0][70] ^= 1
+    broker.replace_records(lambda records: records[:70] + b"\xff" + records[71:])
 
     async def work(consumer):
         consumer.assign([AT])
@@ -332,7 +333,7 @@ def test_a_rebalance_revokes_and_assigns_again_inside_poll(broker, settings):
     async def work(consumer):
         consumer.subscribe(["t"], listener=told)
         await until(consumer, lambda: told.story)
-        broker.rebalance = True
+        broker.faults[ApiKey.HEARTBEAT].append(ErrorCode.REBALANCE_IN_PROGRESS)
         await until(consumer, lambda: len(told.story) == 3)
 
     run(broker, settings, work, **{"group.id": "g", "heartbeat.interval.ms": 5})
@@ -349,7 +350,7 @@ def test_a_cooperative_member_keeps_its_partitions_in_a_rebalance(broker, settin
     async def work(consumer):
         consumer.subscribe(["t"], listener=told)
         await until(consumer, lambda: told.story)
-        broker.rebalance = True
+        broker.faults[ApiKey.HEARTBEAT].append(ErrorCode.REBALANCE_IN_PROGRESS)
         await until(consumer, lambda: len(told.story) == 2)
         assert consumer.assignment() == [AT]
 
@@ -365,7 +366,7 @@ def test_a_member_that_is_unknown_loses_its_partitions_and_joins_again(broker, s
     async def work(consumer):
         consumer.subscribe(["t"], listener=told)
         await until(consumer, lambda: told.story)
-        broker.faults[ApiKey.HEARTBEAT].append(ErrorCode.UNKNOWN_MEMBER_ID)
+        broker.remove_members()
         await until(consumer, lambda: len(told.story) == 3)
 
     run(broker, settings, work, **{"group.id": "g", "heartbeat.interval.ms": 5})
@@ -403,8 +404,7 @@ def test_a_member_that_does_not_poll_leaves_the_group(broker, settings):
     async def work(consumer):
         consumer.subscribe(["t"], listener=told)
         await until(consumer, lambda: told.story)
-        async with asyncio.timeout(60):
-            await broker.has_left.wait()
+        await wait_until(lambda: broker.seen(ApiKey.LEAVE_GROUP))
         await until(consumer, lambda: len(told.story) >= 3)
 
     more = {"group.id": "g", "heartbeat.interval.ms": 5, "max.poll.interval.ms": 50}
@@ -521,14 +521,19 @@ def test_what_was_committed_before_a_revoke_does_not_count_after_it(broker, sett
             super().on_revoked(partitions)
             if len(self.story) == 2:  # another member has the partition in between, and goes back
                 assert broker.committed == {("t", 0): 10}
-                broker.committed["t", 0] = 4
+                broker.replacements[ApiKey.OFFSET_FETCH] = went_back
+
+    def went_back(response):
+        (group,) = response.groups
+        group.topics[0].partitions[0].committed_offset = 4
+        return response
 
     told = Taken()
 
     async def work(consumer):
         consumer.subscribe(["t"], listener=told)
         await read(consumer, 10)
-        broker.rebalance = True
+        broker.faults[ApiKey.HEARTBEAT].append(ErrorCode.REBALANCE_IN_PROGRESS)
         await until(consumer, lambda: len(told.story) == 3)
         while await consumer.position(AT) < 10:
             await consumer.poll(20)
@@ -566,7 +571,7 @@ def test_a_topic_that_is_deleted_makes_the_leader_join_again(broker, settings):
         consumer.subscribe(["t", "gone"], listener=told)
         await until(consumer, lambda: len(consumer.assignment()) == 2)
         joins = len(broker.seen(ApiKey.JOIN_GROUP))
-        del broker.topics["gone"]
+        broker.delete("gone")
         await until(consumer, lambda: consumer.assignment() == [AT])
         joined = len(broker.seen(ApiKey.JOIN_GROUP))
         assert joined > joins
@@ -591,7 +596,7 @@ REFUSED = pytest.mark.parametrize(
 
 @REFUSED
 def test_a_topic_that_no_waiting_makes_readable_raises_from_poll(broker, settings, code, words):
-    broker.refused_topics = {"no?": code, "none?": code}
+    broker.refuse_topics({"no?": code, "none?": code})
 
     async def work(consumer):
         consumer.subscribe(["t", "no?", "none?"])
@@ -600,13 +605,12 @@ def test_a_topic_that_no_waiting_makes_readable_raises_from_poll(broker, setting
                 await consumer.poll(60_000)
         return refused.value.code
 
-    broker.create("t")
     assert run(broker, settings, work, **{"group.id": "g"}) is code
 
 
 @REFUSED
 def test_an_assigned_topic_that_is_refused_raises_from_poll(broker, settings, code, words):
-    broker.refused_topics = {"no?": code, "none?": code}
+    broker.refuse_topics({"no?": code, "none?": code})
 
     async def work(consumer):
         consumer.assign([TopicPartition("no?", 0), TopicPartition("none?", 0)])
@@ -619,7 +623,7 @@ def test_an_assigned_topic_that_is_refused_raises_from_poll(broker, settings, co
 
 def test_after_a_refused_topic_is_given_up_the_others_are_read(broker, settings):
     fill(broker, settings, 3)
-    broker.refused_topics["no?"] = ErrorCode.INVALID_TOPIC_EXCEPTION
+    broker.refuse_topics({"no?": ErrorCode.INVALID_TOPIC_EXCEPTION})
 
     async def work(consumer):
         consumer.subscribe(["no?"])

@@ -55,7 +55,7 @@ def test_without_a_broker_the_reason_is_one_sentence_without_frames_of_the_clien
     broker.is_down = True
     limited = settings | {CLIENTS[client_class]: 20}
     sentence = (
-        "cannot reach any of bootstrap.servers [broker:9092]: nobody listens; tried for 20 ms"
+        "cannot reach any of bootstrap.servers [broker:9092]: broker:9092 is down; tried for 20 ms"
     )
     with pytest.raises(ConnectionError) as caught:
         asyncio.run(client_class(limited, network=broker).start())

@@ -10,11 +10,18 @@ from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.fetch import FetchResponse
 from kavka.wire.messages.produce import ProduceResponse
+from support.scripted_broker import ScriptedBroker
 
 AT = TopicPartition("t", 0)
 OTHER = TopicPartition("two", 1)
 SLOW = {"retry.backoff.ms": 60_000, "retry.backoff.max.ms": 60_000}
 """With these, nothing that waits for a back-off ends in time."""
+
+
+@pytest.fixture
+def broker(scripted_broker: ScriptedBroker) -> ScriptedBroker:
+    """Several nodes and a coordinator whose faults are those of its state: a script."""
+    return scripted_broker
 
 
 @pytest.fixture

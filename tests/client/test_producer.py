@@ -8,7 +8,7 @@ import kavka.client.consumer
 from kavka.client import BufferFull, Producer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
-from support.scripted_broker import LOSE_ANSWER, LOSE_REQUEST
+from support.faults import LOSE_REQUEST, LOSE_RESPONSE
 
 
 def values(broker, topic="t", partition=0):
@@ -48,7 +48,7 @@ def test_appended_records_share_batches_and_flush_waits_for_them(broker, setting
     assert len(broker.seen(ApiKey.PRODUCE)) < 10
 
 
-@pytest.mark.parametrize("fault", [LOSE_REQUEST, LOSE_ANSWER, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+@pytest.mark.parametrize("fault", [LOSE_REQUEST, LOSE_RESPONSE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
 def test_records_arrive_once_and_in_order_whatever_is_lost(broker, settings, fault):
     broker.faults[ApiKey.PRODUCE].extend([None, fault, None, fault, fault])
 
@@ -74,7 +74,7 @@ def test_a_broker_that_becomes_leader_between_two_batches_does_not_reorder_them(
 
 
 def test_without_idempotence_a_lost_answer_doubles_records(broker, settings):
-    broker.faults[ApiKey.PRODUCE].append(LOSE_ANSWER)
+    broker.faults[ApiKey.PRODUCE].append(LOSE_RESPONSE)
 
     async def work(producer):
         await producer.send("t", b"a")
@@ -97,7 +97,7 @@ def test_a_refusal_for_good_fails_its_records_and_the_next_ones_go_on(broker, se
 
 
 def test_a_batch_that_is_too_large_is_split_until_it_fits(broker, settings):
-    broker.max_batch_bytes = 2000
+    broker.alter("t", max__message__bytes="2000")
 
     async def work(producer):
         futures = [producer.append("t", b"%050d" % i, want_future=True) for i in range(200)]
@@ -109,7 +109,7 @@ def test_a_batch_that_is_too_large_is_split_until_it_fits(broker, settings):
 
 
 def test_a_single_record_that_is_too_large_fails(broker, settings):
-    broker.max_batch_bytes = 100
+    broker.alter("t", max__message__bytes="100")
 
     async def work(producer):
         with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
@@ -345,8 +345,8 @@ def test_tables_of_a_topic_keep_their_order_also_while_they_wait(broker, setting
 def test_tables_are_split_and_repeated_like_any_batch(broker, settings):
     import pyarrow as pa
 
-    broker.max_batch_bytes = 1500
-    broker.faults[ApiKey.PRODUCE].append(LOSE_ANSWER)
+    broker.alter("t", max__message__bytes="1500")
+    broker.faults[ApiKey.PRODUCE].append(LOSE_RESPONSE)
     table = pa.table({"value": [b"%040d" % i for i in range(300)]})
     ranges = run(broker, settings, lambda producer: producer.send_table("t", table))
     assert sum(r.record_count for r in ranges) == 300
@@ -444,39 +444,39 @@ def test_a_closed_producer_takes_nothing(broker, settings):
 def test_with_acks_0_a_slow_broker_fills_the_buffer_and_no_more(broker, settings):
     async def work(producer):
         await producer.send("t", b"first")
-        wire = broker.wires[-1]
-        wire.pause_writing()
+        link = broker.links[-1]
+        link.pause_writing()
         with suppress(BufferFull):
             for _ in range(1000):
                 producer.append("t", b"x" * 100)
         with pytest.raises(TimeoutError, match="Failed to allocate memory"):
             await producer.wait_for_memory()
         assert len(broker.seen(ApiKey.PRODUCE)) == 1
-        wire.resume_writing()
+        link.resume_writing()
         await producer.wait_for_memory()
         await producer.flush()
 
     more = {"acks": "0", "max.block.ms": 50, "buffer.memory": 8000, "batch.size": 1000}
     run(broker, settings, work, **more)
-    assert len(values(broker)) > 10
+    broker.until(lambda: len(values(broker)) > 10)
 
 
 def test_with_acks_0_records_go_on_when_a_slow_broker_is_lost(broker, settings):
     async def work(producer):
         await producer.send("t", b"first")
-        wire = broker.wires[-1]
-        wire.pause_writing()
+        link = broker.links[-1]
+        link.pause_writing()
         producer.append("t", b"second")
         flushing = asyncio.create_task(producer.flush(10_000))
         sender = producer._sender
         while not sender._flush_count or sender._is_scheduled:  # noqa: ASYNC110 - until it has looked
             await asyncio.sleep(0)
         assert len(broker.seen(ApiKey.PRODUCE)) == 1
-        wire.test_close()
+        link.close()
         await flushing
 
     run(broker, settings, work, acks="0")
-    assert values(broker) == [b"first", b"second"]
+    broker.until(lambda: values(broker) == [b"first", b"second"])
 
 
 class Counting:
@@ -582,14 +582,14 @@ def test_a_failure_that_only_interceptors_learn_of_is_raised_by_flush(broker, se
 
 def test_the_first_connection_is_closed_when_the_brokers_are_connected(broker, settings):
     async def work(producer):
-        first = broker.wires[0]
+        first = broker.links[0]
         assert not first.is_closed
         await producer.send("t", b"a")
         assert first.is_closed
-        assert [wire.is_closed for wire in broker.wires[1:]] == [False]
+        assert [link.is_closed for link in broker.links[1:]] == [False]
         await producer.partitions_for("t")
         await producer.send("t", b"b")
-        assert len(broker.wires) == 2
+        assert len(broker.links) == 2
 
     run(broker, settings, work)
     assert values(broker) == [b"a", b"b"]

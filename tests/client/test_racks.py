@@ -464,15 +464,13 @@ def test_leader_shares_again_when_the_racks_of_partitions_change(broker, setting
     """The same racks told again move nobody; other ones do. The group has one member."""
     broker.create("u", 2)
     racks = {0: "here"}
-    broker.nodes = [0]
 
-    def metadata(request, fault, version):
-        answer = type(broker).metadata(broker, request, fault, version)
-        for told_of in answer.brokers:
-            told_of.rack = racks[told_of.node_id]
-        return answer
+    def in_rack(response):
+        (node,) = response.brokers
+        node.rack = racks[node.node_id]
+        return response
 
-    broker.metadata = metadata
+    broker.replacements[ApiKey.METADATA] = in_rack
 
     async def main() -> None:
         given = settings | {"group.id": "g", "client.rack": "here", "metadata.max.age.ms": 50}

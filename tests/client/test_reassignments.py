@@ -1,4 +1,4 @@
-"""Moves of partitions, through an admin client and a scripted controller."""
+"""Moves of partitions, through an admin client and responses that are given."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ def with_admin(broker, settings, work):
     return asyncio.run(main())
 
 
-def moving(request, fault, version):
+def moving(request):
     part = listing.ListPartitionReassignmentsResponsePartition(
         partition_index=1, replicas=[2, 0], adding_replicas=[2], removing_replicas=[0]
     )
@@ -32,7 +32,7 @@ def moving(request, fault, version):
 
 
 def test_moves_are_listed_with_what_comes_and_what_goes(broker, settings):
-    broker.list_partition_reassignments = moving
+    broker.answers[ApiKey.LIST_PARTITION_REASSIGNMENTS] = moving
     found = with_admin(broker, settings, lambda a: a.list_partition_reassignments([AT, OTHER]))
     assert found == {AT: Reassignment((2, 0), (2,), (0,))}
     [request] = broker.seen(ApiKey.LIST_PARTITION_REASSIGNMENTS)
@@ -40,20 +40,20 @@ def test_moves_are_listed_with_what_comes_and_what_goes(broker, settings):
 
 
 def test_all_moves_are_asked_for_without_partitions(broker, settings):
-    broker.list_partition_reassignments = moving
+    broker.answers[ApiKey.LIST_PARTITION_REASSIGNMENTS] = moving
     with_admin(broker, settings, lambda a: a.list_partition_reassignments())
     assert broker.seen(ApiKey.LIST_PARTITION_REASSIGNMENTS)[0].topics is None
 
 
 def test_a_cluster_that_does_not_tell_moves_is_an_unsupported_version(broker, settings):
-    del broker.versions[ApiKey.LIST_PARTITION_REASSIGNMENTS]
+    broker.hidden.add(ApiKey.LIST_PARTITION_REASSIGNMENTS)
     with pytest.raises(KafkaError) as refused:
         with_admin(broker, settings, lambda a: a.list_partition_reassignments())
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def altered(error, **codes):
-    def answer(request, fault, version):
+    def answer(request):
         topics = [
             altering.AlterPartitionReassignmentsResponseTopic(
                 name=topic.name,
@@ -73,7 +73,7 @@ def altered(error, **codes):
 
 
 def test_each_move_has_its_outcome(broker, settings):
-    broker.alter_partition_reassignments = altered(
+    broker.answers[ApiKey.ALTER_PARTITION_REASSIGNMENTS] = altered(
         ErrorCode.NONE, u=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     )
     outcomes = with_admin(
@@ -86,7 +86,9 @@ def test_each_move_has_its_outcome(broker, settings):
 
 
 def test_a_refusal_of_the_whole_is_one_of_each_move(broker, settings):
-    broker.alter_partition_reassignments = altered(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    broker.answers[ApiKey.ALTER_PARTITION_REASSIGNMENTS] = altered(
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    )
     outcomes = with_admin(
         broker, settings, lambda a: a.alter_partition_reassignments({AT: [2], OTHER: [1]})
     )

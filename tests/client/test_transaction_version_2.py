@@ -9,7 +9,7 @@ from kavka.client import AbortableError, FatalError, GroupMetadata, Producer, To
 from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
 from kavka.wire.records.header import walk
-from support.scripted_broker import LOSE_ANSWER, LOSE_REQUEST
+from support.scripted_broker import LOSE_ANSWER, LOSE_REQUEST, ScriptedBroker
 
 AT = TopicPartition("t", 0)
 IN = TopicPartition("in", 0)
@@ -21,6 +21,12 @@ OF_A_TRANSACTION = (
     ApiKey.TXN_OFFSET_COMMIT,
     ApiKey.END_TXN,
 )
+
+
+@pytest.fixture
+def broker(scripted_broker: ScriptedBroker) -> ScriptedBroker:
+    """Several nodes and a coordinator whose faults are those of its state: a script."""
+    return scripted_broker
 
 
 def run(broker, settings, work, **more):

@@ -41,13 +41,17 @@ def fill_one_batch(broker, settings, *values):
 
 
 def damage(broker, number):
-    """Flip a bit in the last byte of a batch."""
-    log = broker.topics["t"][0]
-    if len(log) > 1:
-        log[number][-1] ^= 1
-    else:
-        header = walk_complete(log[0])[number]
-        log[0][header.end - 1] ^= 1
+    """Flip a bit in the last byte of a batch on its way to consumers."""
+    at = walk_complete(broker.batches("t"))[number].base_offset
+
+    def damaged(records):
+        spoilt = bytearray(records)
+        for header in walk_complete(records):
+            if header.base_offset == at:
+                spoilt[header.end - 1] ^= 1
+        return bytes(spoilt)
+
+    broker.replace_records(damaged)
 
 
 @pytest.mark.parametrize("put", [fill, fill_one_batch])
@@ -161,7 +165,7 @@ def test_a_batch_whose_header_is_damaged_is_named_after_those_before_it(broker, 
                 spoilt[header.position + 16] = 99  # the magic
         return bytes(spoilt)
 
-    broker.on_the_way = damage_second
+    broker.replace_records(damage_second)
 
     async def main() -> None:
         async with Consumer(settings | READING, network=broker) as consumer:
