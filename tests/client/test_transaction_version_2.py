@@ -1,6 +1,8 @@
 """A producer with transaction.version 2 (KIP-890): it announces nothing, and each end gives it an epoch."""
 
 import asyncio
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,12 +10,12 @@ import pytest
 from kavka.client import AbortableError, FatalError, GroupMetadata, Producer, TopicPartition
 from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
-from kavka.wire.records.header import walk
-from support.scripted_broker import LOSE_ANSWER, LOSE_REQUEST, ScriptedBroker
+from kavka.wire.records.header import walk, walk_complete
+from support.faults import LOSE_REQUEST, LOSE_RESPONSE
+from support.faulty_broker import FaultyBroker
 
-AT = TopicPartition("t", 0)
 IN = TopicPartition("in", 0)
-OFFSETS = ("__consumer_offsets", 0)
+OFFSETS = "__consumer_offsets"
 OF_A_TRANSACTION = (
     ApiKey.ADD_PARTITIONS_TO_TXN,
     ApiKey.PRODUCE,
@@ -24,14 +26,17 @@ OF_A_TRANSACTION = (
 
 
 @pytest.fixture
-def broker(scripted_broker: ScriptedBroker) -> ScriptedBroker:
-    """Several nodes and a coordinator whose faults are those of its state: a script."""
-    return scripted_broker
+def broker(tmp_path: Path) -> Iterator[FaultyBroker]:
+    """A broker with transaction.version 2 and the topics `t` and `in`."""
+    made = FaultyBroker(tmp_path / "data", kavka__transaction__version="2")
+    made.create("t")
+    made.create("in")
+    yield made
+    made.close()
 
 
 def run(broker, settings, work, **more):
-    """Run `work(producer)` with a transactional producer on the scripted broker; it has its id."""
-    broker.transaction_version = 2
+    """Run `work(producer)` with a transactional producer, which has its id."""
 
     async def main():
         chosen = settings | {"transactional.id": "x"} | more
@@ -47,8 +52,12 @@ def asked(broker):
 
 
 def batches(broker):
-    """Return (epoch, first sequence) of what is in the log."""
-    return [(h.producer_epoch, h.base_sequence) for b in broker.topics["t"][0] for h in walk(b)]
+    """Return (epoch, first sequence) of the records in the log."""
+    return [(header.producer_epoch, header.base_sequence) for header in data_batches(broker)]
+
+
+def data_batches(broker):
+    return [h for h in walk_complete(broker.batches("t")) if not h.is_control]
 
 
 async def transact(producer, *contents):
@@ -66,7 +75,7 @@ def test_nothing_is_announced_and_each_transaction_has_its_epoch(broker, setting
     run(broker, settings, work)
     assert asked(broker) == [ApiKey.PRODUCE, ApiKey.END_TXN] * 2
     assert batches(broker) == [(0, 0), (1, 0)]
-    assert broker.transactions.ended == [("x", True, [AT], {})] * 2
+    broker.until(lambda: broker.ends() == [True, True])
 
 
 def test_an_empty_transaction_asks_for_nothing(broker, settings):
@@ -80,7 +89,7 @@ def test_an_empty_transaction_asks_for_nothing(broker, settings):
 
 
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN])
-@pytest.mark.parametrize("fault", [LOSE_REQUEST, LOSE_ANSWER, "refuse for now"])
+@pytest.mark.parametrize("fault", [LOSE_REQUEST, LOSE_RESPONSE, "refuse for now"])
 def test_a_request_is_repeated_until_it_is_answered(api, fault, broker, settings):
     retriable = {
         ApiKey.PRODUCE: ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -97,10 +106,8 @@ def test_a_request_is_repeated_until_it_is_answered(api, fault, broker, settings
             await producer.commit_transaction()
 
     run(broker, settings, work)
-    assert [(e[1], sorted(e[2]), e[3]) for e in broker.transactions.ended] == [
-        (True, [OFFSETS, AT], {IN: 7}),
-        (True, [OFFSETS, AT], {IN: 8}),
-    ]
+    broker.until(lambda: broker.ends() == broker.ends(OFFSETS) == [True, True])
+    assert broker.committed == {IN: 8}
     assert batches(broker) == [(0, 0), (1, 0)]
     assert len(broker.seen(ApiKey.INIT_PRODUCER_ID)) == 1
 
@@ -116,7 +123,8 @@ def test_an_abort_gives_the_epoch_after_a_batch_was_given_up(broker, settings):
         await transact(producer, b"b")
 
     run(broker, settings, work)
-    assert [e[1] for e in broker.transactions.ended] == [False, True]
+    broker.until(lambda: broker.ends() == [True])
+    assert [request.committed for request in broker.seen(ApiKey.END_TXN)] == [False, True]
     assert batches(broker) == [(1, 0)]
     assert len(broker.seen(ApiKey.INIT_PRODUCER_ID)) == 1  # EndTxn has raised the epoch
 
@@ -126,28 +134,32 @@ def test_another_producer_id_is_taken_from_the_end(broker, settings):
         producer.begin_transaction()
         await producer.send("t", b"a")
         await producer.commit_transaction()
-        known = broker.transactions.ids["x"]
         producer.begin_transaction()
         await producer.send("t", b"b")
-        # The epochs have run out: the answer names what follows.
-        answer = broker.end_txn
-        broker.end_txn = lambda *request: _with_id(answer(*request), known)
+        broker.faults[ApiKey.END_TXN].append(_with_another_id)
         await producer.commit_transaction()
-        broker.end_txn = answer
-        await transact(producer, b"c")
+        producer.begin_transaction()
+        producer.append("t", b"c")
+        with pytest.raises(FatalError):  # the coordinator has given that id to no producer
+            await producer.commit_transaction()
 
-    def _with_id(answer, known):
-        known.producer_id, known.epoch = 5000, 0
-        answer.producer_id, answer.producer_epoch = 5000, 0
-        return answer
+    def _with_another_id(response):
+        """The epochs have run out: the response names what follows."""
+        response.producer_id, response.producer_epoch = 5000, 0
+        return response
 
     run(broker, settings, work)
-    written = [(h.producer_id, h.producer_epoch) for b in broker.topics["t"][0] for h in walk(b)]
-    assert written == [(2001, 0), (2001, 1), (5000, 0)]
+    headers = [
+        next(walk(request.topic_data[0].partition_data[0].records))
+        for request in broker.seen(ApiKey.PRODUCE)
+    ]
+    sent = [(header.producer_id, header.producer_epoch) for header in headers]
+    first = sent[0][0]
+    assert sent[:3] == [(first, 0), (first, 1), (5000, 0)]
 
 
 def test_a_leader_that_is_too_old_ends_the_producer(broker, settings):
-    broker.versions[ApiKey.PRODUCE] = (0, 11)
+    broker.limits[ApiKey.PRODUCE] = 11
 
     async def work(producer):
         producer.begin_transaction()
@@ -161,7 +173,7 @@ def test_a_leader_that_is_too_old_ends_the_producer(broker, settings):
 
 
 def test_a_producer_with_two_phases_needs_a_broker_that_knows_them(broker, settings):
-    broker.versions[ApiKey.INIT_PRODUCER_ID] = (0, 5)
+    broker.limits[ApiKey.INIT_PRODUCER_ID] = 5
     with pytest.raises(FatalError, match="too old for two-phase commit"):
         run(broker, settings, transact, **{"transaction.two.phase.commit.enable": True})
 
@@ -188,9 +200,10 @@ def test_a_closed_producer_leaves_what_it_has_prepared(broker, settings):
         return state
 
     state = run(broker, settings, work)
-    assert str(state) == "2001:0"
-    assert type(state).parse("2001:0") == state
-    assert broker.transactions.ended == []
+    (batch,) = data_batches(broker)
+    assert str(state) == f"{batch.producer_id}:0"
+    assert type(state).parse(str(state)) == state
+    assert broker.ends() == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
-"""A transactional producer against a scripted coordinator: what it asks for, and what it makes of refusals."""
+"""A transactional producer: what it asks for, and what it makes of refusals."""
 
 import asyncio
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,12 +20,14 @@ from kavka.client import (
 from kavka.client.blocking import Producer as BlockingProducer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
-from kavka.wire.records.header import walk
-from support.scripted_broker import LOSE_ANSWER, LOSE_REQUEST, ScriptedBroker
+from kavka.wire.records.header import BatchHeader, walk_complete
+from support.faults import LOSE_REQUEST, LOSE_RESPONSE
+from support.faulty_broker import FaultyBroker
+from support.refusals import refusal
 
 AT = TopicPartition("t", 0)
 IN = TopicPartition("in", 0)
-OFFSETS = ("__consumer_offsets", 0)
+OFFSETS = "__consumer_offsets"
 OF_A_TRANSACTION = (
     ApiKey.ADD_PARTITIONS_TO_TXN,
     ApiKey.PRODUCE,
@@ -33,13 +38,17 @@ OF_A_TRANSACTION = (
 
 
 @pytest.fixture
-def broker(scripted_broker: ScriptedBroker) -> ScriptedBroker:
-    """Several nodes and a coordinator whose faults are those of its state: a script."""
-    return scripted_broker
+def broker(tmp_path: Path) -> Iterator[FaultyBroker]:
+    """A broker whose clients announce the partitions of a transaction, with the topics `t` and `in`."""
+    made = FaultyBroker(tmp_path / "data", kavka__transaction__version="0")
+    made.create("t")
+    made.create("in")
+    yield made
+    made.close()
 
 
 def run(broker, settings, work, **more):
-    """Run `work(producer)` with a transactional producer on the scripted broker; it has its id."""
+    """Run `work(producer)` with a transactional producer, which has its id."""
 
     async def main():
         chosen = settings | {"transactional.id": "x"} | more
@@ -58,6 +67,10 @@ def values(broker, topic="t"):
     return [value for _, _, value in broker.records(topic)]
 
 
+def first_batch(broker: FaultyBroker) -> BatchHeader:
+    return next(h for h in walk_complete(broker.batches("t")) if not h.is_control)
+
+
 async def transact(producer, *contents):
     producer.begin_transaction()
     for content in contents:
@@ -68,10 +81,10 @@ async def transact(producer, *contents):
 def test_partitions_are_added_before_their_first_batch_and_the_end_comes_last(broker, settings):
     run(broker, settings, lambda producer: transact(producer, b"a", b"b"))
     assert asked(broker) == [ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE, ApiKey.END_TXN]
-    assert broker.transactions.ended == [("x", True, [AT], {})]
-    (batch,) = walk(broker.topics["t"][0][0])
+    broker.until(lambda: broker.ends() == [True])
+    batch = first_batch(broker)
     assert batch.is_transactional
-    assert (batch.producer_id, batch.producer_epoch, batch.record_count) == (2001, 0, 2)
+    assert (batch.producer_epoch, batch.record_count) == (0, 2)
     (request,) = broker.seen(ApiKey.PRODUCE)
     assert request.transactional_id == "x"
 
@@ -83,7 +96,8 @@ def test_each_transaction_adds_its_partitions_anew_and_goes_on_with_the_sequence
 
     run(broker, settings, work)
     assert len(broker.seen(ApiKey.ADD_PARTITIONS_TO_TXN)) == 2
-    assert [h.base_sequence for b in broker.topics["t"][0] for h in walk(b)] == [0, 2]
+    batches = [h for h in walk_complete(broker.batches("t")) if not h.is_control]
+    assert [h.base_sequence for h in batches] == [0, 2]
 
 
 def test_an_empty_transaction_asks_for_nothing(broker, settings):
@@ -107,7 +121,7 @@ def test_what_was_not_sent_is_dropped_by_an_abort(broker, settings):
 
     run(broker, settings, work, **{"linger.ms": 60_000, "delivery.timeout.ms": 120_000})
     assert values(broker) == [b"b"]
-    assert [e[1] for e in broker.transactions.ended] in ([True], [False, True])
+    broker.until(lambda: broker.ends() in ([True], [False, True]))
 
 
 def test_what_was_sent_is_aborted_in_the_same_epoch(broker, settings):
@@ -118,11 +132,14 @@ def test_what_was_sent_is_aborted_in_the_same_epoch(broker, settings):
         await transact(producer, b"b")
 
     run(broker, settings, work)
-    assert [e[1] for e in broker.transactions.ended] == [False, True]
+    broker.until(lambda: broker.ends() == [False, True])
     assert len(broker.seen(ApiKey.INIT_PRODUCER_ID)) == 1
 
 
 def test_offsets_take_part_once_per_group_and_carry_the_member(broker, settings):
+    accepted = partial(refusal, ApiKey.TXN_OFFSET_COMMIT, code=ErrorCode.NONE)
+    broker.answers[ApiKey.TXN_OFFSET_COMMIT] = accepted
+
     async def work(producer):
         producer.begin_transaction()
         group = GroupMetadata("g", 4, "m", "i")
@@ -139,12 +156,12 @@ def test_offsets_take_part_once_per_group_and_carry_the_member(broker, settings)
     ]
     request = broker.seen(ApiKey.TXN_OFFSET_COMMIT)[0]
     assert (request.generation_id, request.member_id, request.group_instance_id) == (4, "m", "i")
-    assert broker.transactions.ended == [("x", True, [OFFSETS], {IN: 9})]
+    broker.until(lambda: broker.ends(OFFSETS) == [True])
 
 
 @pytest.mark.parametrize("api", OF_A_TRANSACTION)
 @pytest.mark.parametrize(
-    "fault", [LOSE_REQUEST, LOSE_ANSWER, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    "fault", [LOSE_REQUEST, LOSE_RESPONSE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
 )
 def test_every_step_is_repeated_until_it_is_answered(broker, settings, api, fault):
     if api is ApiKey.PRODUCE and isinstance(fault, ErrorCode):
@@ -159,23 +176,27 @@ def test_every_step_is_repeated_until_it_is_answered(broker, settings, api, faul
 
     run(broker, settings, work)
     assert values(broker) == [b"a"]
-    ((_, committed, partitions, offsets),) = broker.transactions.ended
-    assert committed
-    assert {AT, OFFSETS} == set(partitions)
-    assert offsets == {IN: 7}
+    broker.until(lambda: broker.ends() == broker.ends(OFFSETS) == [True])
+    assert broker.committed == {IN: 7}
 
 
 def test_the_coordinator_is_looked_up_again_when_it_has_moved(broker, settings):
-    broker.nodes = [0, 1]
+    broker.pretend_nodes(0, 1)
+
+    def moved(response):
+        for found in response.coordinators:
+            found.node_id, found.host = 1, "b1"
+        return response
 
     async def work(producer):
         await transact(producer, b"a")
-        broker.coordinator = 1
+        broker.faults[ApiKey.ADD_PARTITIONS_TO_TXN].append(ErrorCode.NOT_COORDINATOR)
+        broker.replacements[ApiKey.FIND_COORDINATOR] = moved
         await transact(producer, b"b")
 
     run(broker, settings, work)
-    assert [e[1] for e in broker.transactions.ended] == [True, True]
-    assert (ApiKey.END_TXN, 1) in broker.asked
+    broker.until(lambda: broker.ends() == [True, True])
+    assert (ApiKey.END_TXN, "b1") in broker.asked
 
 
 def test_the_end_of_the_last_transaction_is_waited_for(broker, settings):
@@ -200,7 +221,7 @@ def test_a_record_that_fails_has_the_commit_refused_although_nobody_looks(broker
         await transact(producer, b"good")
 
     run(broker, settings, work)
-    assert [e[1] for e in broker.transactions.ended] == [False, True]
+    broker.until(lambda: broker.ends() == [False, True])
     assert values(broker) == [b"good"]
 
 
@@ -216,8 +237,8 @@ def test_a_hole_in_the_sequences_ends_with_a_new_epoch_from_the_coordinator(brok
     run(broker, settings, work)
     first, bump = broker.seen(ApiKey.INIT_PRODUCER_ID)
     assert (first.producer_id, first.producer_epoch) == (-1, -1)
-    assert (bump.producer_id, bump.producer_epoch) == (2001, 0)
-    (batch,) = walk(broker.topics["t"][0][0])
+    batch = first_batch(broker)
+    assert (bump.producer_id, bump.producer_epoch) == (batch.producer_id, 0)
     assert (batch.producer_epoch, batch.base_sequence) == (1, 0)
 
 
@@ -239,7 +260,7 @@ def test_what_lies_behind_a_hole_is_not_written(broker, settings):
 
 
 def test_a_topic_that_is_refused_aborts_the_transaction(broker, settings):
-    broker.refused_topics["secret"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    broker.refuse_topics({"secret": ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
     async def work(producer):
         producer.begin_transaction()
@@ -287,14 +308,13 @@ def test_offsets_of_a_lost_generation_abort_the_transaction(broker, settings):
         await producer.abort_transaction()
 
     run(broker, settings, work)
-    assert [e[1] for e in broker.transactions.ended] == [False]
+    broker.until(lambda: broker.ends(OFFSETS) == [False])
 
 
 def test_an_id_that_the_coordinator_has_forgotten_is_asked_for_again(broker, settings):
     async def work(producer):
         producer.begin_transaction()
-        del broker.transactions.ids["x"]
-        await asyncio.sleep(0)
+        broker.faults[ApiKey.ADD_OFFSETS_TO_TXN].append(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         with pytest.raises(AbortableError, match="INVALID_PRODUCER_ID_MAPPING"):
             await producer.send_offsets_to_transaction({IN: 7}, GroupMetadata("g"))
         await producer.abort_transaction()
@@ -302,7 +322,7 @@ def test_an_id_that_the_coordinator_has_forgotten_is_asked_for_again(broker, set
 
     run(broker, settings, work)
     assert ApiKey.END_TXN in asked(broker)
-    assert [e[1] for e in broker.transactions.ended] == [True]
+    broker.until(lambda: broker.ends() == [True])
 
 
 def test_a_fenced_producer_can_do_nothing_more(broker, settings):
@@ -322,7 +342,7 @@ def test_a_fenced_producer_can_do_nothing_more(broker, settings):
             producer.append("t", b"b")
 
     run(broker, settings, work)
-    assert [e[1] for e in broker.transactions.ended] == [False]
+    broker.until(lambda: broker.ends() == [False])
 
 
 def test_an_old_epoch_at_a_leader_is_found_out_by_the_abort(broker, settings):
@@ -353,7 +373,7 @@ def test_a_commit_that_takes_too_long_is_waited_for_by_the_next_call(broker, set
     async def work(producer):
         producer.begin_transaction()
         await producer.send("t", b"a")
-        broker.silent.add(0)
+        broker.silent.add("broker")
         with pytest.raises(TimeoutError, match="call it again"):
             await producer.commit_transaction()
         with pytest.raises(RuntimeError, match="commit_transaction is not over"):
@@ -371,7 +391,7 @@ def test_a_commit_that_takes_too_long_is_waited_for_by_the_next_call(broker, set
 
     more = {"max.block.ms": 200, "request.timeout.ms": 300}
     run(broker, settings, work, **more)
-    assert [e[1] for e in broker.transactions.ended] == [True, True]
+    broker.until(lambda: broker.ends() == [True, True])
 
 
 def test_records_outside_of_a_transaction_are_refused(broker, settings):
@@ -416,7 +436,7 @@ def test_a_with_commits_at_its_end_and_aborts_when_its_body_raises(broker, setti
             await fail_within(producer)
 
     run(broker, settings, work)
-    assert [e[1] for e in broker.transactions.ended] == [True, False]
+    broker.until(lambda: broker.ends() == [True, False])
 
 
 def test_closing_aborts_what_is_open(broker, settings):
@@ -425,7 +445,7 @@ def test_closing_aborts_what_is_open(broker, settings):
         await producer.send("t", b"a")
 
     run(broker, settings, work)
-    assert [e[1] for e in broker.transactions.ended] == [False]
+    broker.until(lambda: broker.ends() == [False])
 
 
 def test_closing_does_not_wait_for_ever_for_a_lost_coordinator(broker, settings):
@@ -433,10 +453,10 @@ def test_closing_does_not_wait_for_ever_for_a_lost_coordinator(broker, settings)
         producer.begin_transaction()
         await producer.send("t", b"a")
         broker.is_down = True
-        broker.kill(0)
+        broker.kill("broker")
 
     run(broker, settings, work, **{"max.block.ms": 200})
-    assert broker.transactions.ended == []
+    assert broker.ends() == []
 
 
 @pytest.mark.parametrize(
@@ -460,7 +480,7 @@ def test_transactions_need_a_transactional_id(broker, settings):
 
 
 def test_a_broker_from_before_members_in_transactions_is_refused_for_a_member(broker, settings):
-    broker.versions[ApiKey.TXN_OFFSET_COMMIT] = (0, 2)
+    broker.limits[ApiKey.TXN_OFFSET_COMMIT] = 2
 
     async def work(producer):
         async with producer.transaction():
@@ -478,8 +498,7 @@ def test_a_table_is_written_in_the_transaction(broker, settings):
             await producer.send_table("t", pa.table({"value": [b"a", b"b"]}))
 
     run(broker, settings, work)
-    (batch,) = walk(broker.topics["t"][0][0])
-    assert batch.is_transactional
+    assert first_batch(broker).is_transactional
     assert values(broker) == [b"a", b"b"]
 
 
@@ -497,8 +516,9 @@ def test_threads_commit_what_they_handed_over(broker, settings):
         with producer.transaction():
             producer.append("t", b"last")
     assert values(broker)[:100] == [b"%d" % i for i in range(100)]
-    _, committed, partitions, offsets = broker.transactions.ended[0]
-    assert (committed, set(partitions), offsets) == (True, {AT, OFFSETS}, {IN: 7})
+    broker.until(lambda: broker.ends() in ([True, True], [True, False, True]))
+    assert broker.ends(OFFSETS) == [True]
+    assert broker.committed == {IN: 7}
     assert values(broker)[-1] == b"last"
 
 
@@ -506,7 +526,7 @@ def test_threads_commit_what_they_handed_over(broker, settings):
 def test_consumers_wait_for_offsets_of_open_transactions(broker, settings, isolation):
     """KIP-447: one that begins before them does again what the transaction has done."""
     broker.faults[ApiKey.OFFSET_FETCH].append(ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    broker.committed[AT] = 7
+    broker.commit(AT, 7)
 
     async def main() -> None:
         reading = settings | {"group.id": "g", "isolation.level": isolation}
@@ -539,7 +559,7 @@ def test_another_process_goes_on_as_the_producer_until_the_id_is_taken_over(brok
 
     asyncio.run(main())
     assert len(broker.seen(ApiKey.INIT_PRODUCER_ID)) == 2
-    assert [e[1] for e in broker.transactions.ended] == [True]
+    broker.until(lambda: broker.ends() == [True])
     assert values(broker) == [b"a"]
 
 

@@ -74,6 +74,8 @@ class FaultInjectingNetwork:
         """What responds to every request of an API that meets no fault, in place of the broker."""
         self.hidden: set[ApiKey] = set()
         """APIs that no broker says it has."""
+        self.limits: dict[ApiKey, int] = {}
+        """The last version of an API that brokers say they have."""
         self.requests: list[tuple[ApiKey, Any]] = []
         self.asked: list[tuple[ApiKey, str]] = []
         """The API and the host of each request."""
@@ -100,12 +102,15 @@ class FaultInjectingNetwork:
 
     def replacement(self, key: ApiKey) -> Replacement | None:
         """Return what replaces the responses of an API."""
-        if key is ApiKey.API_VERSIONS and self.hidden and key not in self.replacements:
-            return self._without_hidden
+        if key is ApiKey.API_VERSIONS and key not in self.replacements:
+            return self._limited
         return self.replacements.get(key)
 
-    def _without_hidden(self, response: ApiVersionsResponse) -> ApiVersionsResponse:
+    def _limited(self, response: ApiVersionsResponse) -> ApiVersionsResponse:
         response.api_keys = [row for row in response.api_keys if row.api_key not in self.hidden]
+        for row in response.api_keys:
+            if row.api_key in self.limits:
+                row.max_version = self.limits[ApiKey(row.api_key)]
         return response
 
     def seen(self, key: ApiKey) -> list[Any]:

@@ -32,6 +32,7 @@ from kavka.wire.messages.fetch import (
     FetchRequestTopic,
     FetchResponse,
 )
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
@@ -39,8 +40,14 @@ from kavka.wire.messages.incremental_alter_configs import (
 )
 from kavka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
 from kavka.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
+from kavka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from kavka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kavka.wire.records.batch import decode_records
+from kavka.wire.records.control import ControlType, control_type_of
 from kavka.wire.records.header import walk_complete
 from support.faults import FaultInjectingNetwork
 
@@ -179,6 +186,15 @@ class FaultyBroker(FaultInjectingNetwork):
             for record in decode_records(data, header)
         ]
 
+    def ends(self, topic: str = "t", partition: int = 0) -> list[bool]:
+        """Return the end markers in a log: True for a commit, False for an abort."""
+        data = self.batches(topic, partition)
+        return [
+            control_type_of(data, header) is ControlType.COMMIT
+            for header in walk_complete(data)
+            if header.is_control
+        ]
+
     def until(self, condition: Callable[[], object], timeout_s: float = 30) -> None:
         """Wait until something holds that no response tells of: what acks=0 writes. Raise TimeoutError."""
         end = time.monotonic() + timeout_s
@@ -219,6 +235,20 @@ class FaultyBroker(FaultInjectingNetwork):
         members = [LeaveGroupRequestMember(member_id=one.member_id) for one in group.members]
         response = self.send(LeaveGroupRequest(group_id="g", members=members))
         assert response.error_code == ErrorCode.NONE, response
+
+    def commit(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Commit an offset of the group `g`, which has no members."""
+        row = OffsetCommitRequestPartition(
+            partition_index=topic_partition.partition, committed_offset=offset
+        )
+        topic = OffsetCommitRequestTopic(name=topic_partition.topic, partitions=[row])
+
+        def is_done() -> bool:
+            self.send(FindCoordinatorRequest(key="g"), 3)
+            response = self.send(OffsetCommitRequest(group_id="g", topics=[topic]), 8)
+            return bool(response.topics[0].partitions[0].error_code == ErrorCode.NONE)
+
+        self.until(is_done)
 
     @property
     def committed(self) -> dict[TopicPartition, int]:
