@@ -150,7 +150,7 @@ def test_another_producer_id_is_taken_from_the_end(broker, settings):
 
     run(broker, settings, work)
     headers = [
-        next(walk(request.topic_data[0].partition_data[0].records))
+        walk(request.topic_data[0].partition_data[0].records)[0]
         for request in broker.seen(ApiKey.PRODUCE)
     ]
     sent = [(header.producer_id, header.producer_epoch) for header in headers]
