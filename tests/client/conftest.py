@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from support.faulty_broker import FaultyBroker
-from support.scripted_broker import ScriptedBroker
 
 
 @pytest.fixture
@@ -19,14 +18,6 @@ def broker(tmp_path: Path) -> Iterator[FaultyBroker]:
     made.create("t")
     yield made
     made.close()
-
-
-@pytest.fixture
-def scripted_broker() -> ScriptedBroker:
-    """A scripted broker with the topic `t` of one partition."""
-    made = ScriptedBroker()
-    made.create("t")
-    return made
 
 
 @pytest.fixture

@@ -13,16 +13,16 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from kavka.errors import ErrorCode
-from kavka.io import BufferedProtocol, Listener
+from kavka.io import BufferedProtocol, Listener, Sendable
 from kavka.net.network import TcpNetwork
 from kavka.wire.apis import APIS, ApiKey
-from kavka.wire.codec import decode
+from kavka.wire.codec import decode, encode
 from kavka.wire.frame import decode_request_header, decode_response, encode_response
 from kavka.wire.messages.api_versions import ApiVersionsResponse
 from support.refusals import refusal
@@ -44,6 +44,15 @@ Replacement = Callable[[Any], Any]
 
 Fault = Loss | ErrorCode | Replacement | None
 """An error code is the response in place of the broker's: the request does not reach it."""
+
+
+REWRITTEN = {ApiKey.FETCH, ApiKey.LIST_OFFSETS}
+"""APIs whose requests go on as `respond` has left them."""
+
+
+def joined(parts: Sequence[Sendable]) -> bytes:
+    """Return an encoded message in one piece."""
+    return b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)
@@ -99,6 +108,11 @@ class FaultInjectingNetwork:
     async def listen(self, host: str, port: int, make: Callable[[], BufferedProtocol]) -> Listener:
         """Clients do not listen."""
         raise AssertionError("clients do not listen")
+
+    def respond(self, host: str, key: ApiKey, request: Any) -> Any:
+        """Return what responds to a request in place of the broker; None for the broker. A request may be changed."""
+        answer = self.answers.get(key)
+        return None if answer is None else answer(request)
 
     def replacement(self, key: ApiKey) -> Replacement | None:
         """Return what replaces the responses of an API."""
@@ -227,11 +241,17 @@ class _Link(asyncio.BufferedProtocol):
             self.close()
             return
         exchange = _Exchange(key, version, header.correlation_id, fault)
-        if fault is None and key in network.answers:
-            exchange.response = self._encoded(exchange, network.answers[key](request))
+        if key in REWRITTEN:  # what was recorded stays as the client sent it
+            kind = APIS[key].request()
+            request = decode(kind, version, memoryview(frame), header.body_position)
+        response = None if fault else network.respond(self.host, key, request)
+        if response is not None:
+            exchange.response = self._encoded(exchange, response)
         elif isinstance(fault, ErrorCode):
             exchange.response = self._encoded(exchange, refusal(key, request, fault))
         else:
+            if key in REWRITTEN:
+                frame = frame[: header.body_position] + joined(encode(request, version))
             self._transport.write(struct.pack(">i", len(frame)) + frame)
         if not (key is ApiKey.PRODUCE and request.acks == 0):
             self._exchanges.append(exchange)
@@ -257,8 +277,7 @@ class _Link(asyncio.BufferedProtocol):
 
     @staticmethod
     def _encoded(exchange: _Exchange, response: Any) -> bytes:
-        parts = encode_response(response, exchange.version, exchange.correlation_id)
-        return b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
+        return joined(encode_response(response, exchange.version, exchange.correlation_id))
 
     def _deliver(self) -> None:
         """Schedule the responses whose turn has come: a client is never called while it writes."""

@@ -13,6 +13,16 @@ from kavka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponsePartition,
     AddPartitionsToTxnResponseTopic,
 )
+from kavka.wire.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    CreateTopicsResponseTopic,
+)
+from kavka.wire.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeGroupsResponseGroup,
+)
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
@@ -196,7 +206,23 @@ def _add_partitions(
     )
 
 
+def _create_topics(request: CreateTopicsRequest, code: ErrorCode) -> CreateTopicsResponse:
+    topics = [
+        CreateTopicsResponseTopic(name=topic.name, error_code=code) for topic in request.topics
+    ]
+    return CreateTopicsResponse(topics=topics)
+
+
+def _describe_groups(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:
+    groups = [
+        DescribeGroupsResponseGroup(group_id=group, error_code=code) for group in request.groups
+    ]
+    return DescribeGroupsResponse(groups=groups)
+
+
 _BY_PARTITION: dict[ApiKey, Callable[[Any, ErrorCode], Any]] = {
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DESCRIBE_GROUPS: _describe_groups,
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,
