@@ -22,7 +22,7 @@ def fill(broker, settings, count, topic="t", **more):
 
 
 def run(broker, settings, work, **more):
-    """Run `work(consumer)` with a consumer on the scripted broker."""
+    """Run `work(consumer)` with a consumer at the broker."""
 
     async def main():
         given = settings | {"auto.offset.reset": "earliest"} | more

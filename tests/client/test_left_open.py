@@ -99,6 +99,7 @@ def test_a_client_that_is_collected_unclosed_warns_with_what_it_has_lost(broker,
         await member.start()
         member.subscribe(["t"])
         await Admin(settings, network=broker).start()
+        await broker.abandon()
 
     def run_and_collect() -> None:
         asyncio.run(main())

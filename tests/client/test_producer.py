@@ -16,7 +16,7 @@ def values(broker, topic="t", partition=0):
 
 
 def run(broker, settings, work, **more):
-    """Run `work(producer)` with a producer on the scripted broker."""
+    """Run `work(producer)` with a producer at the broker."""
 
     async def main():
         async with Producer(settings | more, network=broker) as producer:

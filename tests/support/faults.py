@@ -131,6 +131,14 @@ class FaultInjectingNetwork:
         """Return the requests of an API, in their order."""
         return [request for api, request in self.requests if api is key]
 
+    async def abandon(self) -> None:
+        """Close the sockets of clients that nothing closes, which do not learn of it."""
+        for link in self.links:
+            link.inner = asyncio.BufferedProtocol()  # type: ignore[assignment]
+            link.close()
+        self.links.clear()
+        await asyncio.sleep(0)  # sockets are closed in the next iteration of the loop
+
     def kill(self, host: str) -> None:
         """Break the connections to a host, and refuse new ones."""
         self.down.add(host)
