@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 # Machines are shared: how long an example takes says nothing.
 settings.register_profile("kavka", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("unit", settings.get_profile("kavka"), max_examples=25)
 settings.load_profile("kavka")
 
 pytest_plugins = ["kavka_compat.fixtures", "kavka_fuzz.fixtures", "kavka.testing.fixture"]
@@ -31,6 +32,12 @@ which the summary names (RERUN). Chaos and simulation have one try: what they fi
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--unit", action="store_true", help="collect unit tests only")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try a quarter of the examples in unit tests; `make test` tries all."""
+    if config.getoption("--unit"):
+        settings.load_profile("unit")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
