@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from kavka_compat.apache import ApacheKafka
+from kavka_compat.broker_processes import BrokerProcesses
 from kavka_compat.our_tools import our_tool
 from kavka_compat.ours import kavka_command
-from kavka_compat.processes import Running, free_port
 from kavka_compat.served import run_served
 from kavka_compat.zookeeper import run_ensemble
 
@@ -31,52 +31,33 @@ Tool = Callable[..., list[str]]
 """Run a tool to its end with a bootstrap, insist on exit code 0, return its lines: `tool("topics", bootstrap, …)`."""
 
 
-class Cluster:
+class Cluster(BrokerProcesses):
     """The brokers of the three files, on free ports and in directories of the test."""
 
     def __init__(self, directory: Path, zookeeper: str) -> None:
         """Start none yet."""
-        self._directory = directory
+        super().__init__(directory, range(len(_FILES)))
         self._zookeeper = zookeeper
-        self._ports = [free_port() for _ in _FILES]
-        self._running: dict[int, Running] = {}
-        self._starts = 0
 
     def start(self, *brokers: int) -> None:
         """Start brokers, and return when all of them say that they are ready."""
         for broker in brokers:
-            overrides = (
-                f"zookeeper.connect={self._zookeeper}",
-                f"listeners=PLAINTEXT://127.0.0.1:{self._ports[broker]}",
-                f"log.dirs={self._directory}/kafka-logs-{broker}",
-            )
-            words = [word for override in overrides for word in ("--override", override)]
-            command = kavka_command("server-start", str(_CONFIGURATIONS / _FILES[broker]), *words)
-            self._starts += 1
-            output = self._directory / f"start-{self._starts}-of-{broker}.out"
-            self._running[broker] = Running(command, output)
-        for broker in brokers:
-            self._running[broker].wait_for(f"kavka broker {broker} ready: ", 60)
+            self.launch(broker)
+        self.wait_ready(*brokers)
 
-    def kill(self, broker: int) -> None:
-        """End a broker with SIGKILL."""
-        self._running.pop(broker).kill()
+    def _command(self, number: int) -> Sequence[str]:
+        overrides = (
+            f"zookeeper.connect={self._zookeeper}",
+            f"listeners=PLAINTEXT://{self.address(number)}",
+            f"log.dirs={self._directory}/kafka-logs-{number}",
+        )
+        words = [word for override in overrides for word in ("--override", override)]
+        return kavka_command("server-start", str(_CONFIGURATIONS / _FILES[number]), *words)
 
     def stop(self) -> None:
         """End all cleanly."""
         codes = {broker: running.stop(60) for broker, running in sorted(self._running.items())}
         assert set(codes.values()) == {0}, codes
-
-    def abandon(self) -> None:
-        """Kill what still runs."""
-        for running in self._running.values():
-            if running.alive():
-                running.kill()
-
-    @property
-    def bootstrap(self) -> str:
-        """All brokers, dead ones too, as a client has them in its configuration."""
-        return ",".join(f"127.0.0.1:{port}" for port in self._ports)
 
 
 _PAIRS = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -19,8 +19,8 @@ from kazoo.exceptions import NoNodeError
 
 from kavka_compat.apache import SMALL, ApacheKafka, write_properties
 from kavka_compat.asking import ask, until, wait_until_all_know_all, wait_until_known
+from kavka_compat.broker_processes import BrokerProcesses
 from kavka_compat.ours import kavka_command
-from kavka_compat.processes import Running, free_port
 from kavka_compat.zookeeper import run_ensemble
 
 SESSION_MS = 3000
@@ -60,7 +60,7 @@ class State(NamedTuple):
     isr: frozenset[int]
 
 
-class MixedCluster:
+class MixedCluster(BrokerProcesses):
     """Brokers by id. None runs before `start`."""
 
     def __init__(
@@ -71,26 +71,14 @@ class MixedCluster:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         """Choose ports; `kinds` says what runs each broker at first."""
+        super().__init__(directory, kinds)
         self.kinds = dict(kinds)
         self.zookeeper = f"{zookeeper}/mixed"
         self._apache = ApacheKafka("3.9")
-        self._directory = directory
-        self._ports = {number: free_port() for number in kinds}
         self._settings = {**_SETTINGS, **(settings or {})}
-        self._running: dict[int, Running] = {}
-        self._starts = 0
         self._registry = KazooClient(zookeeper, timeout=10)
 
     # -- processes
-
-    @property
-    def bootstrap(self) -> str:
-        """All brokers, dead ones too, as clients have them in their configuration."""
-        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
-
-    def address(self, number: int) -> str:
-        """The value of `bootstrap.servers` with one broker."""
-        return f"127.0.0.1:{self._ports[number]}"
 
     def of(self, kind: Kind) -> list[int]:
         """Return the ids of one kind."""
@@ -98,41 +86,38 @@ class MixedCluster:
 
     def launch(self, number: int, kind: Kind | None = None) -> None:
         """Start a broker, as another kind than before if wanted; it is not ready yet."""
-        kind = self.kinds[number] = kind or self.kinds[number]
-        self._starts += 1
+        self.kinds[number] = kind or self.kinds[number]
+        super().launch(number)
+
+    def _command(self, number: int) -> Sequence[str]:
         settings = {
             "broker.id": str(number),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._ports[number]}",
+            "listeners": f"PLAINTEXT://{self.address(number)}",
             "log.dirs": str(self._directory / f"logs-{number}"),
             "zookeeper.connect": self.zookeeper,
             **self._settings,
         }
         path = write_properties(self._directory / f"server-{number}.properties", settings)
-        if kind is Kind.KAVKA:
-            command = kavka_command("server-start", str(path))
-        else:
-            command = self._apache.command("kafka-server-start", [str(path)], SMALL, level="INFO")
-        output = self._directory / f"start-{self._starts}-of-{number}-as-{kind}.out"
-        self._running[number] = Running(command, output)
+        if self.kinds[number] is Kind.KAVKA:
+            return kavka_command("server-start", str(path))
+        return self._apache.command("kafka-server-start", [str(path)], SMALL, level="INFO")
+
+    def _ready_line(self, number: int) -> str:
+        return _READY[self.kinds[number]].format(number)
 
     def start(self, *numbers: int, kind: Kind | None = None) -> None:
         """Start brokers (all, if none is named), and return when all are ready and know of each other."""
         chosen = numbers or tuple(self.kinds)
         for number in chosen:
             self.launch(number, kind)
-        for number in chosen:
-            self._running[number].wait_for(_READY[self.kinds[number]].format(number), 90)
-        wait_until_all_know_all([self.address(number) for number in self._running])
+        self.wait_ready(*chosen)
+        wait_until_all_know_all(self.running_addresses)
 
     def stop(self, number: int) -> None:
         """End a broker cleanly."""
         code = self._running.pop(number).stop(60)
         # Apache Kafka ends by the signal, ours by exit
         assert code in (0, -signal.SIGTERM, 128 + signal.SIGTERM), code
-
-    def kill(self, number: int) -> None:
-        """End a broker with SIGKILL."""
-        self._running.pop(number).kill()
 
     def revive(self, number: int, kind: Kind | None = None) -> None:
         """Start a broker that was killed, when its kind can: Apache Kafka's waits until it is forgotten."""
@@ -155,21 +140,6 @@ class MixedCluster:
     def ask(self, number: int, request: object, version: int | None = None) -> Any:
         """Send a request to one broker, and return its answer."""
         return ask(self.address(number), request, version)
-
-    def is_running(self, number: int) -> bool:
-        """Tell whether a broker that was started has not ended by itself."""
-        return self._running[number].alive()
-
-    def text(self, number: int) -> str:
-        """Return what the running process of a broker has written."""
-        return self._running[number].text()
-
-    def abandon(self) -> None:
-        """Kill what still runs."""
-        for process in self._running.values():
-            if process.alive():
-                process.kill()
-        self._running.clear()
 
     # -- the registry
 
@@ -237,7 +207,7 @@ class MixedCluster:
 
     def wait_until_known(self, topic: str, partition: int) -> None:
         """Wait until every broker that runs tells clients who leads a partition."""
-        wait_until_known([self.address(n) for n in self._running], topic, partition)
+        wait_until_known(self.running_addresses, topic, partition)
 
     def _is_in_sync(self, topic: str) -> bool:
         for partition, replicas in self.assignment(topic).items():
