@@ -32,7 +32,8 @@ from pathlib import Path
 from confluent_kafka import Consumer, ElectionType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kavka_compat.mixed import Kind, MixedCluster, run_mixed, until  # type: ignore[attr-defined]
+from kavka_compat.asking import until
+from kavka_compat.mixed import Kind, MixedCluster, run_mixed
 
 SESSION_MS = 18_000
 """Kafka's default."""

@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kavka_compat.apache import ApacheKafka
-from kavka_compat.mixed import Kind, MixedCluster, run_mixed, until  # type: ignore[attr-defined]
+from kavka_compat.asking import until
+from kavka_compat.mixed import Kind, MixedCluster, run_mixed
 from kavka_compat.traffic import (
     committed,
     consume,

@@ -183,9 +183,9 @@ class Plant:
         """One partition's leader takes every marker for an abort."""
         append = marker_appends._append
 
-        def torn(broker: Any, topic_partition: TopicPartition, marker: Any) -> Any:
+        def torn(broker: Any, topic_partition: TopicPartition, marker: Any, *more: Any) -> Any:
             marker.transaction_result &= topic_partition != TopicPartition(PAYMENTS, 0)
-            return append(broker, topic_partition, marker)  # type: ignore[call-arg]
+            return append(broker, topic_partition, marker, *more)
 
         self._patch.setattr(marker_appends, "_append", torn)
 
@@ -224,8 +224,10 @@ class Plant:
             else:
                 init_producer(transaction, event, step, new_id)
 
-        async def unstable(broker: Any, group: str, wanted: Any, require_stable: bool) -> Any:
-            return await fetch(broker, group, wanted, False)  # type: ignore[call-arg]
+        async def unstable(
+            broker: Any, group: str, wanted: Any, require_stable: bool, *more: Any
+        ) -> Any:
+            return await fetch(broker, group, wanted, False, *more)
 
         self._patch.setattr(shard, "init_producer", hasty)
         self._patch.setattr(offset_fetch, "_fetch", unstable)
@@ -330,7 +332,7 @@ BUGS: dict[Callable[[Plant], None], int] = {
     Plant.tears_transactions: 0,
     Plant.obeys_fenced_producers: 0,
     Plant.commits_offsets_before_their_transaction: 0,
-    Plant.does_not_await_the_former_lifes_commit: 21,
+    Plant.does_not_await_the_former_lifes_commit: 22,
     Plant.times_out_what_is_prepared: 4,
     Plant.aborts_what_is_prepared_when_the_id_is_taken_over: 4,
     Plant.never_truncates_what_was_committed: 21,
