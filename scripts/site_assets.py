@@ -1,4 +1,4 @@
-"""Puts Mermaid, which draws the diagrams of the pages, into the site. MkDocs calls `on_post_build` (mkdocs.yml, `hooks`).
+"""Puts Mermaid, which draws the diagrams of pages, into the site: MkDocs calls `on_post_build` (hooks in mkdocs.yml).
 
 The site then needs no other server. The file is the unmodified one of the package on npm (MIT), checked by its hash,
 and kept in build/assets for the next build.
