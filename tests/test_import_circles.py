@@ -55,7 +55,9 @@ REMAINING_CIRCLES: tuple[tuple[str, ...], ...] = (
         "kavka.broker.replication.replica_fetcher_manager",
         "kavka.broker.replication.replication_manager",
         "kavka.broker.replication.throttle",
+        "kavka.broker.requests.dispatcher",
         "kavka.broker.requests.stalls",
+        "kavka.broker.services",
         "kavka.broker.topics",
     ),
     (
