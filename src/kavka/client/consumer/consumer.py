@@ -29,6 +29,7 @@ from kavka.client.consumer.subscription import (
 )
 from kavka.client.group_metadata import GroupMetadata
 from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
+from kavka.client.pending_calls import PendingCalls, until_closed
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random
@@ -86,6 +87,7 @@ class Consumer(Client):
         self._committing: asyncio.Task[None] | None = None
         self._subscription = Subscription()
         self._is_closing = False
+        self._polls = PendingCalls("consumer")
         self._set_rows(())  # of an iteration: the batch at hand, and how far it is read
         self._ahead: deque[FetchedBatches] = deque()
 
@@ -131,6 +133,8 @@ class Consumer(Client):
     async def close(self, timeout_ms: int = 30_000) -> None:
         """Commit if so configured, leave the group and close the connections, within `timeout_ms`.
 
+        A poll of another task ends with RuntimeError at once, its other calls when the connections are closed.
+
         While an exception is handled, the record that an iteration handed out last does not count as processed.
         """
         if not self._is_open or self._is_closing:
@@ -138,6 +142,7 @@ class Consumer(Client):
         if sys.exc_info()[0] is not None:
             self.put_back_unfinished()
         self._is_closing = True  # a listener may still commit, seek and ask for positions
+        self._polls.end()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._commit_before_revoke()
@@ -147,6 +152,7 @@ class Consumer(Client):
             log.warning("consumer closed without leaving its group group=%s", self._group_id)
         finally:
             self._is_open = False
+            self._calls.end()
             if self._committing is not None:
                 self._committing.cancel()
                 await asyncio.gather(self._committing, return_exceptions=True)
@@ -194,6 +200,7 @@ class Consumer(Client):
         )
         self._fetcher.wake()
 
+    @until_closed
     async def unsubscribe(self) -> None:
         """Read nothing; leave the group."""
         self._require_reading()
@@ -236,14 +243,21 @@ class Consumer(Client):
         return self._fetch_settings.read_committed
 
     async def _poll(self, timeout_s: float, max_records: int) -> list[FetchedBatches]:
+        with self._polls.until_closed():
+            return await self._poll_until(
+                asyncio.get_running_loop().time() + timeout_s, max_records
+            )
+
+    async def _poll_until(self, deadline: float, max_records: int) -> list[FetchedBatches]:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
         while True:
             refusal = self._cluster.metadata.take_error()
             if refusal is not None:
                 raise refusal
             if self._subscription.uses_group:
                 await self._member.ensure_active(deadline)
+                if self._is_closing:  # by a listener
+                    raise self._calls.closed_error()
             await self._positions.update(loop.time())  # other partitions need not wait for a lookup
             self._auto_commit(loop.time())
             taken = self._fetcher.drain(max_records)
@@ -371,6 +385,7 @@ class Consumer(Client):
         """Read on after the last record; without `partitions`, of all assigned ones."""
         self._reset(partitions, ResetPolicy.LATEST)
 
+    @until_closed
     async def seek_to_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> None:
         """Read on at the first record that is not older than the time; without one, at the end."""
         found = await self.offsets_for_times(timestamps_ms)
@@ -408,6 +423,7 @@ class Consumer(Client):
             if state.is_paused
         ]
 
+    @until_closed
     async def position(self, topic_partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Return the offset of the next record, looking it up if need be. Raise TimeoutError."""
         self._require_open()
@@ -441,6 +457,7 @@ class Consumer(Client):
 
     # Offsets of the log
 
+    @until_closed
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
@@ -448,6 +465,7 @@ class Consumer(Client):
         found = await self._lookup(dict.fromkeys(partitions, EARLIEST), timeout_ms)
         return {topic_partition: answer.offset for topic_partition, answer in found.items()}
 
+    @until_closed
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
@@ -455,6 +473,7 @@ class Consumer(Client):
         found = await self._lookup(dict.fromkeys(partitions, LATEST), timeout_ms)
         return {topic_partition: answer.offset for topic_partition, answer in found.items()}
 
+    @until_closed
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -490,6 +509,7 @@ class Consumer(Client):
             found[topic_partition] = answer
         return found
 
+    @until_closed
     async def partitions_for(
         self, topic: str, timeout_ms: int | None = None
     ) -> list[TopicPartition]:
@@ -501,6 +521,7 @@ class Consumer(Client):
 
     # Commits
 
+    @until_closed
     async def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
@@ -534,6 +555,7 @@ class Consumer(Client):
         chosen = self._consumed() if offsets is None else as_offsets(offsets)
         return asyncio.get_running_loop().create_task(self.commit(chosen))
 
+    @until_closed
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
