@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 from kavka.ids import TopicPartition
 from kavka.net.clock import SystemClock, SystemRandom
-from kavka.storage.disk import OsDisk
-from kavka.storage.log import Log
+from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.disk.os_disk import OsDisk
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
-from kavka.storage.log_directory import LogDirectory
 from kavka.wire.records.header import BatchHeader, assign, batch_crc, encode_header, read_header
 
 ROUNDS = 9

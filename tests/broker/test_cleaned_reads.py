@@ -12,8 +12,9 @@ from kavka.broker.broker import Broker
 from kavka.broker.environment import OsEnvironment
 from kavka.ids import TopicPartition
 from kavka.net.peer import Peer
+from kavka.storage.compaction.cleanable_log import log_dirtiness
 from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass
-from kavka.storage.disk import OsDisk, OsFile
+from kavka.storage.disk.os_disk import OsDisk, OsFile
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
@@ -116,7 +117,7 @@ def test_aborted_records_stay_hidden_when_their_segment_is_cleaned_while_it_is_r
         async def clean() -> None:
             log.roll()
             limits = CleanerLimits(1 << 20, 0.9, 1 << 16, spend_freely)
-            found = await log.dirtiness(replica.partition.last_stable_offset)
+            found = await log_dirtiness(log, replica.partition.last_stable_offset)
             await CleaningPass(log, found, limits).run()
             log.cleaner_offset = log.log_end_offset
 

@@ -13,8 +13,8 @@ from waiting import until
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
-from kavka.storage.disk import OsDisk, OsFile
-from kavka.storage.log import Log
+from kavka.storage.disk.os_disk import OsDisk, OsFile
+from kavka.storage.log.log import Log
 from kavka.wire.records.batch import BatchBuilder
 
 Run = Callable[..., None]

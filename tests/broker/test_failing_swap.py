@@ -16,10 +16,11 @@ from kavka.broker.environment import OsEnvironment
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.peer import Peer
+from kavka.storage.compaction.cleanable_log import log_dirtiness
 from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass
-from kavka.storage.disk import OsDisk, OsFile
+from kavka.storage.disk.os_disk import OsDisk, OsFile
 from kavka.storage.failures import LogDirectoryFailed
-from kavka.storage.segment_replacement import CompactingLog
+from kavka.storage.log.log import Log
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
@@ -148,9 +149,9 @@ class Clients:
             return await asyncio.gather(*self.asked)
 
 
-async def clean(log: CompactingLog, disk: SwapDisk, stable: int) -> None:
+async def clean(log: Log, disk: SwapDisk, stable: int) -> None:
     """Compact the log once; a disk that fails ends it."""
-    swap = log._swap
+    swap = log.replacement.swap
 
     async def watched(*args: Any) -> bool:
         disk.swapping = asyncio.current_task()
@@ -159,13 +160,13 @@ async def clean(log: CompactingLog, disk: SwapDisk, stable: int) -> None:
         finally:
             disk.swapping = None
 
-    log._swap = watched  # type: ignore[method-assign]
+    log.replacement.swap = watched  # type: ignore[method-assign]
 
     async def spend_freely(_count: int) -> bool:
         return True
 
     log.roll()
-    found = await log.dirtiness(stable)
+    found = await log_dirtiness(log, stable)
     try:
         await CleaningPass(log, found, CleanerLimits(1 << 20, 0.9, 1 << 16, spend_freely)).run()
     except LogDirectoryFailed:

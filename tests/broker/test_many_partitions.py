@@ -13,7 +13,7 @@ from kavka.broker.encoded_topics import PIECE, EncodedTopics, Form, pieces
 from kavka.broker.metadata import LiveBroker, MetadataCache, PartitionMetadata, TopicMetadata
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicId, TopicPartition
-from kavka.storage.log_store import LogStore
+from kavka.storage.store.log_store import LogStore
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.create_topics import CreateTopicsRequest
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic

@@ -12,8 +12,8 @@ from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
 from kavka.registry.interface import ensure_path
 from kavka.registry.znode_server import ZnodeServer
-from kavka.storage.disk import OsDisk
-from kavka.storage.log_directory import LogDirectory
+from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.disk.os_disk import OsDisk
 from kavka.wire.stored.znodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, BrokerNode
 
 PATH = f"{BROKER_IDS}/7"

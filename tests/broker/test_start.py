@@ -22,7 +22,7 @@ from kavka.registry.interface import Registry, ensure_path
 from kavka.registry.journal import CorruptRegistry
 from kavka.registry.znode_server import ZnodeServer
 from kavka.settings.properties import parse_properties
-from kavka.storage.disk import OsDisk
+from kavka.storage.disk.os_disk import OsDisk
 from kavka.wire.frame import encode_request
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.create_topics import (

@@ -26,7 +26,7 @@ from kavka.broker.dispatch import RequestContext
 from kavka.broker.environment import OsEnvironment
 from kavka.errors import ErrorCode
 from kavka.net.peer import Peer
-from kavka.storage.disk import OsDisk, OsFile
+from kavka.storage.disk.os_disk import OsDisk, OsFile
 from kavka.wire.apis import ApiKey
 from kavka.wire.frame import RequestHeader
 from kavka.wire.messages.delete_records import (
@@ -187,7 +187,7 @@ def damage(served: Any, damaged: bytes | None) -> Any:
     log = replica(served).log
     (index,) = Path(log.path).glob("*.txnindex")
     if damaged is None:
-        log._active.transaction_index.data.discard()
+        log.segments[-1].transaction_index.data.discard()
     else:
         index.write_bytes(damaged)
     return log
@@ -213,12 +213,12 @@ def test_an_index_of_aborted_transactions_that_cannot_be_read_is_an_error_of_its
         await producer.ended(committed=False)
         log = damage(served, damaged)
         if is_cold:
-            log._active.data.close()
+            log.segments[-1].data.close()
             log.directory.disk.open = ColdDisk(threads=1).open
         found = await fetch(served)
         assert found.error_code == code
         assert not found.records
-        assert log._active.data.pins == 0
+        assert log.segments[-1].data.pins == 0
         assert len(await served.read("t")) == 2  # the records themselves are whole
 
     run(story, **SETTINGS)

@@ -9,7 +9,7 @@ import pytest
 
 from kavka.cli.commands.dump_log import main
 from kavka.core.producer_state import ProducerEntry
-from kavka.storage.producer_snapshot import encode_snapshot
+from kavka.storage.log.producer_snapshot import encode_snapshot
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker

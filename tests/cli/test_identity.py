@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kavka.settings.properties import parse_properties
-from kavka.storage.meta_properties import META_PROPERTIES, MetaProperties
+from kavka.storage.checkpoint.meta_properties import META_PROPERTIES, MetaProperties
 from kavka.wire.messages.metadata import MetadataRequest
 from kavka_compat.asking import ask
 from kavka_compat.brokers import Broker

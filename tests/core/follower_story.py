@@ -26,7 +26,7 @@ from kavka.core.follower import (
     Truncate,
 )
 from kavka.errors import ErrorCode
-from kavka.storage.leader_epochs import EpochStart, LeaderEpochs
+from kavka.storage.checkpoint.leader_epochs import EpochStart, LeaderEpochs
 
 
 class StoryLog:

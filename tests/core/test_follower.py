@@ -21,7 +21,7 @@ from kavka.core.follower import (
 from kavka.core.partition import IsrChange, Partition, PartitionState
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, LeaderEpoch, TopicPartition
-from kavka.storage.leader_epochs import LeaderEpochs
+from kavka.storage.checkpoint.leader_epochs import LeaderEpochs
 from kavka.values import replace
 
 WHERE = TopicPartition("t", 0)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kavka.net.transport import SocketTransport
-from kavka.storage.disk import OsDisk
+from kavka.storage.disk.os_disk import OsDisk
 
 
 class Range:

@@ -14,7 +14,7 @@ from kavka.net.clock import SystemClock, SystemRandom
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import RegistryRefused, ensure_path
 from kavka.registry.journal import CorruptRegistry, Journal
-from kavka.storage.disk import OsDisk
+from kavka.storage.disk.os_disk import OsDisk
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

@@ -20,7 +20,7 @@ from kavka.registry.journal_format import decode_snapshot, snapshot_parts
 from kavka.simulation.disk import SimDisk
 from kavka.simulation.loop import SimLoop
 from kavka.simulation.process import Process
-from kavka.storage.disk import OsDisk
+from kavka.storage.disk.os_disk import OsDisk
 
 JOURNAL = "kavka-registry.journal"
 

@@ -19,7 +19,7 @@ from kavka.registry.registry_server import RegistryServer
 from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.znode_server import ZnodeServer
 from kavka.settings.declaration import InvalidSetting
-from kavka.storage.disk import OsDisk
+from kavka.storage.disk.os_disk import OsDisk
 from kavka.wire.zookeeper.jute import Reader, append, decode, encode
 from kavka.wire.zookeeper.messages import (
     AUTH_XID,

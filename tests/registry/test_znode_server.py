@@ -17,7 +17,7 @@ from kavka.io import Buffer
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.registry.interface import Registry, RegistryRefused
 from kavka.registry.znode_server import ZnodeServer
-from kavka.storage.disk import OsDisk, OsFile
+from kavka.storage.disk.os_disk import OsDisk, OsFile
 
 TIMEOUT_MS = 40
 

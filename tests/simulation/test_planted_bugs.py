@@ -20,8 +20,9 @@ from kavka.simulation.load.group_members import GROUP, MemberNode
 from kavka.simulation.run import BrokerRun
 from kavka.simulation.scenario import Scenario
 from kavka.simulation.storage_run import StorageRun
-from kavka.storage import batch_walk
-from kavka.storage.log import Log
+from kavka.storage.log.flusher import LogFlusher
+from kavka.storage.log.log import Log
+from kavka.storage.segment import batch_walk
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 
@@ -106,7 +107,7 @@ def test_a_flush_that_does_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     async def skip(log: Log, *args: Any) -> None:
         return None
 
-    monkeypatch.setattr(Log, "_sync", skip)
+    monkeypatch.setattr(LogFlusher, "sync", skip)
     assert "it must hold" in hunt_in_storage()
 
 

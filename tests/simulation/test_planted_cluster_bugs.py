@@ -34,7 +34,7 @@ from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
 from kavka.simulation.batch import Kind, play
 from kavka.simulation.brokers.scenario import PAYMENTS
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(600)]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from storage_bench import read_bytes
 
-from kavka.storage.compaction.cleanable_log import Dirtiness
+from kavka.storage.compaction.cleanable_log import Dirtiness, log_dirtiness
 from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass, PassReport
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.wire.records.batch import BatchBuilder, Record, decode_records
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
@@ -118,13 +118,13 @@ async def clean(
     """Do one pass, however clean the log is."""
     stable = log.log_end_offset if last_stable_offset is None else last_stable_offset
     limits = CleanerLimits(map_bytes, 0.9, block_bytes, spend_freely)
-    report = await CleaningPass(log, await log.dirtiness(stable), limits).run()
+    report = await CleaningPass(log, await log_dirtiness(log, stable), limits).run()
     log.cleaner_offset = report.end_offset
     return report
 
 
 async def dirtiness(log: Log) -> Dirtiness:
-    return await log.dirtiness(log.log_end_offset)
+    return await log_dirtiness(log, log.log_end_offset)
 
 
 def batches(log: Log) -> list[tuple[BatchHeader, bytes]]:

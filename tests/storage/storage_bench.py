@@ -11,10 +11,10 @@ from typing import Any
 
 from kavka.ids import TopicPartition
 from kavka.io import Buffer
-from kavka.storage.disk import OsDisk, OsFile
-from kavka.storage.log import Appended, Log
+from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.disk.os_disk import OsDisk, OsFile
+from kavka.storage.log.log import Appended, Log
 from kavka.storage.log_config import LogConfig
-from kavka.storage.log_directory import LogDirectory
 from kavka.wire.records.header import (
     HEADER_SIZE,
     LENGTH_END,

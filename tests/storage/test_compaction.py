@@ -23,8 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from storage_bench import LogBench, read_bytes
 
+from kavka.storage.compaction.cleanable_log import log_dirtiness
 from kavka.storage.compaction.cleaning_pass import Uncleanable
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records import kernel, pure, pure_cleaner
 from kavka.wire.records.batch import decode_records
@@ -361,7 +362,7 @@ class _Story:
 
     async def _clean(self, log: Log, slots: int) -> None:
         stable = self.written.last_stable_offset(log.log_end_offset)
-        found = await log.dirtiness(stable)
+        found = await log_dirtiness(log, stable)
         if found.cleanable_bytes == 0:
             return
         before = records(log, committed=True)

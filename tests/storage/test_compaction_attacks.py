@@ -9,8 +9,9 @@ import pytest
 from compaction_bench import DAY_MS, Producer, Written, end_transaction, records, survivors, write
 from storage_bench import LogBench
 
+from kavka.storage.compaction.cleanable_log import log_dirtiness
 from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass, PassEnded
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.compression import Compression
 
@@ -48,7 +49,7 @@ class Attack:
     async def _clean(self) -> None:
         rng = self.rng
         stable = min(self.high_watermark, self.written.last_stable_offset(self.high_watermark))
-        found = await self.log.dirtiness(stable)
+        found = await log_dirtiness(self.log, stable)
         if not found.cleanable_bytes:
             return
 

@@ -11,10 +11,10 @@ from kavka.storage.compaction.cleanable_log import (
     group_segments,
     measure_dirtiness,
 )
-from kavka.storage.disk import OsDisk
+from kavka.storage.disk.os_disk import OsDisk
+from kavka.storage.disk.partition_directory import OpenFiles, PartitionDirectory
 from kavka.storage.log_config import LogConfig
-from kavka.storage.partition_directory import OpenFiles, PartitionDirectory
-from kavka.storage.segment import Segment
+from kavka.storage.segment.segment import Segment
 
 COMPACTED = frozenset({"compact"})
 NOW = 1_000_000

@@ -10,9 +10,9 @@ from compaction_bench import Producer, Written, clean, end_transaction, records,
 from kavka.ids import TopicPartition
 from kavka.simulation.environment import SimEnvironment
 from kavka.simulation.world import World
-from kavka.storage.log import Log
+from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
-from kavka.storage.log_directory import LogDirectory
 from kavka.wire.records.batch import Record
 
 CONFIG = LogConfig(

@@ -24,17 +24,17 @@ from storage_bench import LogBench, read_offsets
 from kavka.ids import TopicPartition
 from kavka.simulation.environment import SimEnvironment
 from kavka.simulation.world import World
-from kavka.storage.compaction.cleanable_log import Dirtiness
+from kavka.storage.compaction.cleanable_log import Dirtiness, log_dirtiness
 from kavka.storage.compaction.cleaning_pass import (
     CleanerLimits,
     CleaningPass,
     PassEnded,
     Uncleanable,
 )
-from kavka.storage.future_logs import discard
-from kavka.storage.log import Log
+from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
-from kavka.storage.log_directory import LogDirectory
+from kavka.storage.store.future_logs import discard
 
 TP = TopicPartition("t", 0)
 
@@ -59,7 +59,7 @@ async def interrupted(
         return True
 
     limits = CleanerLimits(1 << 20, 0.9, BLOCK_BYTES, spend)
-    found = seen or await log.dirtiness(log.log_end_offset)
+    found = seen or await log_dirtiness(log, log.log_end_offset)
     await CleaningPass(log, found, limits).run()
     assert blocks >= at_block
 
@@ -129,7 +129,7 @@ def test_a_log_whose_dirty_segments_went_before_the_pass_began_is_not_uncleanabl
     async def story() -> None:
         async with bench.log(CONFIG) as log:
             fill(log, Written(), bench.clock.now)
-            seen = await log.dirtiness(log.log_end_offset)
+            seen = await log_dirtiness(log, log.log_end_offset)
             log.delete_before(60, 60)
             assert log.delete_old_segments(60)
             with pytest.raises(PassEnded):
@@ -143,7 +143,7 @@ def test_a_log_that_was_closed_before_the_pass_began_ends_it(bench: LogBench) ->
         log = await bench.open(CONFIG)
         fill(log, Written(), bench.clock.now)
         await bench.directory.wait_for_tasks()
-        seen = await log.dirtiness(log.log_end_offset)
+        seen = await log_dirtiness(log, log.log_end_offset)
         await log.close()
         with pytest.raises(PassEnded):
             await interrupted(log, 0, bench.directory.wait_for_tasks, seen)
@@ -293,7 +293,7 @@ def test_no_value_is_removed_for_one_that_a_loss_of_power_would_take(seed: int) 
             return True
 
         limits = CleanerLimits(1 << 20, 0.9, BLOCK_BYTES, lose_power)
-        await CleaningPass(log, await log.dirtiness(log.log_end_offset), limits).run()
+        await CleaningPass(log, await log_dirtiness(log, log.log_end_offset), limits).run()
 
     async def third(environment: SimEnvironment) -> None:
         directory, log = await open_log(environment, 2)

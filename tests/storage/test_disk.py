@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.storage.disk import OsDisk
+from kavka.storage.disk.os_disk import OsDisk
 
 
 def test_bytes_written_at_a_position_are_read_there(tmp_path: Path) -> None:

@@ -14,13 +14,14 @@ from storage_bench import SeededChance, TurnedClock, add, make_batch, read_bytes
 
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicId, TopicPartition
+from kavka.storage.compaction.cleanable_log import log_dirtiness
 from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass
-from kavka.storage.disk import OsDisk, OsFile
+from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.disk.os_disk import OsDisk, OsFile
 from kavka.storage.failures import LogClosed, LogDirectoryFailed
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
-from kavka.storage.log_directory import LogDirectory
-from kavka.storage.log_store import LogStore
+from kavka.storage.store.log_store import LogStore
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.header import read_header
 
@@ -153,7 +154,7 @@ def test_a_log_keeps_the_epochs_of_what_was_compacted_away(mover: Mover) -> None
         log.roll()
         put(log, END // 10, b"another")
         await log.flush()
-        found = await log.dirtiness(log.log_end_offset)
+        found = await log_dirtiness(log, log.log_end_offset)
         await CleaningPass(log, found, CleanerLimits(1 << 20, 0.9, 1 << 16, always)).run()
         epochs = log.epochs.entries
         assert read_offsets(log)[0][0] > 20, "epochs 0 and 1 are gone"

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kavka.storage.disk import OsDisk
+from kavka.storage.disk.os_disk import OsDisk
+from kavka.storage.disk.partition_directory import NotCached, OpenFiles, PartitionDirectory
 from kavka.storage.failures import CorruptFile
-from kavka.storage.offset_index import OffsetIndex
-from kavka.storage.partition_directory import NotCached, OpenFiles, PartitionDirectory
-from kavka.storage.time_index import TimeIndex
-from kavka.storage.transaction_index import AbortedTransaction, TransactionIndex
+from kavka.storage.segment.offset_index import OffsetIndex
+from kavka.storage.segment.time_index import TimeIndex
+from kavka.storage.segment.transaction_index import AbortedTransaction, TransactionIndex
 
 
 @pytest.fixture

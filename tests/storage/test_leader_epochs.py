@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.storage.checkpoint import CorruptCheckpoint
-from kavka.storage.leader_epochs import EpochStart, LeaderEpochs
+from kavka.storage.checkpoint.files import CorruptCheckpoint
+from kavka.storage.checkpoint.leader_epochs import EpochStart, LeaderEpochs
 
 
 def epochs(*entries: tuple[int, int]) -> LeaderEpochs:

@@ -9,7 +9,7 @@ from struct import iter_unpack
 import pytest
 from storage_bench import LogBench, RenamingDisk, add, read_offsets
 
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 
 EVERY_BATCH = LogConfig(index_interval_bytes=0)

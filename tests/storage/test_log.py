@@ -177,7 +177,7 @@ def test_flush_waits_for_what_is_queued_and_not_for_what_is_appended_meanwhile(
             writes.submit(first.wait)
             add(log)
             flushed = log.schedule_flush()
-            while log._waiting_flush is not None:  # noqa: ASYNC110 - one that begins tells nobody
+            while log.is_flush_waiting:  # noqa: ASYNC110 - one that begins tells nobody
                 await asyncio.sleep(0)
             writes.submit(second.wait)
             add(log)

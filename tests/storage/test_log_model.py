@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 from storage_bench import LogBench, make_batch, read_bytes
 
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.header import walk
 

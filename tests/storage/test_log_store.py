@@ -13,15 +13,15 @@ import pytest
 from storage_bench import LogBench, SeededChance, TurnedClock, add, read_offsets
 
 from kavka.ids import TopicId, TopicPartition
-from kavka.storage.directory_names import partition_of
-from kavka.storage.disk import OsDisk
+from kavka.storage.checkpoint.meta_properties import MetaProperties
+from kavka.storage.directory.directory_names import partition_of
+from kavka.storage.directory.log_creation import LogCreation
+from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.disk.os_disk import OsDisk
 from kavka.storage.failures import LogDirectoryFailed
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
-from kavka.storage.log_creation import LogCreation
-from kavka.storage.log_directory import LogDirectory
-from kavka.storage.log_store import LogStore
-from kavka.storage.meta_properties import MetaProperties
+from kavka.storage.store.log_store import LogStore
 
 TOPIC_ID = TopicId(bytes(range(16)))
 CONFIG = LogConfig(segment_bytes=1000)

@@ -12,12 +12,12 @@ import pytest
 from storage_bench import SeededChance, TurnedClock, add
 
 from kavka.ids import TopicId, TopicPartition
-from kavka.storage.disk import OsDisk, OsFile
-from kavka.storage.log import Log
+from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.disk.os_disk import OsDisk, OsFile
+from kavka.storage.log.log import Log
+from kavka.storage.log.producer_snapshot import snapshot_name
 from kavka.storage.log_config import LogConfig
-from kavka.storage.log_directory import LogDirectory
-from kavka.storage.log_store import LogStore
-from kavka.storage.producer_snapshot import snapshot_name
+from kavka.storage.store.log_store import LogStore
 
 TOPIC_ID = TopicId(bytes(range(16)))
 CONFIG = LogConfig()

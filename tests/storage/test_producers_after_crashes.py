@@ -18,8 +18,8 @@ from storage_bench import LogBench, add, make_batch
 
 from kavka.core.producer_state import Duplicate
 from kavka.errors import ErrorCode
-from kavka.storage.disk import OsDisk
-from kavka.storage.log import Log
+from kavka.storage.disk.os_disk import OsDisk
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
 from kavka.wire.records.header import BatchHeader, assign, read_header

@@ -11,7 +11,7 @@ import pytest
 from storage_bench import LogBench, add, make_batch, read_offsets
 
 from kavka.storage.failures import CorruptFile
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
 from kavka.wire.records.header import assign, read_header, walk

@@ -10,20 +10,23 @@ from hypothesis import strategies as st
 
 from kavka.core.producer_state import ProducerEntry
 from kavka.ids import TopicId, TopicPartition
-from kavka.storage.checkpoint import (
+from kavka.storage.checkpoint.clean_shutdown import take_clean_shutdown, write_clean_shutdown
+from kavka.storage.checkpoint.files import (
     CorruptCheckpoint,
     decode_offsets,
     encode_offsets,
     read_file,
     replace_file,
 )
-from kavka.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
-from kavka.storage.disk import OsDisk
+from kavka.storage.checkpoint.leader_epochs import LeaderEpochs
+from kavka.storage.checkpoint.meta_properties import MetaProperties
+from kavka.storage.checkpoint.partition_metadata import (
+    decode_partition_metadata,
+    encode_partition_metadata,
+)
+from kavka.storage.disk.os_disk import OsDisk
 from kavka.storage.failures import CorruptFile
-from kavka.storage.leader_epochs import LeaderEpochs
-from kavka.storage.meta_properties import MetaProperties
-from kavka.storage.partition_metadata import decode_partition_metadata, encode_partition_metadata
-from kavka.storage.producer_snapshot import decode_snapshot, encode_snapshot
+from kavka.storage.log.producer_snapshot import decode_snapshot, encode_snapshot
 
 
 def test_offsets_are_one_line_each() -> None:

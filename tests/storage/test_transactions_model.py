@@ -24,7 +24,7 @@ from kavka.broker.traffic import TopicTraffic
 from kavka.core.partition import Partition, PartitionState
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, LeaderEpoch
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.control import ControlType, EndMarker

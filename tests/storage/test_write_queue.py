@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from kavka.net.clock import SystemClock
-from kavka.storage.write_queue import WriteQueue
+from kavka.storage.directory.write_queue import WriteQueue
 
 
 def test_who_waits_for_what_is_queued_does_not_wait_for_what_comes_later() -> None:

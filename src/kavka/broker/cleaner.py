@@ -17,7 +17,7 @@ from kavka.broker.replica import Replica
 from kavka.broker.replica_manager import ReplicaManager
 from kavka.ids import TopicPartition
 from kavka.io import Clock
-from kavka.storage.compaction.cleanable_log import Dirtiness, dirtiest_log
+from kavka.storage.compaction.cleanable_log import Dirtiness, dirtiest_log, log_dirtiness
 from kavka.storage.compaction.cleaning_pass import (
     CleanerLimits,
     CleaningPass,
@@ -26,7 +26,7 @@ from kavka.storage.compaction.cleaning_pass import (
     Uncleanable,
 )
 from kavka.storage.failures import LogDirectoryFailed
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.values import mutable
 
 log = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ class Cleaner:
             if self._is_cleanable(replica):
                 measured = replica.log
                 stable = min(replica.partition.last_stable_offset, measured.written_offset)
-                found.append((measured, await measured.dirtiness(stable)))
+                found.append((measured, await log_dirtiness(measured, stable)))
         return found
 
     def _is_cleanable(self, replica: Replica) -> bool:

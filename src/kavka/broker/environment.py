@@ -9,7 +9,7 @@ from kavka.net.listener import SocketOptions
 from kavka.net.memory import memory_bytes
 from kavka.net.network import TcpNetwork
 from kavka.settings.broker import BROKER_SETTINGS
-from kavka.storage.disk import OsDisk
+from kavka.storage.disk.os_disk import OsDisk
 
 
 class OsEnvironment:

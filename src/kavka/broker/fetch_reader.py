@@ -23,9 +23,9 @@ from kavka.core.partition import Role
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
 from kavka.io import Buffer, FileRange
+from kavka.storage.disk.partition_directory import SegmentDeleted
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed, OffsetOutOfRange
-from kavka.storage.log_read import LogRange, LogRead
-from kavka.storage.partition_directory import SegmentDeleted
+from kavka.storage.log.log_read import LogRange, LogRead
 from kavka.wire.messages.fetch import FetchRequest, FetchResponseAbortedTransaction
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from kavka.io import Random
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import Registry, RegistryRefused, ensure_path
 from kavka.registry.znode_decoding import decode_or_none
-from kavka.storage.meta_properties import MetaProperties
+from kavka.storage.checkpoint.meta_properties import MetaProperties
 from kavka.wire.stored import znodes
 
 log = logging.getLogger(__name__)

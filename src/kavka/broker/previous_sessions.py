@@ -10,9 +10,9 @@ import contextlib
 import logging
 from collections.abc import Sequence
 
-from kavka.storage import checkpoint
+from kavka.storage.checkpoint import files as checkpoint
+from kavka.storage.directory.log_directory import LogDirectory
 from kavka.storage.failures import LogDirectoryFailed
-from kavka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from kavka.ids import TopicPartition
 from kavka.io import Clock
 from kavka.settings.declaration import Value, whole_number
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.wire.records.batch_check import Allowance, BatchCheck, Refusal
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import EndMarker, encode_end_marker

@@ -14,12 +14,12 @@ from kavka.core.partition import Partition, PartitionState
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from kavka.settings.declaration import Value, whole_number
+from kavka.storage.checkpoint.meta_properties import MetaProperties
+from kavka.storage.directory.log_directory import LogDirectory
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed
 from kavka.storage.log_config import NEVER, LogConfig
-from kavka.storage.log_directory import LogDirectory
-from kavka.storage.log_store import DirectoryReport, LogStore
-from kavka.storage.meta_properties import MetaProperties
-from kavka.storage.stray import IsStray
+from kavka.storage.store.log_store import DirectoryReport, LogStore
+from kavka.storage.store.stray import IsStray
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker

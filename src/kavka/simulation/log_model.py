@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from kavka.simulation.invariants.invariant import Violation
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.wire.crc32c import crc32c
 from kavka.wire.records.header import (
     HEADER_SIZE,

@@ -20,11 +20,11 @@ from kavka.simulation.log_model import LogModel, read_bytes
 from kavka.simulation.random_streams import stream
 from kavka.simulation.report import Report
 from kavka.simulation.world import Node, World
+from kavka.storage.directory.log_directory import LogDirectory
 from kavka.storage.failures import LogDirectoryFailed, OffsetBelowEnd
-from kavka.storage.log import Appended, Log
+from kavka.storage.log.log import Appended, Log
 from kavka.storage.log_config import NEVER, LogConfig
-from kavka.storage.log_directory import LogDirectory
-from kavka.storage.log_store import LogStore
+from kavka.storage.store.log_store import LogStore
 
 PARTITION = TopicPartition("t", 0)
 TOPIC_ID = TopicId(bytes(range(16)))

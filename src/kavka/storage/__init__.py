@@ -1,6 +1,8 @@
-"""Storage: the directories, file names and bytes of Apache Kafka 3.9.
+"""Storage: the directories, file names and bytes of Apache Kafka 3.9. Imports go downward only:
 
-`disk` is the real door. A `Log` (`log`) is one partition's directory: segments (`segment`) with their sparse
-indexes, the leader epochs, the producers' state. `log_loading` opens it and recovers it after a crash. A
-`LogDirectory` is one entry of `log.dirs` and the unit of failure; a `LogStore` knows all of them.
+store | compaction    all logs of a broker; the cleaner's pass over one log
+log                   one partition's directory: segments, leader epochs, the producers' state
+directory             one entry of `log.dirs`, the unit of failure
+segment               a log file with its sparse indexes, and its recovery
+checkpoint | disk     small files that are replaced whole; `io.Disk` of the operating system
 """

@@ -27,7 +27,7 @@ from kavka.net.clock import SystemClock, SystemRandom
 from kavka.registry.registry_server import RegistryServer
 from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.znode_server import ZnodeServer
-from kavka.storage.disk import OsDisk, OsFile, OsLock
+from kavka.storage.disk.os_disk import OsDisk, OsFile, OsLock
 from kavka.testing.cut_network import CutNetwork, Links
 from kavka.testing.local_process import LocalProcess
 

@@ -17,7 +17,7 @@ from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
 from kavka.core.partition import Partition
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
-from kavka.storage.log import Log
+from kavka.storage.log.log import Log
 from kavka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsRequestDir,

@@ -11,7 +11,7 @@ from tests.broker.replication.test_follower_fetch import fetch, led, only
 
 from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
-from kavka.storage.disk import OsFile
+from kavka.storage.disk.os_disk import OsFile
 
 Play = Callable[..., None]
 CONSUMER, FOLLOWER = -1, 2

@@ -12,8 +12,8 @@ from waiting import until
 from kavka.broker.pace import Pace
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
-from kavka.storage.disk import OsFile
-from kavka.storage.log_read import LogRead
+from kavka.storage.disk.os_disk import OsFile
+from kavka.storage.log.log_read import LogRead
 from kavka.wire.messages.alter_partition import AlterPartitionRequest
 from kavka.wire.messages.fetch import (
     FetchRequest,

@@ -8,7 +8,7 @@ from kavka.broker.pace import Pace
 from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
-from kavka.storage.log_store import DirectoryReport
+from kavka.storage.store.log_store import DirectoryReport
 from kavka.wire.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsRequestTopic,

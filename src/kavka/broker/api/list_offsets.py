@@ -18,7 +18,7 @@ from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.failures import CorruptFile
-from kavka.storage.log_times import TimedOffset
+from kavka.storage.log.times import TimedOffset
 from kavka.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,

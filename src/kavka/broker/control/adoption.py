@@ -28,8 +28,8 @@ from kavka.core.controller.state import Assignment
 from kavka.core.znodes import Operation, SetData
 from kavka.ids import BrokerId, TopicId, TopicPartition
 from kavka.io import Disk, Random
-from kavka.storage.log import Log
-from kavka.storage.log_store import LogStore
+from kavka.storage.log.log import Log
+from kavka.storage.store.log_store import LogStore
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.records.batch import Record
 from kavka.wire.records.corrupt import CorruptBatch

@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.control.controller_term import NotControllerError
-from kavka.broker.producer_ids import NoProducerId
 from kavka.core.controller.events import (
     AlterPartitionRequested,
     ControlledShutdownRequested,
@@ -153,6 +152,8 @@ async def allocate_producer_ids(
     broker: Broker, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     """Give a broker a block of producer ids."""
+    from kavka.broker.producer_ids import NoProducerId
+
     controller = broker.controller
     if not controller.is_active:
         return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)

@@ -25,7 +25,7 @@ from kavka.broker.replication.throttle import Throttle
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.storage.failures import CorruptFile, OffsetOutOfRange
-from kavka.storage.log import Appended, Log
+from kavka.storage.log.log import Appended, Log
 from kavka.wire.records.corrupt import CorruptBatch
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from kavka.core.fetch_session import (
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed, OffsetOutOfRange
-from kavka.storage.log_read import LogRead
+from kavka.storage.log.log_read import LogRead
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,

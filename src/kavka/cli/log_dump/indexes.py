@@ -16,7 +16,7 @@ from kavka.cli.log_dump.mapped_file import mapped
 from kavka.core.producer_state import ProducerEntry
 from kavka.io import Buffer
 from kavka.storage.failures import CorruptFile
-from kavka.storage.producer_snapshot import decode_snapshot
+from kavka.storage.log.producer_snapshot import decode_snapshot
 from kavka.values import field, mutable
 from kavka.wire.crc32c import crc32c
 from kavka.wire.records.batch import decode_records

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 
 from kavka.settings.broker import BROKER_SETTINGS
 from kavka.settings.declaration import InvalidSetting
-from kavka.storage.meta_properties import META_PROPERTIES
+from kavka.storage.checkpoint.meta_properties import META_PROPERTIES
 
 PLACEHOLDER = "{worker}"
 _INTERNAL_REPLICAS = (

@@ -22,7 +22,7 @@ from kavka.simulation.events import (
     LogsAudited,
     ReplicaSeen,
 )
-from kavka.storage.segment import segment_name
+from kavka.storage.segment.segment import segment_name
 from kavka.wire.records.batch import decode_batch
 from kavka.wire.records.header import walk_complete
 from kavka.wire.stored import znodes

@@ -5,6 +5,7 @@
                   | read into a map: key -> latest offset
     |- rewritten, segment group by segment group, against the map |
 
-`choosing` says which log is next and what of it, `transactions` and `filtering` what becomes of each batch; all are
-pure. `cleaning` does one pass over one log, `cleaned_segment` writes its files, `log_compacting` puts them in place.
+`cleanable_log` says which log is next and what of it, `cleaned_transactions` and `batch_filter` what becomes of each
+batch. `cleaning_pass` does one pass over one log; `log.cleaned_segment` writes its files, and
+`log.segment_replacement` puts them in place.
 """

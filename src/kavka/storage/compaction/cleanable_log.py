@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from kavka.storage import offset_index, time_index
+from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
-from kavka.storage.segment import Segment
+from kavka.storage.segment import offset_index, time_index
+from kavka.storage.segment.segment import Segment
 from kavka.values import frozen
 
 T = TypeVar("T")
@@ -48,6 +49,32 @@ def first_dirty(cleaner_offset: int | None, log_start_offset: int, log_end_offse
     if cleaner_offset is None or not log_start_offset <= cleaner_offset <= log_end_offset:
         return log_start_offset
     return cleaner_offset
+
+
+async def log_dirtiness(log: Log, last_stable_offset: int) -> Dirtiness:
+    """Measure what a pass would clean below `last_stable_offset`, and how urgent that is."""
+    start = first_dirty(log.cleaner_offset, log.log_start_offset, log.log_end_offset)
+    if log.config.has_max_compaction_lag:
+        await _learn_first_timestamps(log, start)
+    return measure_dirtiness(
+        log.segments,
+        log.config,
+        first_dirty_offset=start,
+        last_stable_offset=last_stable_offset,
+        now_ms=log.directory.clock.now_ms(),
+    )
+
+
+async def _learn_first_timestamps(log: Log, first_dirty_offset: int) -> None:
+    """Read the first batch of dirty segments that were loaded closed."""
+    for segment in dirty_segments(log.segments, first_dirty_offset):
+        if segment.size and segment.first_timestamp < 0 and not segment.data.is_discarded:
+            file = segment.data.pin()
+            try:
+                await log.directory.disk.run(file.read_at, 1, 0)
+                segment.first_timestamp = segment.outlines(0)[0].max_timestamp
+            finally:
+                segment.data.unpin()
 
 
 def measure_dirtiness(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from kavka.storage.transaction_index import AbortedTransaction
+from kavka.storage.segment.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:

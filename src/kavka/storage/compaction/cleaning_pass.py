@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from kavka.io import Disk
 from kavka.storage.compaction.batch_filter import CleaningRound, filter_block, index_block
 from kavka.storage.compaction.cleanable_log import Dirtiness, dirty_segments, group_segments
-from kavka.storage.compaction.cleaned_segment import CleanedSegment
 from kavka.storage.compaction.cleaned_transactions import CleanedTransactions
+from kavka.storage.disk.partition_directory import SegmentDeleted
 from kavka.storage.failures import LogClosed, LogDirectoryFailed
-from kavka.storage.log import Log
-from kavka.storage.partition_directory import SegmentDeleted
-from kavka.storage.segment import Segment
+from kavka.storage.log.cleaned_segment import CleanedSegment
+from kavka.storage.log.log import Log
+from kavka.storage.segment.segment import Segment
 from kavka.values import frozen, mutable
 from kavka.wire.records import kernel
 from kavka.wire.records.corrupt import CorruptBatch

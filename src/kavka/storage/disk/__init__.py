@@ -1,0 +1,1 @@
+"""The operating system's disk, and the open files of one partition's directory."""

@@ -1,0 +1,1 @@
+"""One segment: the log file, its sparse indexes, and their recovery."""
