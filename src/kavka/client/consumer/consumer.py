@@ -14,7 +14,7 @@ from typing import Any, Self
 from kavka.client.client import Client
 from kavka.client.config import CONSUMER
 from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
-from kavka.client.consumer.coordinator import GroupMember, RebalanceListener
+from kavka.client.consumer.coordinator import ConsumerCoordinator, RebalanceListener
 from kavka.client.consumer.fetcher import Fetcher
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.positions import Positions
@@ -27,9 +27,9 @@ from kavka.client.consumer.subscription import (
     Subscription,
     as_offsets,
 )
-from kavka.client.group_metadata import GroupMetadata
 from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
 from kavka.client.pending_calls import PendingCalls, until_closed
+from kavka.core.group_member.steps import GroupMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random
@@ -111,14 +111,16 @@ class Consumer(Client):
 
     def _build(self) -> None:
         self._fetcher = Fetcher(self._cluster, self._subscription, self._fetch_settings)
-        self._member = GroupMember(
+        self._coordinator = ConsumerCoordinator(
             self._cluster,
             self._subscription,
             self._group_settings,
             before_revoke=self._commit_before_revoke,
             on_change=self._fetcher.notify,
         )
-        self._offsets = CommittedOffsets(self._cluster, self._member)
+        self._offsets = CommittedOffsets(
+            self._cluster, self._coordinator, self._group_settings.member
+        )
         self._cluster.when_updated(self._fetcher.notify)  # it may refuse a topic
         self._positions = Positions(
             self._cluster,
@@ -147,7 +149,7 @@ class Consumer(Client):
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._commit_before_revoke()
                 if self._group_id is not None and self._subscription.uses_group:
-                    await self._member.close()
+                    await self._coordinator.close()
         except TimeoutError:
             log.warning("consumer closed without leaving its group group=%s", self._group_id)
         finally:
@@ -188,8 +190,8 @@ class Consumer(Client):
             assert pattern is not None
             self._subscription.subscribe_pattern(pattern)
             self._cluster.want_all_topics()
-        self._member.listener = listener or RebalanceListener()
-        self._member.request_rejoin("the subscription was changed")
+        self._coordinator.listener = listener or RebalanceListener()
+        self._coordinator.request_rejoin("the subscription was changed")
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without a group deciding; those that were assigned before keep their positions."""
@@ -206,7 +208,7 @@ class Consumer(Client):
         self._require_reading()
         if self._subscription.uses_group:
             await self._commit_before_revoke()
-            await self._member.leave("the consumer unsubscribed")
+            await self._coordinator.leave("the consumer unsubscribed")
         self._discard_rows(None)
         self._subscription.clear()
 
@@ -255,7 +257,7 @@ class Consumer(Client):
             if refusal is not None:
                 raise refusal
             if self._subscription.uses_group:
-                await self._member.ensure_active(deadline)
+                await self._coordinator.ensure_active(deadline)
                 if self._is_closing:  # by a listener
                     raise self._calls.closed_error()
             await self._positions.update(loop.time())  # other partitions need not wait for a lookup
@@ -573,7 +575,7 @@ class Consumer(Client):
         RuntimeError without `group.id`, KafkaError REBALANCE_IN_PROGRESS before the group was joined.
         """
         self._require_group()
-        return self._member.metadata()
+        return self._coordinator.member.metadata()
 
     def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         unread = self._unread()
@@ -586,7 +588,7 @@ class Consumer(Client):
         }
 
     def _auto_commit(self, now: float) -> None:
-        if not self._commits or now < self._next_commit or self._member.is_groupless:
+        if not self._commits or now < self._next_commit or self._coordinator.member.is_groupless:
             return
         if self._next_commit == 0.0:
             self._next_commit = now + self._commit_interval_s
@@ -621,7 +623,7 @@ class Consumer(Client):
             return
         if self._committing is not None:
             await asyncio.gather(self._committing, return_exceptions=True)
-        if self._member.is_groupless:
+        if self._coordinator.member.is_groupless:
             return
         changed = self._changed_positions()
         if changed:

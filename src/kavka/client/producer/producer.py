@@ -12,7 +12,6 @@ from typing import Any, TypedDict, Unpack
 from kavka.client.client import Client
 from kavka.client.config import PRODUCER
 from kavka.client.consumer.subscription import OffsetAndMetadata, as_offsets
-from kavka.client.group_metadata import GroupMetadata
 from kavka.client.metadata import TopicMetadata
 from kavka.client.pending_calls import until_closed
 from kavka.client.producer.accumulator import Accumulator, BufferFull
@@ -49,6 +48,7 @@ from kavka.client.producer.settings import (
 )
 from kavka.client.producer.transaction_manager import ProducerCalls, TransactionManager
 from kavka.client.producer.transaction_state import TransactionState
+from kavka.core.group_member.steps import GroupMetadata
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random

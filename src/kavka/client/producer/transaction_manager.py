@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 
 from kavka.client.cluster import Cluster, CoordinatorKind
 from kavka.client.coordinator import Coordinator
-from kavka.client.group_metadata import GroupMetadata
 from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from kavka.client.producer.coordinator_requests import CoordinatorRequest, CoordinatorRequests
 from kavka.client.producer.prepared_txn_state import PreparedTxnState
@@ -49,6 +48,7 @@ from kavka.client.producer.transaction_requests import (
     version_of,
 )
 from kavka.client.producer.transaction_state import State, TransactionState, aborted_error
+from kavka.core.group_member.steps import GroupMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import ProducerEpoch, ProducerId, TopicPartition
 from kavka.net.peer import Peer
