@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from waiting import until
 
 from kavka.broker.api import produce
 from kavka.broker.delayed_produce import DelayedProduce
@@ -25,11 +24,10 @@ from kavka.net.clock import SystemClock
 from kavka.wire.codec import decode
 from kavka.wire.frame import RequestHeader
 from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
     ProduceResponse,
 )
+from support.produce import produce_request
+from support.waiting import until
 
 _VERSION = 8
 _HEAD_BYTES = 8  # length and correlation id
@@ -64,11 +62,8 @@ def handle(
         metadata=SimpleNamespace(),
         verifier=verifier,
     )
-    partitions = [
-        ProduceRequestPartition(index=index, records=memoryview(b"batch")) for index in (0, 1)
-    ]
-    topics = [ProduceRequestTopic(name="t", partition_data=partitions)]
-    request = ProduceRequest(**{"acks": -1, "topic_data": topics} | changes)
+    batches = [(index, memoryview(b"batch")) for index in (0, 1)]
+    request = produce_request("t", batches, **{"timeout_ms": 0} | changes)
     header = RequestHeader(0, _VERSION, 5, "test", 0)
     context = SimpleNamespace(
         version=_VERSION, header=header, listener_name="PLAINTEXT", authorizer=None

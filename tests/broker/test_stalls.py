@@ -6,7 +6,6 @@ import logging
 from typing import Any
 
 import pytest
-from request_contexts import request_context
 
 from kavka.broker.periodic_tasks import DutyRound
 from kavka.broker.requests.context import Answering, RequestContext
@@ -15,6 +14,7 @@ from kavka.net.connection import Connection, Limits
 from kavka.net.event_loop import Stall
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.request_contexts import request_context
 
 
 class Clock:

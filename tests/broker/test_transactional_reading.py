@@ -8,18 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from request_contexts import request_context
-from transactional_producer import (
-    NOW_MS,
-    SETTINGS,
-    Producer,
-    Run,
-    committed,
-    fetch,
-    list_offset,
-    plain,
-    replica,
-)
 
 from kavka.broker.api import find_coordinator
 from kavka.broker.broker import Broker
@@ -41,6 +29,18 @@ from kavka.wire.messages.describe_transactions import DescribeTransactionsReques
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.records.header import walk_complete
+from support.request_contexts import request_context
+from support.transactional_producer import (
+    NOW_MS,
+    SETTINGS,
+    Producer,
+    Run,
+    committed,
+    fetch,
+    list_offset,
+    plain,
+    replica,
+)
 
 
 def test_a_read_committed_fetch_is_woken_by_the_marker_and_not_by_what_is_open(run: Run) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.broker.api.delete_records import _LowWatermarkWait
 from kavka.broker.control.controller import Controller
@@ -30,6 +29,7 @@ from kavka.wire.messages.delete_topics import DeleteTopicsRequest
 from kavka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersRequestTopic
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.waiting import until
 
 Run = Callable[..., None]
 WITHOUT_END_MS = 2**31 - 1

@@ -66,9 +66,8 @@ from kavka.wire.messages.update_metadata import (
     UpdateMetadataRequestPartition,
     UpdateMetadataRequestTopic,
 )
-
-from .inflated import inflated
-from .waiting import until
+from support.inflated import inflated
+from support.waiting import until
 
 Run = Callable[..., None]
 FRAME_BYTES = 1_000_000

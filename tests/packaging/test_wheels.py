@@ -37,7 +37,9 @@ def test_a_pure_wheel_serves_with_the_kernel_in_python(tmp_path: Path) -> None:
     assert "kavka/py.typed" in names
     assert any(name.endswith("share/kavka/config/server.properties") for name in names)
     assert not [name for name in names if name.endswith((".so", ".c")) or "tests/" in name]
-    program = "import kavka; from kavka.wire.records import kernel; print(kavka.__file__, kernel.NAME)"
+    program = (
+        "import kavka; from kavka.wire.records import kernel; print(kavka.__file__, kernel.NAME)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,

@@ -15,8 +15,6 @@ vanish t [unmarked] (somebody takes its znodes away, and its mark)
 
 from __future__ import annotations
 
-import controller_world
-
 from kavka.core.controller.broker_updates import PendingUpdates
 from kavka.core.controller.events import (
     AlterPartitionRequested,
@@ -64,6 +62,7 @@ from kavka.ids import TopicId, TopicPartition
 from kavka.values import replace
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import StateNode, TopicNode
+from support.stories import controller_world
 
 
 def partition_of(text: str) -> TopicPartition:

@@ -17,8 +17,6 @@ from __future__ import annotations
 from struct import pack
 from typing import Any
 
-import shard_story
-
 from kavka.core.group.events import (
     CommitOffsets,
     CommitOffsetsInTransaction,
@@ -53,6 +51,7 @@ from kavka.core.group.shard import GroupShard
 from kavka.core.machine import Decision
 from kavka.errors import ErrorCode
 from kavka.values import replace
+from support.stories import shard_story
 
 
 def subscription(topics: list[str]) -> bytes:

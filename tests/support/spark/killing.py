@@ -13,10 +13,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
-from exactly_once_job import Job
-from standalone import SOURCES, environment
+
+from support.spark.exactly_once_job import Job
+from support.spark.standalone import SOURCES, environment
 
 _JOB = Path(__file__).with_name("exactly_once_job.py")
+_TESTS = Path(__file__).parents[2]
+"""Where jobs find the package `support`."""
 _PATIENT = {"spark.python.authenticate.socketTimeout": "120s"}
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 SECONDS = 400
@@ -65,7 +68,7 @@ class SparkProcess:
         """Start it; its output is in a file of the directory."""
         directory.mkdir(parents=True)
         self._output = directory / "output"
-        paths = {"PYTHONPATH": os.pathsep.join([str(_JOB.parent), str(SOURCES)])}
+        paths = {"PYTHONPATH": os.pathsep.join([str(_TESTS), str(SOURCES)])}
         chosen = json.dumps({**_PATIENT, **(settings or {})})
         with self._output.open("wb") as sink:
             self._process = subprocess.Popen(

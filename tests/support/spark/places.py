@@ -11,13 +11,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
-from exactly_once_job import Job
-from killing import RunningJob, SparkProcess, Watch, assert_each_once, committed
-
 from kavka.client.blocking import Admin
 from kavka_compat.apache import SMALL, ApacheKafka
 from kavka_compat.brokers import Broker
 from kavka_compat.killable import run_killable
+from support.spark.exactly_once_job import Job
+from support.spark.killing import RunningJob, SparkProcess, Watch, assert_each_once, committed
 
 PARTITIONS = 3
 VALUES = [str(number) for number in range(1200)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from storage_bench import read_bytes
-
 from kavka.storage.compaction.cleanable_log import Dirtiness, log_dirtiness
 from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass, PassReport
 from kavka.storage.log.log import Log
@@ -14,6 +12,7 @@ from kavka.wire.records.batch import BatchBuilder, Record, decode_records
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
 from kavka.wire.records.header import BatchHeader, assign, read_header, walk
+from support.storage_bench import read_bytes
 
 DAY_MS = 24 * 3600 * 1000
 Row = tuple[bytes | None, bytes | None]

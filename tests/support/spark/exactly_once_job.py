@@ -13,10 +13,10 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from watched_sink import WatchedDataSource
 
 from kavka.spark.errors import sentence_of
 from kavka.spark.session import local_session
+from support.spark.watched_sink import WatchedDataSource
 
 FAILED = 3
 IN_SMALL_PIECES = {

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import shard_story
-
 from kavka.core.transaction.events import (
     AddPartitions,
     AddPartitionsReply,
@@ -43,6 +41,7 @@ from kavka.core.transaction.shard import TransactionShard
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.values import replace
+from support.stories import shard_story
 
 
 class Story(shard_story.ShardStory):  # type: ignore[misc, name-defined]

@@ -26,16 +26,15 @@ from kavka.wire.messages.list_offsets import (
 from kavka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from kavka.wire.messages.produce import (
     ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
 )
 from kavka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from kavka.wire.records.batch import BatchBuilder, decode_records
+from kavka.wire.records.batch import decode_records
 from kavka.wire.records.header import walk_complete
+from support.produce import batch, partition_response, produce_request
 
 Run = Callable[..., None]
 SETTINGS = {"transaction__state__log__num__partitions": "2"}
@@ -93,11 +92,10 @@ class Producer:
         assert row.partition_error_code == NONE
 
     def batch(self, *values: bytes, transactional: bool = True) -> bytearray:
-        builder = BatchBuilder()
-        for value in values:
-            builder.append(None, value, NOW_MS)
         first, self.sequence = self.sequence, self.sequence + len(values)
-        return builder.build(
+        return batch(
+            *values,
+            timestamp_ms=NOW_MS,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             base_sequence=first,
@@ -106,19 +104,11 @@ class Producer:
 
     def request(self, *batches: bytearray, acks: int = -1) -> ProduceRequest:
         """Return the request for partitions 0, 1 ... of the topic."""
-        rows = [
-            ProduceRequestPartition(index=index, records=batch)
-            for index, batch in enumerate(batches)
-        ]
-        topic = ProduceRequestTopic(name="t", partition_data=rows)
-        return ProduceRequest(
-            transactional_id=self.name, acks=acks, timeout_ms=30_000, topic_data=[topic]
-        )
+        return produce_request("t", enumerate(batches), acks=acks, transactional_id=self.name)
 
     async def produce(self, *values: bytes, version: int = 9, transactional: bool = True) -> Any:
         request = self.request(self.batch(*values, transactional=transactional))
-        response = await self.served.send(request, version)
-        return response.responses[0].partition_responses[0]
+        return partition_response(await self.served.send(request, version))
 
     async def end(self, *, committed: bool) -> None:
         request = EndTxnRequest(
@@ -166,9 +156,8 @@ class Producer:
 
 async def plain(served: Any, value: bytes) -> None:
     """Produce outside of transactions."""
-    builder = BatchBuilder()
-    builder.append(None, value, NOW_MS)
-    assert (await served.produce_bytes("t", builder.build())).error_code == NONE
+    records = batch(value, timestamp_ms=NOW_MS)
+    assert (await served.produce_bytes("t", records)).error_code == NONE
 
 
 async def fetch(served: Any, offset: int = 0, *, max_wait_ms: int = 0, min_bytes: int = 1) -> Any:
