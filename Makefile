@@ -76,7 +76,7 @@ bench-cluster: ## three brokers of each on one ZooKeeper, replicated
 
 bench-transactions: ## what transactions cost, beside Apache Kafka; through Spark, too
 	@scripts/setup.sh test
-	PYTHONPATH=bench:tests/compat:tests/spark $(PY) -m transactions.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
+	PYTHONPATH=bench:tests/compat:tests $(PY) -m transactions.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
 
 bench-failover: ## how long nobody is served when a broker dies, stops or stands still
 	@scripts/setup.sh test

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench", "tests/compat", "tests/spark")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench", "tests/compat", "tests")]
 
 from apache.report import Line, as_json  # noqa: E402
 from apache.results import write_results  # noqa: E402
@@ -135,7 +135,7 @@ def broker(kind: str, directory: Path) -> Iterator[str]:
 
 def main() -> None:
     """Print a table: rows per second of each, and the ratio of ours to theirs."""
-    from spark_connector import connector_jars
+    from support.spark.spark_connector import connector_jars
 
     parser = argparse.ArgumentParser(description="Spark's Kafka connector and ours, side by side")
     parser.add_argument("--rows", type=int, default=1_000_000)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,8 +12,6 @@ from hypothesis import HealthCheck, settings
 # Machines are shared: how long an example takes says nothing.
 settings.register_profile("kavka", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kavka")
-
-sys.path.insert(0, str(Path(__file__).parent / "compat"))
 
 pytest_plugins = ["kavka_compat.fixtures", "kavka.testing.fixture"]
 

@@ -13,7 +13,6 @@ COMPOSERS = ("kavka.cli.", "kavka.testing.", "kavka.simulation.")
 REMAINING_CIRCLES: tuple[tuple[str, ...], ...] = (
     (
         "kavka.broker.add_partitions_queue",
-        "kavka.broker.api.api_versions",
         "kavka.broker.broker",
         "kavka.broker.cleaner",
         "kavka.broker.control.broker_channel",
@@ -31,9 +30,7 @@ REMAINING_CIRCLES: tuple[tuple[str, ...], ...] = (
         "kavka.broker.coordination.transaction_shard_runtime",
         "kavka.broker.coordination.transactions",
         "kavka.broker.coordination.verification",
-        "kavka.broker.dispatch",
         "kavka.broker.features",
-        "kavka.broker.fetch_reader",
         "kavka.broker.identity",
         "kavka.broker.metrics.broker_state",
         "kavka.broker.metrics.cleaner",
@@ -57,9 +54,10 @@ REMAINING_CIRCLES: tuple[tuple[str, ...], ...] = (
         "kavka.broker.replication.replica_fetcher",
         "kavka.broker.replication.replica_fetcher_manager",
         "kavka.broker.replication.replication_manager",
-        "kavka.broker.replication.selector",
         "kavka.broker.replication.throttle",
-        "kavka.broker.stalls",
+        "kavka.broker.requests.dispatcher",
+        "kavka.broker.requests.stalls",
+        "kavka.broker.services",
         "kavka.broker.topics",
     ),
     (
@@ -77,7 +75,7 @@ REMAINING_CIRCLES: tuple[tuple[str, ...], ...] = (
         "kavka.simulation.process",
     ),
 )
-REMAINING_BROKER_IMPORTERS = 94
+REMAINING_BROKER_IMPORTERS = 35
 
 Graph = dict[str, set[str]]
 

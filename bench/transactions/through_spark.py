@@ -15,10 +15,10 @@ from pathlib import Path
 from apache.report import Line
 from apache.rounds import run_rounds
 from confluent_kafka import Consumer, Producer, TopicPartition
-from spark_connector import connector_jars
 
 from kavka.spark.session import local_session
 from kavka_compat.brokers import Broker
+from support.spark.spark_connector import connector_jars
 from transactions.pair import SIDES, topic_at
 
 VALUE_BYTES = 100

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from config_requests import BROKER, TOPIC, altered, described
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -29,6 +28,7 @@ from kavka.wire.messages.list_offsets import (
     ListOffsetsRequestTopic,
 )
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.config_requests import BROKER, TOPIC, altered, described
 
 Run = Callable[..., None]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from config_requests import SET, TOPIC, altered, described
 
 from kavka.broker.control.adoption import (
     adopted_producer_ids,
@@ -28,6 +27,8 @@ from kavka.wire.stored.transactions import (
     encode_transaction_value,
 )
 from kavka.wire.stored.znodes import ProducerIdBlock
+from support.config_requests import SET, TOPIC, altered, described
+from support.produce import batch
 
 Run = Callable[..., None]
 
@@ -46,10 +47,8 @@ async def producer_id(served: Any) -> int:
 
 async def produce_idempotently(served: Any, of: int, *values: bytes) -> None:
     for sequence, value in enumerate(values):
-        builder = BatchBuilder()
-        builder.append(None, value, 1_700_000_000_000)
-        batch = builder.build(producer_id=of, producer_epoch=0, base_sequence=sequence)
-        assert (await served.produce_bytes("t", batch)).error_code == 0
+        ids = {"producer_id": of, "producer_epoch": 0, "base_sequence": sequence}
+        assert (await served.produce_bytes("t", batch(value, **ids))).error_code == 0
 
 
 def test_a_new_registry_gives_no_producer_the_id_of_another(run: Run, tmp_path: Path) -> None:
@@ -238,9 +237,8 @@ def test_retention_and_cleaner_leave_adopted_logs_whole(
         named = {name.replace(".", "__"): text for name, text in settings.items()}
         assert (await served.create("t", **named)).error_code == 0
         for value in values:
-            builder = BatchBuilder()
-            builder.append(b"k", value, OLD_MS)
-            assert (await served.produce_bytes("t", builder.build())).error_code == 0
+            records = batch(value, key=b"k", timestamp_ms=OLD_MS)
+            assert (await served.produce_bytes("t", records)).error_code == 0
             next(iter(served.broker.replica_manager)).log.roll()
 
     async def after(served: Any) -> None:

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from waiting import until
-
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.disk.os_disk import OsDisk, OsFile
 from kavka.storage.log.log import Log
-from kavka.wire.records.batch import BatchBuilder
+from support.produce import batch
+from support.waiting import until
 
 Run = Callable[..., None]
 COMPACTED = {
@@ -29,10 +28,10 @@ QUICK = {"log__cleaner__backoff__ms": "20"}
 async def write(served: Any, topic: str, count: int, keys: int = 4, age_ms: int = 0) -> None:
     """Write batches of one record."""
     for index in range(count):
-        builder = BatchBuilder()
         timestamp_ms = served.broker.clock.now_ms() - age_ms
-        builder.append(b"key %d" % (index % keys), b"value %d" % index, timestamp_ms)
-        answer = await served.produce_bytes(topic, builder.build())
+        key = b"key %d" % (index % keys)
+        records = batch(b"value %d" % index, key=key, timestamp_ms=timestamp_ms)
+        answer = await served.produce_bytes(topic, records)
         assert answer.error_code == ErrorCode.NONE
 
 

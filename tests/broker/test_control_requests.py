@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -25,8 +24,6 @@ from kavka.wire.messages.leader_and_isr import (
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.messages.produce import (
     ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
 )
 from kavka.wire.messages.stop_replica import (
     StopReplicaRequest,
@@ -42,8 +39,9 @@ from kavka.wire.messages.update_metadata import (
     UpdateMetadataRequestPartition,
     UpdateMetadataRequestTopic,
 )
-from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.stored import znodes
+from support.produce import batch, produce_request
+from support.waiting import until
 
 Run = Callable[..., None]
 ID = b"0123456789abcdef"
@@ -237,12 +235,7 @@ def test_follower_takes_no_records_from_producers(run: Run) -> None:
 
 def _two_batches() -> ProduceRequest:
     """Return a request with a batch for each of the first two partitions, to be acknowledged by all replicas."""
-    builder = BatchBuilder()
-    builder.append(None, b"v", 1_700_000_000_000)
-    records = builder.build()
-    data = [ProduceRequestPartition(index=index, records=records) for index in (0, 1)]
-    topics = [ProduceRequestTopic(name="t", partition_data=data)]
-    return ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics)
+    return produce_request("t", [(0, batch(b"v")), (1, batch(b"v"))], timeout_ms=60_000)
 
 
 @pytest.mark.parametrize(

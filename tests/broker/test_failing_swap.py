@@ -42,12 +42,7 @@ from kavka.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
-from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
-)
-from kavka.wire.records.batch import BatchBuilder
+from support.produce import batch, produce, produce_request
 
 TP = TopicPartition("t", 0)
 NOW_MS = 1_700_000_000_000
@@ -94,9 +89,8 @@ class SwapDisk(OsDisk):
 
 
 def records(index: int) -> bytearray:
-    builder = BatchBuilder()
-    builder.append(b"key %d" % (index % 3), b"value %d" % index * 20, NOW_MS + index)
-    return builder.build()
+    value = b"value %d" % index * 20
+    return batch(value, key=b"key %d" % (index % 3), timestamp_ms=NOW_MS + index)
 
 
 def questions(offset: int) -> list[tuple[Any, int]]:
@@ -113,9 +107,7 @@ def questions(offset: int) -> list[tuple[Any, int]]:
     epoch = OffsetForLeaderEpochRequestPartition(partition=0, leader_epoch=0)
     of_epoch = OffsetForLeaderEpochRequestTopic(topic="t", partitions=[epoch])
     asked.append((OffsetForLeaderEpochRequest(replica_id=-1, topics=[of_epoch]), 3))
-    data = ProduceRequestPartition(index=0, records=records(offset))
-    produced = ProduceRequestTopic(name="t", partition_data=[data])
-    asked.append((ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[produced]), 9))
+    asked.append((produce_request("t", [(0, records(offset))]), 9))
     start = DeleteRecordsRequestPartition(partition_index=0, offset=0)
     deleted = DeleteRecordsRequestTopic(name="t", partitions=[start])
     asked.append((DeleteRecordsRequest(topics=[deleted], timeout_ms=30_000), 2))
@@ -185,10 +177,8 @@ async def story(broker: Broker, peers: list[Peer], disk: SwapDisk) -> int:
         )
         await peers[0].send(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
     for index in range(30):
-        data = ProduceRequestPartition(index=0, records=records(index))
-        produced = ProduceRequestTopic(name="t", partition_data=[data])
-        request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[produced])
-        assert error_of(await peers[0].send(request, 9)) is ErrorCode.NONE
+        answer = await produce(peers[0], TP, records(index))
+        assert answer.error_code == ErrorCode.NONE
     replica: Any = broker.replica_manager.find(TP)
     assert replica.log.path.endswith("/data/t-0")
     clients = Clients(peers)

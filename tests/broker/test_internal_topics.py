@@ -11,6 +11,7 @@ from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kavka.core.group.records import GroupRecord, StoredGroup, StoredMember
 from kavka.core.group.stored import to_bytes
 from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
@@ -20,12 +21,6 @@ from kavka.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kavka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
-)
-from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.stored.offsets import OffsetCommitKey, encode_key
 from kavka.wire.stored.transactions import (
     TransactionLogKey,
@@ -34,6 +29,7 @@ from kavka.wire.stored.transactions import (
     encode_transaction_key,
     encode_transaction_value,
 )
+from support.produce import batch, produce
 
 Run = Callable[..., None]
 
@@ -51,9 +47,7 @@ def written_group(record: GroupRecord) -> tuple[bytes, bytes]:
 
 
 def batch_of(key: bytes, value: bytes) -> bytearray:
-    builder = BatchBuilder()
-    builder.append(key, value, 0)
-    return builder.build()
+    return batch(value, key=key, timestamp_ms=0)
 
 
 async def commit(served: Any, topic: str, offset: int) -> int:
@@ -84,10 +78,7 @@ def test_nobody_but_the_coordinator_writes_an_internal_topic(run: Run, client_id
     async def story(served: Any) -> None:
         await find_coordinator(served, "g", 0)
         peer = await Peer.connect(TcpNetwork(), "127.0.0.1", served.port, client_id=client_id)
-        data = ProduceRequestPartition(index=0, records=batch_of(b"k", b"v"))
-        topic = ProduceRequestTopic(name=OFFSETS_TOPIC, partition_data=[data])
-        request = ProduceRequest(acks=1, timeout_ms=5000, topic_data=[topic])
-        answer = (await peer.send(request, 9)).responses[0].partition_responses[0]
+        answer = await produce(peer, TopicPartition(OFFSETS_TOPIC, 0), batch_of(b"k", b"v"), acks=1)
         peer.close()
         assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
@@ -105,14 +96,14 @@ def test_commits_behind_a_malformed_record_survive_a_restart(
         at = broker.groups.partition_of("g")
         replica = broker.replica_manager.find(at)
         key = encode_key(OffsetCommitKey(group="g", topic="t", partition=0))
-        for batch in (
+        for records in (
             batch_of(key, b"\x00\x09nothing"),
             batch_of(key[:-3], b"cut"),
             batch_of(b"\x00", b""),
             batch_of(*group_of(("m", None), ("m", None))),
             batch_of(*group_of(("m", "i"), ("n", "i"))),
         ):
-            assert replica.append_internal(batch).error is ErrorCode.NONE
+            assert replica.append_internal(records).error is ErrorCode.NONE
         assert await commit(served, "t", 7) == 0
 
     async def after(served: Any) -> None:
@@ -153,13 +144,13 @@ def test_transactions_load_in_spite_of_a_malformed_record(run: Run) -> None:
         broker = served.broker
         at = broker.transactions.partition_of("x")
         key = encode_transaction_key(TransactionLogKey(transactional_id="x"))
-        for batch in (
+        for records in (
             batch_of(key, b"\x00\x00bad"),
             batch_of(b"\x00\x00\x7f", b""),
             batch_of(*transaction_of("x", -32768)),
             batch_of(*transaction_of("y", 0)),
         ):
-            assert broker.replica_manager.find(at).append_internal(batch).error is ErrorCode.NONE
+            assert broker.replica_manager.find(at).append_internal(records).error is ErrorCode.NONE
 
     async def after(served: Any) -> None:
         for transactional_id in ("x", "y"):  # "y" once its transaction is complete

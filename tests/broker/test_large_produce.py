@@ -8,8 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from transactional_producer import SETTINGS, Producer
-from waiting import until
 
 from kavka.broker.api import produce
 from kavka.errors import ErrorCode
@@ -23,13 +21,15 @@ from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
-    ProduceRequestTopic,
     ProduceResponse,
 )
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.body import seal
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.header import CRC_START, HEADER_SIZE
+from support.produce import produce_request
+from support.transactional_producer import SETTINGS, Producer
+from support.waiting import until
 
 Run = Callable[..., None]
 WHERE = TopicPartition("t", 0)
@@ -171,9 +171,7 @@ def test_a_large_batch_that_is_damaged_is_refused_and_its_connection_goes_on(run
 
 def request_of(batches: list[bytes | bytearray]) -> ProduceRequest:
     """Return one request with all batches for the one partition."""
-    rows = [ProduceRequestPartition(index=0, records=batch) for batch in batches]
-    topics = [ProduceRequestTopic(name="t", partition_data=rows)]
-    return ProduceRequest(acks=1, timeout_ms=30_000, topic_data=topics)
+    return produce_request("t", [(0, batch) for batch in batches], acks=1)
 
 
 def test_a_request_of_many_batches_is_appended_in_slices(run: Run) -> None:
@@ -324,7 +322,7 @@ def test_requests_that_came_before_the_start_was_over_stay_in_order(run: Run) ->
             connection.block()
         reader, writer = await pipelined(served, first, second)
         await until(lambda: any(one.waiting_frames == 2 for one in dispatcher.connections))
-        dispatcher.begin()
+        dispatcher.begin(served.broker.services)
         assert await next_base_offset(reader) == (0, 0)
         assert await next_base_offset(reader) == (0, LARGE)
         writer.close()

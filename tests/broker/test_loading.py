@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.control import adoption
@@ -30,6 +29,7 @@ from kavka.wire.stored.transactions import (
     encode_transaction_key,
     encode_transaction_value,
 )
+from support.waiting import until
 
 Run = Callable[..., None]
 NOW = 1_700_000_000_000

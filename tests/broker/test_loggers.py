@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from config_requests import APPEND, DELETE, LOGGER, SET, Change, altered, described
 
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (
@@ -15,6 +14,7 @@ from kavka.wire.messages.alter_configs import (
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,
 )
+from support.config_requests import APPEND, DELETE, LOGGER, SET, Change, altered, described
 
 Run = Callable[..., None]
 NAME = "kavka.broker.broker"

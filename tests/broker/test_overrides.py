@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from config_requests import BROKER, DELETE, SET, TOPIC, altered, described
 
 from kavka.errors import ErrorCode
 from kavka.settings.declaration import ValueType
@@ -16,6 +15,7 @@ from kavka.wire.messages.alter_configs import (
     AlterConfigsRequestResource,
 )
 from kavka.wire.stored import znodes
+from support.config_requests import BROKER, DELETE, SET, TOPIC, altered, described
 
 Run = Callable[..., None]
 DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = 2, 3, 4, 5

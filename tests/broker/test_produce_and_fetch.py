@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from kavka.broker.api import fetch
-from kavka.broker.deferred_response import DeferredResponse, DeferredResponses
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.deferred import DeferredResponse
+from kavka.broker.requests.failures import RequestFailures
+from kavka.broker.requests.waiting import Waiting
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
-from kavka.wire.frame import RequestHeader
+from kavka.wire.apis import ApiKey
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchRequestPartition,
@@ -27,9 +28,10 @@ from kavka.wire.messages.list_offsets import (
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
-from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
+from support.produce import batch
+from support.request_contexts import request_context
 
 Run = Callable[..., None]
 
@@ -88,20 +90,19 @@ def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -
         await served.topic("t")
         broker = served.broker
         connection = next(iter(broker.dispatcher.connections))
-        context = RequestContext(connection, RequestHeader(1, 11, 0, "test", 0), 0)
+        context = request_context(connection, ApiKey.FETCH, 11)
         asked = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
         topics = [FetchRequestTopic(topic="t", partitions=[asked])]
         deferred = fetch.handle(
-            broker, context, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
+            broker.services, context, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
         )
         assert isinstance(deferred, DeferredResponse)
         answers: list[Any] = []
-        DeferredResponses().add(
-            deferred, connection, lambda: answers.append(deferred.build_response())
+        waiting = Waiting(
+            lambda _context, result: answers.append(result), RequestFailures(), answers.append, int
         )
-        builder = BatchBuilder()
-        builder.append(None, b"at once", 1_700_000_000_000)
-        broker.replica_manager.find(TopicPartition("t", 0)).append_internal(builder.build())
+        waiting.defer(context, deferred)
+        broker.replica_manager.find(TopicPartition("t", 0)).append_internal(batch(b"at once"))
         assert len(broker.fetch_purgatory) == 0
         assert answers == []  # whoever appended is answered first
         await asyncio.sleep(0)
@@ -255,9 +256,7 @@ def test_unknown_partitions_are_refused(run: Run) -> None:
 def test_a_damaged_batch_is_refused_and_leaves_nothing(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        builder = BatchBuilder()
-        builder.append(None, b"value", 1_700_000_000_000)
-        damaged = builder.build()
+        damaged = batch(b"value")
         damaged[-1] ^= 1
         answer = await served.produce_bytes("t", damaged)
         assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
@@ -468,10 +467,8 @@ def test_a_transaction_that_has_ended_holds_nobody(run: Run) -> None:
 
     async def before(served: Any) -> None:
         await served.topic("t")
-        builder = BatchBuilder()
-        builder.append(None, b"a", 0)
         facts = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
-        records(served).append_internal(builder.build(transactional=True, **facts))
+        records(served).append_internal(batch(b"a", timestamp_ms=0, transactional=True, **facts))
         assert (await served.fetch("t")).last_stable_offset == 0
 
     async def after(served: Any) -> None:

@@ -2,7 +2,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from waiting import until
 
 from kavka.broker.identity import IdentityError
 from kavka.broker.previous_sessions import FILE, PreviousSessions
@@ -15,6 +14,7 @@ from kavka.registry.znode_server import ZnodeServer
 from kavka.storage.directory.log_directory import LogDirectory
 from kavka.storage.disk.os_disk import OsDisk
 from kavka.wire.stored.znodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, BrokerNode
+from support.waiting import until
 
 PATH = f"{BROKER_IDS}/7"
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from config_requests import BROKER, DELETE, SET, TOPIC, Resource, altered, described
 
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (
@@ -31,6 +30,7 @@ from kavka.wire.messages.describe_cluster import DescribeClusterRequest
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.config_requests import BROKER, DELETE, SET, TOPIC, Resource, altered, described
 
 Run = Callable[..., None]
 GROUP = 32

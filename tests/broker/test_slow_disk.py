@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.ids import TopicPartition
+from support.waiting import until
 
 Run = Callable[..., None]
 WHERE = TopicPartition("t", 0)

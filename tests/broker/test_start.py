@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.broker.broker import Broker
 from kavka.broker.environment import OsEnvironment
@@ -31,6 +30,7 @@ from kavka.wire.messages.create_topics import (
     CreateTopicsRequestTopic,
 )
 from kavka.wire.stored.znodes import encode_cluster_id
+from support.waiting import until
 
 Run = Callable[..., None]
 MARKER = ".kafka_cleanshutdown"

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from transactional_producer import (
-    NONE,
-    Run,
-    replica,
-)
-
 from kavka.broker.coordination.marker_appends import write_markers
 from kavka.errors import ErrorCode
 from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
+)
+from support.transactional_producer import (
+    NONE,
+    Run,
+    replica,
 )
 
 

@@ -7,15 +7,6 @@ import errno
 from typing import Any
 
 import pytest
-from transactional_producer import (
-    NONE,
-    SETTINGS,
-    TRIES,
-    Producer,
-    Run,
-    group_offset,
-    replica,
-)
 
 from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
@@ -27,6 +18,15 @@ from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, EndMarker
 from kavka.wire.records.header import walk_complete
+from support.transactional_producer import (
+    NONE,
+    SETTINGS,
+    TRIES,
+    Producer,
+    Run,
+    group_offset,
+    replica,
+)
 
 
 def test_offsets_count_when_their_transaction_is_committed(run: Run) -> None:

@@ -6,7 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
-from transactional_producer import (
+
+from kavka.errors import ErrorCode
+from kavka.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTopic,
+)
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
+from support.transactional_producer import (
     NONE,
     SETTINGS,
     Producer,
@@ -15,14 +22,7 @@ from transactional_producer import (
     fetch,
     replica,
 )
-from waiting import until
-
-from kavka.errors import ErrorCode
-from kavka.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnRequestTopic,
-)
-from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
+from support.waiting import until
 
 
 def test_a_committed_transaction_is_read_and_an_aborted_one_is_not(run: Run) -> None:

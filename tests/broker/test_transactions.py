@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 import pytest
-from waiting import until
 
 from kavka.broker.metadata import LiveBroker
 from kavka.core.partition import PartitionState
@@ -30,6 +29,7 @@ from kavka.wire.messages.list_transactions import ListTransactionsRequest
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.control import decode_end_marker
 from kavka.wire.records.header import walk_complete
+from support.waiting import until
 
 Run = Callable[..., None]
 ID = "tx"

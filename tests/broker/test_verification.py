@@ -30,19 +30,17 @@ from kavka.wire.messages.alter_replica_log_dirs import (
 )
 from kavka.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
-from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
-)
+from kavka.wire.messages.produce import ProduceResponsePartition
 from kavka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.control import ControlType, EndMarker
 from kavka.wire.records.header import read_header
+from support.one_broker import Served
+from support.produce import batch as make_batch
+from support.produce import produce
 
 Run = Callable[..., None]
 NONE = ErrorCode.NONE
@@ -142,19 +140,20 @@ def _versions() -> ApiVersionsResponse:
 
 
 def batch(sequence: int = 0, epoch: int = 0) -> bytearray:
-    builder = BatchBuilder()
-    builder.append(None, b"a", NOW_MS)
-    return builder.build(
-        producer_id=PRODUCER_ID, producer_epoch=epoch, base_sequence=sequence, transactional=True
+    return make_batch(
+        b"a",
+        timestamp_ms=NOW_MS,
+        producer_id=PRODUCER_ID,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=True,
     )
 
 
-async def produce(served: Any, version: int = 9) -> Any:
-    data = ProduceRequestPartition(index=0, records=batch())
-    topic = ProduceRequestTopic(name="t", partition_data=[data])
-    request = ProduceRequest(transactional_id="x", acks=-1, timeout_ms=30_000, topic_data=[topic])
-    response = await served.send(request, version)
-    return response.responses[0].partition_responses[0]
+async def produce_in_transaction(served: Served, version: int = 9) -> ProduceResponsePartition:
+    return await produce(
+        served, TopicPartition("t", 0), batch(), version=version, transactional_id="x"
+    )
 
 
 def with_coordinator(run: Run, story: Any, *, is_mute: bool = False, **settings: str) -> None:
@@ -176,7 +175,7 @@ def with_coordinator(run: Run, story: Any, *, is_mute: bool = False, **settings:
 
 def test_a_batch_is_answered_though_its_partition_is_deleted_meanwhile(run: Run) -> None:
     async def story(served: Any, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce(served))
+        answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         assert await served.broker.replica_manager.stop(T, -2, delete=True) is NONE
         coordinator.answers.put_nowait(NONE)
@@ -230,7 +229,7 @@ def test_a_marker_that_may_end_what_is_added_has_the_leader_ask_again(
     raises_epoch: bool, run: Run
 ) -> None:
     async def story(served: Any, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce(served, 12))
+        answer = asyncio.ensure_future(produce_in_transaction(served, 12))
         await coordinator.is_asked.wait()
         marker = EndMarker(ControlType.COMMIT, 0)
         found = served.broker.replica_manager.find(T)
@@ -240,7 +239,7 @@ def test_a_marker_that_may_end_what_is_added_has_the_leader_ask_again(
         expected = NONE if raises_epoch else ErrorCode.NOT_ENOUGH_REPLICAS
         assert (await answer).error_code == expected
         coordinator.answers.put_nowait(NONE)
-        assert (await produce(served, 12)).error_code == NONE
+        assert (await produce_in_transaction(served, 12)).error_code == NONE
 
     with_coordinator(run, story)
 
@@ -251,7 +250,7 @@ def test_what_was_asked_with_an_unknown_partition_may_be_sent_again(run: Run) ->
     async def story(served: Any, coordinator: Coordinator) -> None:
         for _ in range(2):
             coordinator.answers.put_nowait(ErrorCode.OPERATION_NOT_ATTEMPTED)
-        assert (await produce(served)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert (await produce_in_transaction(served)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         coordinator.topic_partition = offsets
         assert await commit_offset(served) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -264,7 +263,7 @@ def test_nobody_waits_for_a_broker_that_coordinates_no_more(
     run: Run, is_dead: bool, is_mute: bool
 ) -> None:
     async def story(served: Any, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce(served))
+        answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         metadata = served.broker.metadata
         metadata.changed()  # of something else
@@ -285,14 +284,14 @@ def test_nobody_waits_for_a_broker_that_coordinates_no_more(
 
 def test_a_broker_that_coordinates_again_is_asked_again(run: Run) -> None:
     async def story(served: Any, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce(served))
+        answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         coordinator.lead(served.broker.broker_id)
         assert (await answer).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         coordinator.lead(STRANGER)
         for _ in range(2):  # the first is for the connection that was given up
             coordinator.answers.put_nowait(NONE)
-        assert (await produce(served)).error_code == NONE
+        assert (await produce_in_transaction(served)).error_code == NONE
 
     with_coordinator(run, story)
 
@@ -397,7 +396,7 @@ def test_offsets_wait_when_the_group_was_coordinated_elsewhere_while_they_were_v
 
 def test_a_batch_may_be_sent_again_after_another_led_while_it_was_verified(run: Run) -> None:
     async def story(served: Any, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce(served))
+        answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         await lead_again(served, T)
         coordinator.answers.put_nowait(NONE)
@@ -433,13 +432,13 @@ def test_a_batch_may_be_sent_again_after_its_log_moved_while_it_was_verified(
     directories = [tmp_path / "one", tmp_path / "two"]
 
     async def story(served: Any, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce(served))
+        answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         await move(served, T, directories)
         coordinator.answers.put_nowait(NONE)
         assert (await answer).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         coordinator.answers.put_nowait(NONE)
-        assert (await produce(served)).error_code == NONE
+        assert (await produce_in_transaction(served)).error_code == NONE
 
     with_coordinator(run, story, log__dirs=",".join(map(str, directories)))
 
@@ -456,7 +455,7 @@ def test_the_verification_of_who_is_fenced_is_swept_at_once(
     run: Run, code: ErrorCode, is_kept: bool
 ) -> None:
     async def story(served: Any, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce(served))
+        answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         producers = served.broker.replica_manager.find(T).log.producers
         now_ms = served.broker.clock.now_ms()

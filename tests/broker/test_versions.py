@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.dispatch import SUPPORTED_APIS
+from kavka.broker.requests.served_apis import SUPPORTED_APIS
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kavka.wire.messages.add_partitions_to_txn import (
@@ -108,11 +108,6 @@ from kavka.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
-from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
-)
 from kavka.wire.messages.stop_replica import StopReplicaRequest
 from kavka.wire.messages.sync_group import SyncGroupRequest
 from kavka.wire.messages.txn_offset_commit import (
@@ -123,25 +118,17 @@ from kavka.wire.messages.txn_offset_commit import (
 from kavka.wire.messages.update_features import UpdateFeaturesRequest
 from kavka.wire.messages.update_metadata import UpdateMetadataRequest
 from kavka.wire.messages.write_txn_markers import WriteTxnMarkersRequest
-from kavka.wire.records.batch import BatchBuilder
+from support.produce import batch, produce_request
 
 Run = Callable[..., None]
 TOPIC = 2
-
-
-def batch() -> bytearray:
-    builder = BatchBuilder()
-    builder.append(b"k", b"v", 1_700_000_000_000)
-    return builder.build()
 
 
 def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
     """Return a request that uses as much of a version as makes sense alone."""
     match key:
         case ApiKey.PRODUCE:
-            data = ProduceRequestPartition(index=0, records=batch())
-            topic = ProduceRequestTopic(name="t", partition_data=[data])
-            return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+            return produce_request("t", [(0, batch(b"v", key=b"k"))], timeout_ms=1000)
         case ApiKey.FETCH:
             part = FetchRequestPartition(fetch_offset=0, partition_max_bytes=1000)
             name = {"topic": "t"} if version < 13 else {"topic_id": topic_id}

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from kavka_chaos.schedule import KINDS
 
 _HERE = Path(__file__).parent

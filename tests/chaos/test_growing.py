@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from kavka_chaos.rounds import silences_since
 
 from kavka.ids import TopicPartition
 from kavka.testing.history import Event, Scan, Send, Type
 from kavka.testing.history.workload import Load
+from kavka_chaos.rounds import silences_since
 from kavka_compat.asking import until
 from kavka_compat.mixed import Kind, MixedCluster
 from kavka_compat.our_tools import our_tool

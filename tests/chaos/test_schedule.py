@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kavka_chaos.schedule import BROKERS, KINDS, Fault, Schedule
 
 seeds = st.integers(0, 1 << 31)

@@ -1,15 +1,11 @@
 """The scripted broker, and settings for its clients; tests import what is beside them."""
 
 import importlib
-import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from scripted_broker import ScriptedBroker
+from support.scripted_broker import ScriptedBroker
 
 with warnings.catch_warnings():
     # kafka-python reads its schemas in a way that Python 3.11 deprecates.

@@ -1,12 +1,12 @@
 import asyncio
 
 import pytest
-from scripted_broker import LOSE_REQUEST
 
 from kavka.client import Consumer, Producer, TopicPartition
 from kavka.client.consumer import RebalanceListener
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
+from support.scripted_broker import LOSE_REQUEST
 
 AT = TopicPartition("t", 0)
 

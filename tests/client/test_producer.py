@@ -2,12 +2,12 @@ import asyncio
 from contextlib import suppress
 
 import pytest
-from scripted_broker import LOSE_ANSWER, LOSE_REQUEST
 
 import kavka.client.consumer
 from kavka.client import BufferFull, Producer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
+from support.scripted_broker import LOSE_ANSWER, LOSE_REQUEST
 
 
 def values(broker, topic="t", partition=0):

@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
-from scripted_broker import LOSE_ANSWER, LOSE_REQUEST
 
 from kavka.client import AbortableError, FatalError, GroupMetadata, Producer, TopicPartition
 from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
 from kavka.wire.records.header import walk
+from support.scripted_broker import LOSE_ANSWER, LOSE_REQUEST
 
 AT = TopicPartition("t", 0)
 IN = TopicPartition("in", 0)

@@ -4,7 +4,6 @@ import asyncio
 
 import pyarrow as pa
 import pytest
-from scripted_broker import LOSE_ANSWER, LOSE_REQUEST
 
 from kavka.client import (
     AbortableError,
@@ -18,6 +17,7 @@ from kavka.client.blocking import Producer as BlockingProducer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
 from kavka.wire.records.header import walk
+from support.scripted_broker import LOSE_ANSWER, LOSE_REQUEST
 
 AT = TopicPartition("t", 0)
 IN = TopicPartition("in", 0)

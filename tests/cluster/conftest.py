@@ -1,295 +1,37 @@
-"""Some brokers in this process over one registry in memory, with sockets between them."""
+"""The fixture of this folder: three brokers in this process."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kavka.broker.broker import Broker
-from kavka.broker.environment import OsEnvironment
-from kavka.broker.metadata import PartitionMetadata
-from kavka.client import Consumer
-from kavka.core.partition import Partition
-from kavka.core.znodes import ZnodeTree
-from kavka.errors import ErrorCode
-from kavka.ids import BrokerId, TopicPartition
-from kavka.net.network import TcpNetwork
-from kavka.net.peer import Peer
-from kavka.registry.local_session import LocalSession
-from kavka.registry.znode_server import ZnodeServer
-from kavka.values import replace
-from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
-from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
-    ProduceResponsePartition,
-)
-from kavka.wire.records.batch import BatchBuilder, decode_records
-from kavka.wire.records.header import walk_complete
-from kavka.wire.stored import znodes
-
-
-class Cluster:
-    """Brokers by number."""
-
-    def __init__(self, path: Path, settings: dict[str, str]) -> None:
-        self.path = path
-        self.settings = settings
-        self.session_ms = 6_000
-        """For how long the sessions of brokers that start from now on outlive them."""
-        environment = OsEnvironment()
-        self.znode_server = ZnodeServer(environment.clock, environment.random, None, ZnodeTree())
-        self.brokers: dict[int, Broker] = {}
-        self.sessions: dict[int, LocalSession] = {}
-        self.ports: dict[int, int] = {}
-        self.peers: dict[int, Peer] = {}
-
-    # -- brokers
-
-    async def start(self, *numbers: int) -> None:
-        for number in numbers:
-            session = self.znode_server.open_session(self.session_ms)
-            broker = Broker(
-                {
-                    "broker.id": str(number),
-                    "listeners": f"PLAINTEXT://127.0.0.1:{self.ports.get(number, 0)}",
-                    "log.dirs": str(self.path / str(number)),
-                    "offsets.topic.num.partitions": "2",
-                    "controlled.shutdown.retry.backoff.ms": "100",
-                    "replica.fetch.backoff.ms": "50",
-                    **{k: v.replace("%d", str(number)) for k, v in self.settings.items()},
-                },
-                OsEnvironment(),
-                session,
-            )
-            (endpoint,) = await broker.start()
-            self.brokers[number] = broker
-            self.sessions[number] = session
-            self.ports[number] = endpoint.port
-
-    async def stop(self, *numbers: int) -> None:
-        """Stop cleanly."""
-        for number in numbers:
-            self._disconnect(number)
-            await self.brokers.pop(number).stop()
-
-    async def kill(self, number: int) -> None:
-        """Let a broker's sockets and tasks end at once; its session stays, as of a killed process."""
-        broker = self.brokers.pop(number)
-        session = self.sessions.pop(number)
-        session.cut()  # nothing that it still does gets to the registry
-        self._disconnect(number)
-        await broker.kill()
-
-    async def close(self) -> None:
-        for number in list(self.brokers):
-            self._disconnect(number)
-            self.brokers[number].config.values["controlled.shutdown.enable"] = False
-        for number in sorted(self.brokers):
-            await self.brokers.pop(number).stop()
-        await self.znode_server.close()
-
-    async def deafen(self, number: int) -> None:
-        """Let nobody connect to a broker, and break what is connected, while it lives on."""
-        broker = self.brokers[number]
-        broker._close_listeners()
-        for connection in list(broker.dispatcher.connections):
-            connection.abort()
-
-    async def undeafen(self, number: int) -> None:
-        """Let it listen again, where it did."""
-        broker = self.brokers[number]
-        endpoint = broker.config.listeners[0]
-        broker.config.listeners[0] = replace(endpoint, port=self.ports[number])
-        await broker._bind()
-
-    def _disconnect(self, number: int) -> None:
-        peer = self.peers.pop(number, None)
-        if peer is not None:
-            peer.abort()
-
-    # -- asking
-
-    async def send(self, number: int, request: Any, version: int | None = None) -> Any:
-        peer = self.peers.get(number)
-        if peer is None or peer.is_closed:
-            peer = await Peer.connect(TcpNetwork(), "127.0.0.1", self.ports[number])
-            self.peers[number] = peer
-        return await peer.send(request, version)
-
-    @property
-    def controller(self) -> int:
-        """The broker that rules."""
-        data = self.znode_server.tree.data(znodes.CONTROLLER)
-        ruler = -1 if data is None else znodes.decode_controller(data)
-        broker = self.brokers.get(ruler)
-        return ruler if broker is not None and broker.controller.is_active else -1
-
-    async def until(self, condition: Callable[[], bool], what: str = "") -> None:
-        """Give way until something is so."""
-        try:
-            async with asyncio.timeout(60):
-                while not condition():  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
-        except TimeoutError:
-            raise AssertionError(f"it never became so: {what or condition}") from None
-
-    def partition_metadata(
-        self, number: int, topic_partition: TopicPartition
-    ) -> PartitionMetadata | None:
-        """Return what a broker shows of a partition."""
-        return self.brokers[number].metadata.partition(topic_partition)
-
-    def leader(self, topic_partition: TopicPartition) -> int:
-        """Return the leader that all brokers show, or -1 while they differ."""
-        leaders = {
-            -1
-            if (partition_metadata := self.partition_metadata(number, topic_partition)) is None
-            else int(partition_metadata.leader)
-            for number in self.brokers
-        }
-        leader = leaders.pop() if len(leaders) == 1 else -1
-        if leader not in self.brokers:
-            return -1
-        found = self.brokers[leader].replica_manager.find(topic_partition)
-        return -1 if isinstance(found, ErrorCode) or not found.partition.is_leader else leader
-
-    def in_sync(self, topic_partition: TopicPartition) -> set[int]:
-        """Return the in-sync set as its leader has it."""
-        leader = self.leader(topic_partition)
-        return (
-            set()
-            if leader < 0
-            else set(map(int, self.partition(leader, topic_partition).in_sync_replicas))
-        )
-
-    def partition(self, number: int, topic_partition: TopicPartition) -> Partition:
-        replica = self.brokers[number].replica_manager.find(topic_partition)
-        assert not isinstance(replica, ErrorCode), replica
-        return replica.partition
-
-    def hosts(self, number: int, topic_partition: TopicPartition) -> bool:
-        """Tell whether a broker has the log of a partition."""
-        return self.brokers[number].replica_manager.store.get(topic_partition) is not None
-
-    async def create(self, name: str, *replicas: list[int]) -> None:
-        """Create a topic with these replicas, and wait until it is led and whole."""
-        topic = CreateTopicsRequestTopic(name=name, num_partitions=-1, replication_factor=-1)
-        for index, brokers in enumerate(replicas):
-            topic.assignments.append(_assignment(index, brokers))
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
-        answer = (await self.send(self.controller, request)).topics[0]
-        assert answer.error_code == ErrorCode.NONE, answer
-        for index, brokers in enumerate(replicas):
-            topic_partition = TopicPartition(name, index)
-            await self.until(
-                lambda w=topic_partition, b=brokers: self.in_sync(w) == set(b),
-                f"{topic_partition} is in sync",
-            )
-
-    async def produce(
-        self, topic_partition: TopicPartition, *values: bytes, acks: int = -1
-    ) -> ProduceResponsePartition:
-        """Produce to the leader, once."""
-        builder = BatchBuilder()
-        for value in values:
-            builder.append(None, value, 1_700_000_000_000)
-        data = ProduceRequestPartition(index=topic_partition.partition, records=builder.build())
-        topic = ProduceRequestTopic(name=topic_partition.topic, partition_data=[data])
-        request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[topic])
-        await self.until(lambda: self.leader(topic_partition) >= 0, f"{topic_partition} is led")
-        response = await self.send(self.leader(topic_partition), request, 9)
-        answer: ProduceResponsePartition = response.responses[0].partition_responses[0]
-        return answer
-
-    async def must_produce(self, topic_partition: TopicPartition, *values: bytes) -> None:
-        """Produce with acks=all until it is acknowledged, as a client that retries."""
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    answer = await self.produce(topic_partition, *values)
-                except (ConnectionError, TimeoutError):
-                    continue
-                if answer.error_code == ErrorCode.NONE:
-                    return
-                assert ErrorCode.of(answer.error_code).retriable, answer
-                await asyncio.sleep(0.01)
-
-    async def committed(self, topic: str) -> list[bytes]:
-        """Return what partition 0 has that is committed, up to the end of its log: nothing holds readers back."""
-        settings = {
-            "bootstrap.servers": f"127.0.0.1:{self.ports[1]}",
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-        }
-        topic_partition = TopicPartition(topic, 0)
-        found: list[bytes] = []
-        async with Consumer(settings) as consumer, asyncio.timeout(60):
-            consumer.assign([topic_partition])
-            end = self.partition(self.leader(topic_partition), topic_partition).log_end_offset
-            while await consumer.position(topic_partition) < end:
-                for batch in await consumer.poll(timeout_ms=200):
-                    found += [bytes(record.value or b"") for record in batch.records()]
-        return found
-
-    async def read(self, topic_partition: TopicPartition) -> list[bytes]:
-        """Return the values that consumers see."""
-        await self.until(lambda: self.leader(topic_partition) >= 0)
-        asked = FetchRequestPartition(
-            partition=topic_partition.partition, partition_max_bytes=1 << 20
-        )
-        topic = FetchRequestTopic(topic=topic_partition.topic, partitions=[asked])
-        request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[topic])
-        response = await self.send(self.leader(topic_partition), request, 11)
-        data = bytes(response.responses[0].partitions[0].records or b"")
-        return [
-            bytes(record.value or b"")
-            for header in walk_complete(data)
-            for record in decode_records(data, header)
-        ]
-
-
-def _assignment(index: int, brokers: list[int]) -> Any:
-    from kavka.wire.messages.create_topics import CreateTopicsRequestAssignment
-
-    return CreateTopicsRequestAssignment(partition_index=index, broker_ids=brokers)
-
-
-Story = Callable[[Cluster], Awaitable[None]]
-Run = Callable[..., None]
+from kavka.ids import BrokerId
+from support.cluster import Cluster, Run, Story
+from support.in_process import dotted, run_story
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Return what runs a story on three brokers; keyword arguments are settings with `__` for dots."""
 
-    def run_story(story: Story, brokers: int = 3, **settings: str) -> None:
+    def run_on(story: Story, brokers: int = 3, **settings: str) -> None:
         replicas = str(min(3, max(1, brokers)))
         texts = {
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
-            **{name.replace("__", "."): value for name, value in settings.items()},
+            **dotted(settings),
         }
-        asyncio.run(_serve(tmp_path, story, brokers, texts))
+        numbers = range(1, brokers + 1)
 
-    return run_story
+        async def start(cluster: Cluster) -> None:
+            await cluster.start(*numbers)
+            alive = set(map(BrokerId, numbers))
+            await cluster.until(
+                lambda: all(set(b.metadata.brokers) == alive for b in cluster.brokers.values()),
+                "all know all",
+            )
 
+        run_story(Cluster(tmp_path, texts), story, start)
 
-async def _serve(path: Path, story: Story, brokers: int, settings: dict[str, str]) -> None:
-    cluster = Cluster(path, settings)
-    try:
-        await cluster.start(*range(1, brokers + 1))
-        alive = set(map(BrokerId, range(1, brokers + 1)))
-        await cluster.until(
-            lambda: all(set(b.metadata.brokers) == alive for b in cluster.brokers.values()),
-            "all know all",
-        )
-        await story(cluster)
-    finally:
-        await cluster.close()
+    return run_on

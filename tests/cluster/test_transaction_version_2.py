@@ -22,11 +22,6 @@ from kavka.wire.messages.describe_transactions import DescribeTransactionsReques
 from kavka.wire.messages.end_txn import EndTxnRequest
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
-from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
-)
 from kavka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -37,7 +32,7 @@ from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
 )
-from kavka.wire.records.batch import BatchBuilder
+from support.produce import batch, partition_response, produce_request
 
 Run = Callable[..., None]
 Cluster = Any
@@ -103,10 +98,8 @@ class Producer:
 
     def batch(self, *values: bytes, **of: int) -> bytearray:
         """Return a batch that is the first of its epoch, if nothing else is said."""
-        builder = BatchBuilder()
-        for value in values:
-            builder.append(None, value, 1_700_000_000_000)
-        return builder.build(
+        return batch(
+            *values,
             producer_id=of.get("producer_id", self.producer_id),
             producer_epoch=of.get("epoch", self.epoch),
             base_sequence=of.get("sequence", 0),
@@ -118,15 +111,11 @@ class Producer:
     ) -> ErrorCode:
         """Write a batch to its leader, which adds its partition."""
         records = self.batch(*values, **of)
-        data = ProduceRequestPartition(index=topic_partition.partition, records=records)
-        topic = ProduceRequestTopic(name=topic_partition.topic, partition_data=[data])
-        request = ProduceRequest(
-            transactional_id=ID, acks=-1, timeout_ms=30_000, topic_data=[topic]
-        )
+        batches = [(topic_partition.partition, records)]
+        request = produce_request(topic_partition.topic, batches, transactional_id=ID)
 
         def code(response: Any) -> int:
-            found: int = response.responses[0].partition_responses[0].error_code
-            return found
+            return partition_response(response).error_code
 
         return ErrorCode.of(code(await ask(self.cluster, topic_partition, request, 12, code)))
 
@@ -183,11 +172,8 @@ def test_a_leader_that_coordinates_adds_all_its_partitions_by_one_record(run: Ru
         replicas = [leader, *(one for one in cluster.brokers if one != leader)]
         await cluster.create("many", *[replicas] * 6)
         records = cluster.partition(leader, STATE).log_end_offset
-        parts = [ProduceRequestPartition(index=i, records=producer.batch(b"v")) for i in range(6)]
-        topic = ProduceRequestTopic(name="many", partition_data=parts)
-        request = ProduceRequest(
-            transactional_id=ID, acks=-1, timeout_ms=30_000, topic_data=[topic]
-        )
+        batches = [(partition, producer.batch(b"v")) for partition in range(6)]
+        request = produce_request("many", batches, transactional_id=ID)
         answer = await cluster.send(leader, request, 12)
         found = [row.error_code for row in answer.responses[0].partition_responses]
         assert found == [NONE] * 6

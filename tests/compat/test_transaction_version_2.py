@@ -46,9 +46,6 @@ from kavka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
     ProduceResponse,
 )
 from kavka.wire.messages.txn_offset_commit import (
@@ -57,12 +54,12 @@ from kavka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from kavka.wire.records.batch import BatchBuilder
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.asking import until, wait_until_known
 from kavka_compat.brokers import Broker
 from kavka_compat.ours import run_kavka
 from kavka_compat.raw import RawConnection, frame
+from support.produce import batch, partition_response, produce_request
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(240)]
 
@@ -136,22 +133,15 @@ class Asked:
 
     def produce(self, producer_id: int, epoch: int, sequence: int, partition: int) -> int:
         """Write one record by Produce 12, so that its leader adds the partition; return the error."""
-        builder = BatchBuilder()
-        builder.append(None, b"v", 1_700_000_000_000)
-        records = builder.build(
+        records = batch(
+            b"v",
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=sequence,
             transactional=True,
         )
-        data = ProduceRequestPartition(index=partition, records=records)
-        topic = ProduceRequestTopic(name=_TOPIC, partition_data=[data])
-        request = ProduceRequest(
-            transactional_id=_ID, acks=-1, timeout_ms=30_000, topic_data=[topic]
-        )
-        answer = self.ask(request, 0, 12, ProduceResponse)
-        code: int = answer.responses[0].partition_responses[0].error_code
-        return code
+        request = produce_request(_TOPIC, [(partition, records)], transactional_id=_ID)
+        return partition_response(self.ask(request, 0, 12, ProduceResponse)).error_code
 
     def commit_offset(self, producer_id: int, epoch: int) -> int:
         """Commit an offset by TxnOffsetCommit 5, so that the group is added by it; return the error."""

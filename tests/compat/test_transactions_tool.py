@@ -17,16 +17,12 @@ from kavka.client.blocking import Admin, Producer
 from kavka.client.producer.encoding import encode_records
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
-from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
-)
 from kavka.wire.records.compression import Compression
 from kavka_compat.apache import ApacheKafka, Finished
 from kavka_compat.brokers import Broker
 from kavka_compat.fixtures import StartBroker
 from kavka_compat.ours import run_kavka
+from support.produce import produce
 
 pytestmark = pytest.mark.compat
 
@@ -83,18 +79,18 @@ async def leave_hanging(broker: Broker, topic: str) -> None:
         base_sequence=0,
         transactional=True,
     )
-    part = ProduceRequestPartition(index=0, records=batch)
-    request = ProduceRequest(
-        transactional_id="nobody",
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[ProduceRequestTopic(name=topic, partition_data=[part])],
-    )
     peer = await Peer.connect(TcpNetwork(), "127.0.0.1", broker.port)
-    answer = await peer.send(request, 11)  # from 12 on a leader adds the partition itself
+    answer = await produce(
+        peer,
+        TopicPartition(topic, 0),
+        batch,
+        version=11,  # from 12 on a leader adds the partition itself
+        transactional_id="nobody",
+        timeout_ms=10_000,
+    )
     peer.close()
     await peer.wait_closed()
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    assert answer.error_code == 0
 
 
 async def committed(broker: Broker, topic_partition: TopicPartition) -> list[bytes]:

@@ -1,13 +1,8 @@
-"""The option that rewrites the expected text of scenarios; tests here import the stories and worlds beside them."""
+"""The option that rewrites the expected text of scenarios."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

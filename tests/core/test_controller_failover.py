@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import controller_world
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from kavka.core.controller.events import (
 from kavka.core.znodes import Create, SetData
 from kavka.ids import TopicId, TopicPartition
 from kavka.wire.stored import znodes
+from support.stories import controller_world
 
 BROKERS = (1, 2, 3, 4)
 LONGEST_WAIT_MS = 6000

@@ -6,9 +6,10 @@ import importlib
 from pathlib import Path
 
 import pytest
-from shard_story import play
 
-MACHINES = {"controller": 30, "follower": 8, "group": 10, "transaction": 15}
+from support.stories.shard_story import play
+
+MACHINES = {"controller": 30, "follower": 8, "group": 10, "group_member": 15, "transaction": 15}
 """How many scenarios there are of each, at least."""
 SCRIPTS = [
     script
@@ -24,7 +25,7 @@ def test_there_are_stories(machine: str) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_story_goes_as_it_is_written(script: Path, request: pytest.FixtureRequest) -> None:
-    story = importlib.import_module(f"{script.parent.name}_story").Story()
+    story = importlib.import_module(f"support.stories.{script.parent.name}_story").Story()
     told = play(story, script.read_text())
     if request.config.getoption("--rewrite", default=False):
         script.write_text(told)

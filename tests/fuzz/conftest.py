@@ -1,14 +1,11 @@
-"""Lets tests import `kavka_fuzz`, and run it as a program."""
+"""A broker in a process of its own, which is measured."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from kavka_fuzz.target import Target
 

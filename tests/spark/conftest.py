@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,11 +11,10 @@ import pytest
 
 from kavka.spark.session import local_session
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 if TYPE_CHECKING:
-    from places import MakePlace, Master, Place, Sessions
     from pyspark.sql import SparkSession
+
+    from support.spark.places import MakePlace, Master, Place, Sessions
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two slots."""
-    from spark_connector import connector_jars
+    from support.spark.spark_connector import connector_jars
 
     jars = ",".join(str(path) for path in connector_jars())
     directory = tmp_path_factory.mktemp("spark")
@@ -45,7 +43,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(scope="package")
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
     """Sessions in processes of their own, which the tests of this folder share and kill."""
-    from places import Sessions
+    from support.spark.places import Sessions
 
     made = Sessions(tmp_path_factory.mktemp("sessions"))
     yield made
@@ -55,10 +53,10 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
 @pytest.fixture
 def place(tmp_path: Path, sessions: Sessions) -> Iterator[MakePlace]:
     """Make the one place of a test; settings are the brokers'."""
-    from exactly_once_job import Job
-    from killing import Watch, fill
-    from places import PARTITIONS, VALUES, Master, Place, run_brokers
-    from topic_filling import make_topic_at
+    from support.spark.exactly_once_job import Job
+    from support.spark.killing import Watch, fill
+    from support.spark.places import PARTITIONS, VALUES, Master, Place, run_brokers
+    from support.spark.topic_filling import make_topic_at
 
     with ExitStack() as stack:
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
-from standalone import environment, run_standalone
-from topic_filling import make_topic
+
+from support.spark.standalone import environment, run_standalone
+from support.spark.topic_filling import make_topic
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker

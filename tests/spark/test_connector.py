@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException
-from topic_filling import FIRST_MS, fill, make_topic
 
 from kavka.spark.errors import sentence_of
 from kavka.spark.offsets import OffsetRange, split_ranges
 from kavka.spark.progress import source_metrics
+from support.spark.topic_filling import FIRST_MS, fill, make_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pytest
-from killing import assert_each_once, committed
-from topic_filling import make_topic, make_topic_at
 
 from kavka.client.blocking import Admin, Producer
 from kavka.spark.commit_protocol import Done, Plan, decision_of
@@ -27,6 +25,8 @@ from kavka.spark.options import SinkOptions, parse_sink
 from kavka.spark.task_writer import run_task
 from kavka_compat.asking import until
 from kavka_compat.killable import run_killable
+from support.spark.killing import assert_each_once, committed
+from support.spark.topic_filling import make_topic, make_topic_at
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from topic_filling import make_topic
 
 from kavka.client import CorruptRecordError, blocking
 from kavka.ids import TopicPartition
@@ -19,6 +18,7 @@ from kavka.spark.range_reader import read_range
 from kavka.spark.source import StreamReader
 from kavka.wire.records.header import walk_complete
 from kavka_compat.ours import run_kavka
+from support.spark.topic_filling import make_topic
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker

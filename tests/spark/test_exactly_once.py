@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from killing import assert_each_once, committed, fill
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
-from topic_filling import make_topic
 
 from kavka.client.blocking import Admin
 from kavka.spark.errors import sentence_of
+from support.spark.killing import assert_each_once, committed, fill
+from support.spark.topic_filling import make_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from places import TWO_PHASE, MakePlace
 
 from kavka.wire.messages.metadata import MetadataRequest
 from kavka_compat.asking import ask, until
 from kavka_compat.killable import KillableCluster
+from support.spark.places import TWO_PHASE, MakePlace
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(900)]
 

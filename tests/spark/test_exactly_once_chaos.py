@@ -13,11 +13,19 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from exactly_once_job import Job
-from killing import RunningJob, SparkProcess, Watch, assert_each_once, committed, fill, kill_process
-from topic_filling import make_topic_at
 
 from kavka_compat.killable import KillableCluster, run_killable
+from support.spark.exactly_once_job import Job
+from support.spark.killing import (
+    RunningJob,
+    SparkProcess,
+    Watch,
+    assert_each_once,
+    committed,
+    fill,
+    kill_process,
+)
+from support.spark.topic_filling import make_topic_at
 
 KILLS = int(os.environ.get("KAVKA_SPARK_KILLS", "4"))
 SEED = int(os.environ.get("KAVKA_SPARK_SEED", str(random.SystemRandom().randrange(2**32))))

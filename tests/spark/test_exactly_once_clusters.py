@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from killing import executor_of, is_executor, kill_all, processes_below
-from places import MakePlace, Master, Sessions
-from standalone import HOSTS, Standalone, run_standalone
+
+from support.spark.killing import executor_of, is_executor, kill_all, processes_below
+from support.spark.places import MakePlace, Master, Sessions
+from support.spark.standalone import HOSTS, Standalone, run_standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(900)]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from exactly_once_job import FAILED, IN_SMALL_PIECES
-from killing import Watch, assert_each_once, fill
-from places import TWO_PHASE, VALUES, MakePlace, Master
-from topic_filling import make_topic_at
 
 from kavka.client.blocking import Admin
+from support.spark.exactly_once_job import FAILED, IN_SMALL_PIECES
+from support.spark.killing import Watch, assert_each_once, fill
+from support.spark.places import TWO_PHASE, VALUES, MakePlace, Master
+from support.spark.topic_filling import make_topic_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(900)]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
-from topic_filling import fill, make_topic
 
 from kavka.spark.errors import sentence_of
+from support.spark.topic_filling import fill, make_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

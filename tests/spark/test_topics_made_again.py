@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from topic_filling import make_topic
 
 from kavka.client import blocking
 from kavka.spark.errors import ConnectorError
@@ -16,6 +15,7 @@ from kavka.spark.offsets import from_json, ids_from_json
 from kavka.spark.options import parse_source
 from kavka.spark.source import StreamReader
 from kavka_compat.ours import run_kavka
+from support.spark.topic_filling import make_topic
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from topic_filling import make_topic
 
 from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.spark.commit_protocol import Plan
@@ -15,6 +14,7 @@ from kavka.spark.decisions import Batch
 from kavka.spark.options import parse_sink
 from kavka.spark.task_writer import run_task
 from kavka_compat.ours import run_kavka
+from support.spark.topic_filling import make_topic
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(100)]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from killing import committed
-from topic_filling import make_topic
 
 from kavka_compat.ours import run_kavka
+from support.spark.killing import committed
+from support.spark.topic_filling import make_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(300)]
 

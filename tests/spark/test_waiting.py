@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from topic_filling import make_topic
 
 from kavka.spark.options import parse_sink, parse_source
 from kavka.spark.sink import write_rows
 from kavka.spark.source import StreamReader
 from kavka_compat.ours import run_kavka
+from support.spark.topic_filling import make_topic
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
-from standalone import SPARK_HOME, environment, run_standalone
-from topic_filling import make_topic
 
 from kavka.cli.main import main
+from support.spark.standalone import SPARK_HOME, environment, run_standalone
+from support.spark.topic_filling import make_topic
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker

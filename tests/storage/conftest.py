@@ -1,16 +1,13 @@
-"""The fixture of this folder; what it gives is in `storage_bench`."""
+"""The fixture of this folder: a log directory."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from storage_bench import LogBench
+from support.storage_bench import LogBench
 
 
 @pytest.fixture

@@ -7,7 +7,18 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from compaction_bench import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kavka.storage.compaction.cleanable_log import log_dirtiness
+from kavka.storage.compaction.cleaning_pass import Uncleanable
+from kavka.storage.log.log import Log
+from kavka.storage.log_config import LogConfig
+from kavka.wire.records import kernel, pure, pure_cleaner
+from kavka.wire.records.batch import decode_records
+from kavka.wire.records.compression import Compression
+from kavka.wire.records.header import read_header
+from support.compaction_bench import (
     DAY_MS,
     Producer,
     Written,
@@ -19,18 +30,7 @@ from compaction_bench import (
     survivors,
     write,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from storage_bench import LogBench, read_bytes
-
-from kavka.storage.compaction.cleanable_log import log_dirtiness
-from kavka.storage.compaction.cleaning_pass import Uncleanable
-from kavka.storage.log.log import Log
-from kavka.storage.log_config import LogConfig
-from kavka.wire.records import kernel, pure, pure_cleaner
-from kavka.wire.records.batch import decode_records
-from kavka.wire.records.compression import Compression
-from kavka.wire.records.header import read_header
+from support.storage_bench import LogBench, read_bytes
 
 SMALL = LogConfig(
     segment_bytes=600, index_interval_bytes=150, cleanup_policy=frozenset({"compact"})

@@ -6,14 +6,22 @@ import asyncio
 import random
 
 import pytest
-from compaction_bench import DAY_MS, Producer, Written, end_transaction, records, survivors, write
-from storage_bench import LogBench
 
 from kavka.storage.compaction.cleanable_log import log_dirtiness
 from kavka.storage.compaction.cleaning_pass import CleanerLimits, CleaningPass, PassEnded
 from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.compression import Compression
+from support.compaction_bench import (
+    DAY_MS,
+    Producer,
+    Written,
+    end_transaction,
+    records,
+    survivors,
+    write,
+)
+from support.storage_bench import LogBench
 
 CONFIG = LogConfig(
     segment_bytes=700,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from compaction_bench import Producer, Written, clean, end_transaction, records, survivors, write
 
 from kavka.ids import TopicPartition
 from kavka.simulation.environment import SimEnvironment
@@ -14,6 +13,15 @@ from kavka.storage.directory.log_directory import LogDirectory
 from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.batch import Record
+from support.compaction_bench import (
+    Producer,
+    Written,
+    clean,
+    end_transaction,
+    records,
+    survivors,
+    write,
+)
 
 CONFIG = LogConfig(
     segment_bytes=700, index_interval_bytes=150, cleanup_policy=frozenset({"compact"})

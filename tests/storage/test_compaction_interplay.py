@@ -8,18 +8,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from compaction_bench import (
-    DAY_MS,
-    Producer,
-    Written,
-    batches,
-    clean,
-    end_transaction,
-    records,
-    survivors,
-    write,
-)
-from storage_bench import LogBench, read_offsets
 
 from kavka.ids import TopicPartition
 from kavka.simulation.environment import SimEnvironment
@@ -35,6 +23,18 @@ from kavka.storage.directory.log_directory import LogDirectory
 from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.store.future_logs import discard
+from support.compaction_bench import (
+    DAY_MS,
+    Producer,
+    Written,
+    batches,
+    clean,
+    end_transaction,
+    records,
+    survivors,
+    write,
+)
+from support.storage_bench import LogBench, read_offsets
 
 TP = TopicPartition("t", 0)
 

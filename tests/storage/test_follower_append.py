@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from storage_bench import TP, LogBench, add, make_batch, read_bytes, read_offsets
 
 from kavka.storage.checkpoint.files import LOG_START_OFFSETS, RECOVERY_POINTS
 from kavka.storage.failures import OffsetBelowEnd
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.corrupt import CorruptBatch
+from support.storage_bench import TP, LogBench, add, make_batch, read_bytes, read_offsets
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=250)
 COMPACTED = LogConfig(

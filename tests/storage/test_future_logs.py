@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from storage_bench import SeededChance, TurnedClock, add, make_batch, read_bytes, read_offsets
 
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicId, TopicPartition
@@ -24,6 +23,14 @@ from kavka.storage.log_config import LogConfig
 from kavka.storage.store.log_store import LogStore
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.header import read_header
+from support.storage_bench import (
+    SeededChance,
+    TurnedClock,
+    add,
+    make_batch,
+    read_bytes,
+    read_offsets,
+)
 
 TOPIC_ID = TopicId(bytes(range(16)))
 CONFIG = LogConfig(segment_bytes=1000, file_delete_delay_ms=500)

@@ -7,10 +7,10 @@ from pathlib import Path
 from struct import iter_unpack
 
 import pytest
-from storage_bench import LogBench, RenamingDisk, add, read_offsets
 
 from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
+from support.storage_bench import LogBench, RenamingDisk, add, read_offsets
 
 EVERY_BATCH = LogConfig(index_interval_bytes=0)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from storage_bench import LogBench, add, make_batch, read_bytes, read_offsets
 
 from kavka.storage.failures import OffsetOutOfRange
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.header import walk
+from support.storage_bench import LogBench, add, make_batch, read_bytes, read_offsets
 
 
 def test_appended_batches_are_read_back_byte_for_byte(bench: LogBench) -> None:

@@ -7,11 +7,11 @@ import errno
 from pathlib import Path
 
 import pytest
-from storage_bench import BadDisk, LogBench, add, read_bytes, read_offsets
 
 from kavka.storage.directory.log_directory import LogDirectory
 from kavka.storage.failures import LogClosed, LogDirectoryFailed
 from kavka.storage.log_config import NEVER, LogConfig
+from support.storage_bench import BadDisk, LogBench, add, read_bytes, read_offsets
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 BROKEN = OSError(errno.EIO, "Input/output error")

@@ -16,11 +16,11 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from storage_bench import LogBench, make_batch, read_bytes
 
 from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.header import walk
+from support.storage_bench import LogBench, make_batch, read_bytes
 
 
 class LogMachine(RuleBasedStateMachine):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from storage_bench import LogBench, SeededChance, TurnedClock, add, read_offsets
 
 from kavka.ids import TopicId, TopicPartition
 from kavka.storage.checkpoint.meta_properties import MetaProperties
@@ -22,6 +21,7 @@ from kavka.storage.failures import LogDirectoryFailed
 from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.storage.store.log_store import LogStore
+from support.storage_bench import LogBench, SeededChance, TurnedClock, add, read_offsets
 
 TOPIC_ID = TopicId(bytes(range(16)))
 CONFIG = LogConfig(segment_bytes=1000)

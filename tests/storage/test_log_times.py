@@ -6,12 +6,12 @@ import asyncio
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storage_bench import LogBench
 
 from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.header import assign, read_header
+from support.storage_bench import LogBench
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=100, file_delete_delay_ms=0)
 

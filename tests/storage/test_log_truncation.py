@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from storage_bench import LogBench, RenamingDisk, add, read_offsets
 
 from kavka.storage.failures import OffsetOutOfRange
 from kavka.storage.log_config import LogConfig
+from support.storage_bench import LogBench, RenamingDisk, add, read_offsets
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=250)
 

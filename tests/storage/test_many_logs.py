@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from storage_bench import SeededChance, TurnedClock, add
 
 from kavka.ids import TopicId, TopicPartition
 from kavka.storage.directory.log_directory import LogDirectory
@@ -18,6 +17,7 @@ from kavka.storage.log.log import Log
 from kavka.storage.log.producer_snapshot import snapshot_name
 from kavka.storage.log_config import LogConfig
 from kavka.storage.store.log_store import LogStore
+from support.storage_bench import SeededChance, TurnedClock, add
 
 TOPIC_ID = TopicId(bytes(range(16)))
 CONFIG = LogConfig()

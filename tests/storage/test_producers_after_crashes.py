@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from storage_bench import LogBench, add, make_batch
 
 from kavka.core.producer_state import Duplicate
 from kavka.errors import ErrorCode
@@ -23,6 +22,7 @@ from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
 from kavka.wire.records.header import BatchHeader, assign, read_header
+from support.storage_bench import LogBench, add, make_batch
 
 QUIET, BUSY = 7, 8
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=250)

@@ -8,13 +8,13 @@ import zlib
 from pathlib import Path
 
 import pytest
-from storage_bench import LogBench, add, make_batch, read_offsets
 
 from kavka.storage.failures import CorruptFile
 from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
 from kavka.wire.records.header import assign, read_header, walk
+from support.storage_bench import LogBench, add, make_batch, read_offsets
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=250)
 FIRST, SECOND = "00000000000000000000", "00000000000000000010"

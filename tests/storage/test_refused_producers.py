@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from storage_bench import TP, LogBench
 
 from kavka.broker.replica import Replica
 from kavka.broker.traffic import TopicTraffic
@@ -20,6 +19,7 @@ from kavka.core.recent_refusals import REMEMBERED_MS
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, LeaderEpoch
 from kavka.wire.records.batch import BatchBuilder
+from support.storage_bench import TP, LogBench
 
 HERE, OTHER = BrokerId(1), BrokerId(2)
 ACKS_ALL, VERSION = -1, 9

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from storage_bench import TP, LogBench
 
 from kavka.broker.replica import UNVERIFIED, Replica
 from kavka.broker.traffic import TopicTraffic
@@ -29,6 +28,7 @@ from kavka.storage.log_config import LogConfig
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.control import ControlType, EndMarker
 from kavka.wire.records.header import walk_complete
+from support.storage_bench import TP, LogBench
 
 HERE, OTHER = BrokerId(1), BrokerId(2)
 PLAIN = -1

@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from kavka.broker.config import BrokerConfig, Endpoint
 from kavka.broker.configs import Configs, stored_overrides
-from kavka.broker.connection_limits import budget_limits
 from kavka.broker.control.config_changes import ConfigChanges
 from kavka.broker.control.controller import Controller
 from kavka.broker.control_requests import ControlRequests
-from kavka.broker.dispatch import Dispatcher
 from kavka.broker.features import Features
 from kavka.broker.identity import establish_identity, refuse_other_cluster
 from kavka.broker.known_topics import KnownTopics
@@ -35,7 +33,10 @@ from kavka.broker.purgatory import Purgatory
 from kavka.broker.registration import Registration
 from kavka.broker.registries import connection_timeout_ms, open_registry
 from kavka.broker.replica_manager import ReplicaManager
-from kavka.broker.stalls import StallWarnings
+from kavka.broker.requests.connection_limits import budget_limits
+from kavka.broker.requests.dispatcher import Dispatcher
+from kavka.broker.requests.stalls import StallWarnings
+from kavka.broker.services import LazyServices, Services
 from kavka.broker.topics import Topics
 from kavka.core import features
 from kavka.core.controller.topics import NewTopic, TopicRefusal
@@ -118,7 +119,7 @@ class Broker:
         self.config_changes = ConfigChanges(self)
         self.features = Features(self, self._fail)
         self.slices = Slices(environment.clock.tick_ms)
-        self.dispatcher = Dispatcher(self)
+        self.dispatcher = Dispatcher(self.config, self.configs, self.clock, self.slices)
         self.periodic_tasks = PeriodicTasks(
             self.config, self.replica_manager, self.dispatcher.connections.keys(), environment.clock
         )
@@ -165,6 +166,7 @@ class Broker:
         )
         self.broker_id = identity.broker_id
         self.metadata = MetadataCache(identity.cluster_id)
+        self.services = self._make_services()
         await self.config_changes.start()
         await self.features.start()
         known = await KnownTopics.read(self.registry)
@@ -182,7 +184,7 @@ class Broker:
         self.turns.watch(
             self.config.integer("kavka.event.loop.stall.warn.ms"), self._stall_warnings.stalled
         )
-        self.dispatcher.begin()
+        self.dispatcher.begin(self.services)
         self.periodic_tasks.start()
         if self.config.flag("log.cleaner.enable"):
             loop = asyncio.get_running_loop()
@@ -363,7 +365,7 @@ class Broker:
         from kavka.broker.coordination.marker_appends import write_markers
         from kavka.broker.coordination.transactions import TransactionCoordinators
 
-        transactions = TransactionCoordinators(self, partial(write_markers, self))
+        transactions = TransactionCoordinators(self, partial(write_markers, self.services))
         self.coordinators[TRANSACTIONS_TOPIC] = transactions
         return transactions
 
@@ -402,6 +404,40 @@ class Broker:
         return Verifier(self)
 
     # -- serving
+
+    def _make_services(self) -> Services:
+        """Return the parts that request handlers may use."""
+        return Services(
+            broker_id=self.broker_id,
+            has_own_registry=self.has_own_registry,
+            config=self.config,
+            configs=self.configs,
+            clock=self.clock,
+            random=self.random,
+            disk=self.environment.disk,
+            registry=self.registry,
+            slices=self.slices,
+            request_budget=self.request_budget,
+            metadata=self.metadata,
+            features=self.features,
+            replica_manager=self.replica_manager,
+            topics=self.topics,
+            controller=self.controller,
+            control_requests=self.control_requests,
+            fetch_sessions=self.fetch_sessions,
+            fetch_purgatory=self.fetch_purgatory,
+            produce_purgatory=self.produce_purgatory,
+            create_topic_automatically=self.create_topic_automatically,
+            lazy=LazyServices(
+                batch_checks=lambda: self.batch_checks,
+                control_request_check=lambda: self.control_request_check,
+                encoded_topics=lambda: self.encoded_topics,
+                groups=lambda: self.groups,
+                producer_ids=lambda: self.producer_ids,
+                transactions=lambda: self.transactions,
+                verifier=lambda: self.verifier,
+            ),
+        )
 
     async def create_topic_automatically(self, name: str) -> ErrorCode:
         """Create a topic because a client asked for its metadata; return why not, or that its leader is on the way."""

@@ -2,7 +2,8 @@
 
 The same methods as in `kavka.client`, without `await`. Every client has a thread with a loop of its own; its
 methods may be called from any thread. An exception is raised in the calling thread as the asynchronous method
-raises it.
+raises it. While one thread closes a client, calls of others end: with RuntimeError, or with what became of their
+records.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class _Blocking:
         """Check the settings and connect. Raise as the asynchronous client's constructor and `start`."""
         self._async = self._client_class(config, **doors)
         self._async.logs_lost_records = False
-        self._thread: LoopThread | None = LoopThread(f"kavka-{self._client_class.__name__.lower()}")
+        self._thread: LoopThread | None = LoopThread(self._client_class.__name__.lower())
         self._closing = threading.Lock()
         self._closer = 0  # ident of the thread that closes
         self._closed = threading.Event()
@@ -77,8 +78,9 @@ class _Blocking:
     def close(self, **options: Any) -> None:
         """Close as the asynchronous client, and end the thread; calling it twice is allowed.
 
-        In a forked child it forgets the client and leaves the parent's alone. While another thread closes the client,
-        wait for that, except in a delivery callback, for which that thread waits.
+        Calls of other threads that wait end with RuntimeError. In a forked child it forgets the client and leaves the
+        parent's alone. While another thread closes the client, wait for that, for the option `timeout_ms` at most;
+        except in a delivery callback, for which that thread waits.
         """
         thread = self._thread
         if thread is None:
@@ -88,7 +90,8 @@ class _Blocking:
             return
         if not self._closing.acquire(blocking=False):
             if threading.get_ident() != self._closer and not thread.callbacks.is_current():
-                self._closed.wait()
+                timeout_ms = options.get("timeout_ms")
+                self._closed.wait(None if timeout_ms is None else timeout_ms / 1000)
             return
         self._closer = threading.get_ident()
         try:
@@ -111,10 +114,11 @@ class _Blocking:
             """Stand for the methods that `_forward` adds."""
 
     def _require_thread(self) -> LoopThread:
-        if self._thread is None:
+        thread = self._thread
+        if thread is None:
             raise RuntimeError(f"the {self._client_class.__name__.lower()} is closed")
-        self._thread.check()
-        return self._thread
+        thread.check()
+        return thread
 
 
 def _forward(client_class: type[Any], without: frozenset[str]) -> Callable[[type[T]], type[T]]:
@@ -250,13 +254,21 @@ class Producer(_Blocking):
             future = _DeliveryFuture(thread)
             future.set_running_or_notify_cancel()  # a record cannot be taken back
         if len(self._queued) >= _MAX_QUEUED:
-            with self._has_space:
-                self._has_space.wait_for(lambda: len(self._queued) < _MAX_QUEUED)
+            self._wait_for_space()
         self._queued.append((topic, value, key, options, future))
         if not self._is_draining:
             self._is_draining = True
-            asyncio.run_coroutine_threadsafe(self._drain(), thread.loop)
+            thread.start_soon(self._drain)
+        if self._thread is None:  # closed meanwhile, and the loop's thread may have ended before
+            self._refuse_queued()
         return future
+
+    def _wait_for_space(self) -> None:
+        with self._has_space:
+            self._has_space.wait_for(
+                lambda: len(self._queued) < _MAX_QUEUED or self._thread is None
+            )
+        self._require_thread()
 
     async def _drain(self) -> None:
         async with self._drain_lock:
@@ -415,12 +427,20 @@ class Producer(_Blocking):
 
     def _refuse_queued(self) -> None:
         error = RuntimeError("the producer is closed")
-        while self._queued:
-            _, _, _, options, future = self._queued.popleft()
-            if (callback := options.get("callback")) is not None:
-                callback.refuse(error)
-            if future is not None:
-                future.set_exception(error)
+        with suppress(IndexError):  # what was appended meanwhile is refused by either thread
+            while True:
+                self._refuse(self._queued.popleft(), error)
+        self._wake_callers()
+
+    def _refuse(self, queued: tuple[Any, ...], error: Exception) -> None:
+        topic, _, _, options, future = queued
+        callback = options.get("callback")
+        if callback is not None:
+            callback.refuse(error)
+        if future is not None:
+            future.set_exception(error)
+        elif callback is None:
+            log.error("record not sent topic=%s reason=%s", topic, error)
 
     async def _wait_until_sent(self, timeout_ms: int | None) -> None:
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):

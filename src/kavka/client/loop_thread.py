@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_END_S = 5.0
+"""Seconds that cancelled coroutines have, at the end of the loop's thread, to finish."""
+
 _forks = 0
 """Number of forks between this process and the import."""
 
@@ -50,8 +53,8 @@ class _Caller:
     def wait(self) -> None:
         """Call what is handed over until `finish`."""
         try:
-            while (turn := self._calls.get()) is not None:
-                turn()
+            while (call := self._calls.get()) is not None:
+                call()
         finally:
             self.is_waiting = False
 
@@ -125,21 +128,41 @@ class CallbackThread:
 
 
 class LoopThread:
-    """A thread that runs an event loop until `stop`."""
+    """A thread that runs an event loop until `stop`.
 
-    def __init__(self, name: str) -> None:
-        """Start."""
+    Invariant: a future is in `_pending` from its call until it is done, so that the end of the thread ends its wait.
+    """
+
+    def __init__(self, client: str) -> None:
+        """Start; `client` is the name of the client, as the thread's name and errors have it."""
         self.loop = asyncio.new_event_loop()
-        self._name = name
+        self._client = client
+        self._name = f"kavka-{client}"
         self._forks = _forks
-        self.callbacks = CallbackThread(f"{name}-callbacks")
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.callbacks = CallbackThread(f"{self._name}-callbacks")
+        self._lock = threading.Lock()
+        self._is_stopped = False
+        self._pending: set[concurrent.futures.Future[Any]] = set()
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
-        self.loop.close()
+        try:
+            self.loop.run_until_complete(self._cancel_tasks())
+        finally:
+            self.loop.close()
+            for future in list(self._pending):  # of coroutines that did not end when cancelled
+                future.cancel()
+
+    async def _cancel_tasks(self) -> None:
+        """Cancel what still runs, as `asyncio.run` does."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_END_S)
 
     def check(self) -> None:
         """Raise RuntimeError where waiting for the thread would never end: in a forked child, and in the thread."""
@@ -162,7 +185,8 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the thread and return its outcome; cancelling (Ctrl-C) cancels it there.
 
-        Callbacks of the user that the coroutine leads to are called in the calling thread.
+        Callbacks of the user that the coroutine leads to are called in the calling thread. Raise RuntimeError once
+        the thread is stopped, also where the coroutine began before.
         """
         try:
             self.check()
@@ -175,14 +199,34 @@ class LoopThread:
             _caller.set(caller)
             return await work
 
-        future = asyncio.run_coroutine_threadsafe(called(), self.loop)
+        with self._lock:
+            if self._is_stopped:
+                work.close()
+                raise self._closed_error()
+            future = asyncio.run_coroutine_threadsafe(called(), self.loop)
+            self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
         future.add_done_callback(lambda _: caller.finish())
         try:
             caller.wait()
             return future.result()
+        except concurrent.futures.CancelledError:
+            if not self._is_stopped:
+                raise
+            raise self._closed_error() from None
         except BaseException:
             future.cancel()
             raise
+
+    def start_soon(self, work: Callable[[], Coroutine[Any, Any, object]]) -> bool:
+        """Start a coroutine without waiting for it; return False, and start nothing, once the thread is stopped."""
+        with self._lock:
+            if not self._is_stopped:
+                asyncio.run_coroutine_threadsafe(work(), self.loop)
+            return not self._is_stopped
+
+    def _closed_error(self) -> RuntimeError:
+        return RuntimeError(f"the {self._client} is closed")
 
     def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Call a function in the thread and return its outcome."""
@@ -200,17 +244,19 @@ class LoopThread:
         """
         outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
 
-        def turn() -> None:
+        def call() -> None:
+            if not outcome.set_running_or_notify_cancel():
+                return  # the coroutine has ended, with its client
             try:
                 outcome.set_result(function(*args))
-            except BaseException as error:  # noqa: BLE001  it belongs to whoever awaits the callback
+            except BaseException as error:  # noqa: BLE001  the coroutine raises it
                 outcome.set_exception(error)
 
         caller = _caller.get()
         if caller is not None and caller.is_waiting:
-            caller.call(turn)
+            caller.call(call)
         else:
-            self.callbacks.call(turn)
+            self.callbacks.call(call)
         return await asyncio.wrap_future(outcome)
 
     def is_current(self) -> bool:
@@ -218,7 +264,12 @@ class LoopThread:
         return threading.get_ident() == self._thread.ident
 
     def stop(self) -> None:
-        """End the loop and wait for the thread; callbacks that were begun may go on."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        """End the loop, with all that waits for it, and wait for the thread; callbacks that were begun may go on."""
+        with self._lock:
+            is_first = not self._is_stopped
+            self._is_stopped = True
+            if is_first:
+                self.loop.call_soon_threadsafe(self.loop.stop)  # behind every coroutine of `run`
         self._thread.join()
-        self.callbacks.stop()  # last: the loop hands callbacks over until its end
+        if is_first:
+            self.callbacks.stop()  # last: the loop hands callbacks over until its end

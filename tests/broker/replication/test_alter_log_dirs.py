@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
 from kavka.core.partition import Partition
@@ -40,6 +39,7 @@ from kavka.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from support.waiting import until
 
 Run = Callable[..., None]
 WHERE = TopicPartition("t", 0)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -24,6 +23,7 @@ from kavka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from support.waiting import until
 
 Play = Callable[..., None]
 STATE = TopicPartition("__transaction_state", 0)
@@ -37,7 +37,7 @@ SETTINGS = {
 async def ended_once(cluster: Any) -> tuple[Peer, int, int]:
     """Commit a transaction at broker 1 while it is alone; then broker 2 is in sync, and never follows: it may lead."""
     await cluster.start(1)
-    cluster.endpoints[2] = cluster.endpoints[1]
+    cluster.ports[2] = cluster.ports[1]
     await cluster.order(1, isr=[1], replicas=[1, 2])
     await cluster.coordinate(STATE, in_sync=[1], epoch=0)
     peer: Peer = await cluster.peer(1)

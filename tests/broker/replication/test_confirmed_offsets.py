@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.broker.replication.conftest import INTERNAL_ID
-from waiting import until
 
 from kavka.core.group.records import CommittedOffset, PendingOffsetRecord
 from kavka.errors import ErrorCode
@@ -31,6 +29,8 @@ from kavka.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
 )
+from support.replication import INTERNAL_ID
+from support.waiting import until
 
 Play = Callable[..., None]
 OFFSETS = TopicPartition("__consumer_offsets", 0)
@@ -40,7 +40,7 @@ SETTINGS = {"offsets__topic__num__partitions": "1", "offsets__commit__timeout__m
 async def coordinated(cluster: Any, *, in_sync: list[int]) -> Peer:
     """Have the group's offset 7 committed by broker 1 while it is alone, then these brokers in sync."""
     await cluster.start(1)
-    cluster.endpoints[2] = cluster.endpoints[1]
+    cluster.ports[2] = cluster.ports[1]
     await cluster.order(1, isr=[1], replicas=[1, 2])
     await cluster.coordinate(OFFSETS, in_sync=[1], epoch=0)
     peer: Peer = await cluster.peer(1)

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from waiting import until
-
 from kavka.errors import ErrorCode
 from kavka.wire.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,
 )
+from support.waiting import until
 
 Play = Callable[..., None]
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -175,6 +174,6 @@ def test_answer_names_the_leader_that_there_is_now(play: Play) -> None:
             assert answer.current_leader.leader_id == 2
             assert answer.current_leader.leader_epoch == 1
         (endpoint,) = cluster.node_endpoints
-        assert (endpoint.node_id, endpoint.port) == (2, cluster.endpoints[2].port)
+        assert (endpoint.node_id, endpoint.port) == (2, cluster.ports[2])
 
     play(story)

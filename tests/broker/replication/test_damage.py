@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.replication.test_follower_fetch import fetch, led, only
 
 from kavka.broker.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.storage.disk.os_disk import OsFile
+from support.follower import fetch, led, only
 
 Play = Callable[..., None]
 CONSUMER, FOLLOWER = -1, 2

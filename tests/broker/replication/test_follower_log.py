@@ -11,7 +11,7 @@ from kavka.broker.replication.follower_log import FollowerLog
 from kavka.core.follower import Append
 from kavka.core.partition import Role
 from kavka.errors import ErrorCode
-from kavka.wire.records.batch import BatchBuilder
+from support.produce import batch
 
 Play = Callable[..., None]
 
@@ -47,9 +47,7 @@ def test_records_that_reach_the_disk_of_a_replica_that_goes_are_of_no_account(pl
         replica = cluster.replica(1)
         is_free = asyncio.Event()
         replica.log.directory.writes.submit(is_free.wait)
-        builder = BatchBuilder()
-        builder.append(None, b"late", 1_700_000_000_000)
-        work = FollowerLog(replica).append(Append(1, 0), memoryview(builder.build()))
+        work = FollowerLog(replica).append(Append(1, 0), memoryview(batch(b"late")))
         assert work is not None
         appending = asyncio.ensure_future(work())
         await turns()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -18,6 +17,7 @@ from kavka.wire.messages.leader_and_isr import (
     LeaderAndIsrRequestPartition,
     LeaderAndIsrRequestTopic,
 )
+from support.waiting import until
 
 Play = Callable[..., None]
 TOPIC_ID = b"0123456789abcdef"

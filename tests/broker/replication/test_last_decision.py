@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.client.producer import Producer
 from kavka.spark.decision_log import read_last_decision
 from kavka.spark.decisions import Batch, Decision, encode
 from kavka.spark.errors import ConnectorError
+from support.waiting import until
 
 Play = Callable[..., None]
 
@@ -24,7 +24,7 @@ def decision(number: int) -> Decision:
 
 
 def by_way_of(cluster: Any, number: int) -> dict[str, str]:
-    return {"bootstrap.servers": f"127.0.0.1:{cluster.endpoints[number].port}"}
+    return {"bootstrap.servers": f"127.0.0.1:{cluster.ports[number]}"}
 
 
 async def one_broker(cluster: Any) -> dict[str, str]:

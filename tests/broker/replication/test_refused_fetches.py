@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.broker.replication.partition_fetch_state import PartitionFetchState
 from kavka.errors import ErrorCode
+from support.waiting import until
 
 Play = Callable[..., None]
 PASSING, LASTING = ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.CORRUPT_MESSAGE

@@ -8,27 +8,21 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.broker.metadata import NO_LEADER
 from kavka.errors import ErrorCode
-from kavka.ids import TopicPartition
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
-)
 from kavka.wire.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaRequestPartition,
     StopReplicaRequestTopicState,
 )
-from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.compression import Compression
+from support.produce import batch, produce
+from support.replication import WHERE
+from support.waiting import until
 
 Play = Callable[..., None]
-WHERE = TopicPartition("t", 0)
 
 
 def test_followers_append_the_leaders_bytes(play: Play) -> None:
@@ -67,18 +61,14 @@ def test_a_produce_that_was_appended_in_slices_keeps_nothing_while_it_waits_for_
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2], to=[1])
         broker = cluster.brokers[1]
-        builder = BatchBuilder()
-        for _ in range(100):
-            builder.append(None, bytes(50_000), 1_700_000_000_000)
-        row = ProduceRequestPartition(index=0, records=builder.build(Compression.ZSTD))
-        topic = ProduceRequestTopic(name="t", partition_data=[row])
-        request = ProduceRequest(acks=-1, timeout_ms=2**31 - 1, topic_data=[topic])
-        sent = asyncio.ensure_future((await cluster.peer(1)).send(request, 9))
+        records = batch(*[bytes(50_000)] * 100, compression=Compression.ZSTD)
+        peer = await cluster.peer(1)
+        sent = asyncio.ensure_future(produce(peer, WHERE, records, timeout_ms=2**31 - 1))
         await until(lambda: len(broker.produce_purgatory))
         await until(lambda: not broker.dispatcher.in_second_stage())
         assert (broker.request_budget.held_bytes, broker.dispatcher._memory.in_use) == (0, 0)
         await cluster.tell(2)
-        answer = (await sent).responses[0].partition_responses[0]
+        answer = await sent
         assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
 
     play(story)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.broker.replication.throttle import Throttle
+from support.waiting import until
 
 Play = Callable[..., None]
 TOPIC_ID = b"0123456789abcdef"

@@ -27,9 +27,6 @@ from kavka.wire.messages.list_offsets import (
     ListOffsetsRequestTopic,
 )
 from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
     ProduceResponse,
 )
 from kavka_compat.apache import ApacheKafka
@@ -37,6 +34,7 @@ from kavka_compat.asking import ask, until, wait_until_all_know_all
 from kavka_compat.brokers import Broker
 from kavka_compat.damaged_bodies import Body, all_series, batch, write_table
 from kavka_compat.ours import run_kavka
+from support.produce import produce_request
 
 PRODUCE_VERSION: Final = 9
 _RELEASES: Final = ("3.9", "4.1")
@@ -90,23 +88,14 @@ async def _produce(
     codes: list[int] = []
     try:
         for at in range(0, len(batches), partitions):
-            request = produce_request(topic, batches[at : at + partitions])
+            in_turn = enumerate(batches[at : at + partitions])
+            request = produce_request(topic, in_turn, acks=1)
             answer = await peer.send(request, PRODUCE_VERSION, timeout_ms=60_000)
             codes += codes_of(answer)
     finally:
         peer.close()
         await peer.wait_closed()
     return codes
-
-
-def produce_request(topic: str, batches: Sequence[bytes]) -> ProduceRequest:
-    """Return a request with a batch for each partition from the first on."""
-    rows = [
-        ProduceRequestPartition(index=index, records=content)
-        for index, content in enumerate(batches)
-    ]
-    named = [ProduceRequestTopic(name=topic, partition_data=rows)]
-    return ProduceRequest(acks=1, timeout_ms=30_000, topic_data=named)
 
 
 def codes_of(answer: ProduceResponse) -> list[int]:

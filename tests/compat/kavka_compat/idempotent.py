@@ -8,14 +8,11 @@ from typing import Any
 from kavka.errors import ErrorCode
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
     ProduceResponsePartition,
 )
-from kavka.wire.records.batch import BatchBuilder
 from kavka_compat.asking import until
 from kavka_compat.mixed import MixedCluster
+from support.produce import batch, partition_response, produce_request
 
 
 class IdempotentProducer:
@@ -52,17 +49,15 @@ class IdempotentProducer:
         return ErrorCode.of(self._produce(self._sequence + 1).error_code)
 
     def _produce(self, sequence: int) -> ProduceResponsePartition:
-        builder = BatchBuilder()
-        builder.append(None, b"%d" % sequence, int(time.time() * 1000))
-        batch = builder.build(
-            producer_id=self._producer_id, producer_epoch=0, base_sequence=sequence
+        records = batch(
+            b"%d" % sequence,
+            timestamp_ms=int(time.time() * 1000),
+            producer_id=self._producer_id,
+            producer_epoch=0,
+            base_sequence=sequence,
         )
-        data = ProduceRequestPartition(index=0, records=batch)
-        topic = ProduceRequestTopic(name=self._topic, partition_data=[data])
-        request = ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=[topic])
-        answer = self._send(request, 9).responses[0].partition_responses[0]
-        assert isinstance(answer, ProduceResponsePartition)
-        return answer
+        request = produce_request(self._topic, [(0, records)], timeout_ms=20_000)
+        return partition_response(self._send(request, 9))
 
     def _send(self, request: object, version: int | None = None) -> Any:
         """Ask the leader."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from controller_world import World
-
 from kavka.core.controller.events import (
     ControlResponseReceived,
     CreateTopicRequested,
@@ -17,6 +15,7 @@ from kavka.core.controller.step import ControllerDecision
 from kavka.core.machine import Answer
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
+from support.stories.controller_world import World
 
 WHERE = TopicPartition("t", 0)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-from controller_world import World
-
 from kavka.core.controller.events import AlterPartitionRequested, IsrChange, TopicsChanged
 from kavka.core.controller.replies import IsrReply
 from kavka.core.znodes import Create, SetData
@@ -13,6 +11,7 @@ from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import TopicNode
+from support.stories.controller_world import World
 
 OLD = TopicPartition("old", 0)
 PATH = znodes.topic_path("old")

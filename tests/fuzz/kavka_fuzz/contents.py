@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
 from kavka.net.peer import Peer
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
@@ -22,14 +23,10 @@ from kavka.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
-)
-from kavka.wire.records.batch import BatchBuilder, decode_records
+from kavka.wire.records.batch import decode_records
 from kavka.wire.records.header import walk_complete
 from kavka_fuzz.vocabulary import GROUP, TOPICS, TRANSACTIONAL_ID, Known
+from support.produce import batch, produce
 
 KEPT = "kept"
 """A topic that no recipe names."""
@@ -96,15 +93,8 @@ async def check(peer: Peer) -> None:
 
 
 async def _produce(peer: Peer, value: bytes) -> None:
-    builder = BatchBuilder()
-    builder.append(None, value, _NOW_MS)
-    data = ProduceRequestPartition(index=0, records=builder.build())
-    request = ProduceRequest(
-        acks=-1,
-        timeout_ms=30_000,
-        topic_data=[ProduceRequestTopic(name=KEPT, partition_data=[data])],
-    )
-    answer = (await peer.send(request, 9)).responses[0].partition_responses[0]
+    records = batch(value, timestamp_ms=_NOW_MS)
+    answer = await produce(peer, TopicPartition(KEPT, 0), records)
     assert answer.error_code == 0, answer
 
 

@@ -6,7 +6,6 @@ import io
 import json
 
 import pytest
-from history_notation import history
 
 from kavka.testing.history import (
     MalformedHistory,
@@ -20,6 +19,7 @@ from kavka.testing.history import (
     write_header,
 )
 from kavka.testing.history.operations import pair
+from support.history.history_notation import history
 
 EVERYTHING = """
     p begin

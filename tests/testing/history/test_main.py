@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from history_notation import history
 
 from kavka.testing.history import write_event, write_header
 from kavka.testing.history.__main__ import main
+from support.history.history_notation import history
 
 
 def written(path: Path, text: str, **promises: object) -> str:

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from log_of_a_broker import Model
 
 from kavka.testing.history import (
     Abort,
@@ -27,6 +26,7 @@ from kavka.testing.history import (
 )
 from kavka.testing.history.facts import Facts, Outcome
 from kavka.testing.history.operations import pair
+from support.history.log_of_a_broker import Model
 
 Change = Callable[[tuple[Record, ...]], tuple[Record, ...]]
 

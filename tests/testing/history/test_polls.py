@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from history_notation import allowed, found, judge
+
+from support.history.history_notation import allowed, found, judge
 
 FOUR = """
     p send a ok 0

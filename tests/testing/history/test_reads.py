@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from history_notation import allowed, found, judge
+from support.history.history_notation import allowed, found, judge
 
 SOUND = """
     p send a ok 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from history_notation import allowed, found
+from support.history.history_notation import allowed, found
 
 
 def test_acknowledged_offsets_that_go_down_are_nonmonotonic() -> None:

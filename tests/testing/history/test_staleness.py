@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from history_notation import judge
+from support.history.history_notation import judge
 
 
 def lag_ms(text: str) -> dict[str, float]:

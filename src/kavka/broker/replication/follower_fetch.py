@@ -6,13 +6,9 @@ it asks for; that moves the high watermark and lets it join the in-sync set.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kavka.broker.deferred_response import DeferredResponse
-from kavka.broker.dispatch import RequestContext
-from kavka.broker.fetch_reader import start_load
 from kavka.broker.pace import Pace
 from kavka.broker.replica import Replica
 from kavka.broker.replication.fetch_messages import (
@@ -25,6 +21,8 @@ from kavka.broker.replication.follower_sessions import (
     FollowerSession,
     SessionPartition,
 )
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.deferred import SecondStage
 from kavka.core.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -106,7 +104,7 @@ class FollowerFetchHandler:
 
     def handle(
         self, context: RequestContext, request: FetchRequest, replica_id: int
-    ) -> FetchResponse | DeferredResponse | Awaitable[FetchResponse]:
+    ) -> FetchResponse | DelayedFollowerFetch | SecondStage:
         """Note how far the follower is, and answer with what is new for it, now or when there is anything."""
         session = self._session(context, request, BrokerId(replica_id))
         if isinstance(session, ErrorCode):
@@ -116,7 +114,7 @@ class FollowerFetchHandler:
         session.activity.last_fetch_ms = context.received_ms
         session.activity.broker_epoch = request.replica_state.replica_epoch
         if context.large is not None:
-            return self._handle_many(session, request, context.pace)
+            return SecondStage(self._handle_many(session, request, context.pace))
         for key, asked in named_partitions(request):
             session.add(key, asked)
         self._count(session)
@@ -124,7 +122,7 @@ class FollowerFetchHandler:
         if reads or request.max_wait_ms <= 0:
             return self._answer(session, reads)
         answer = partial(self._answer_now, session, request)
-        return DelayedFollowerFetch(session, request.max_wait_ms, answer).deferred
+        return DelayedFollowerFetch(session, request.max_wait_ms, answer)
 
     async def _handle_many(
         self, session: FollowerSession, request: FetchRequest, pace: Pace
@@ -178,7 +176,7 @@ class FollowerFetchHandler:
 
     def _answer_now(
         self, session: FollowerSession, request: FetchRequest
-    ) -> FetchResponse | Awaitable[FetchResponse]:
+    ) -> FetchResponse | SecondStage:
         """Answer with what there is, be it nothing."""
         return self._answer(session, self._read_dirty(session, request))
 
@@ -237,10 +235,9 @@ class FollowerFetchHandler:
 
         Neither a follower nor a connection may have more than some: who fetches need not be the broker that it names.
         """
-        alive = self._broker.dispatcher.connections
         same = []
         for other in list(self._sessions.values()):
-            if other.connection not in alive:
+            if not other.connection.is_open:
                 self._close(other.session_id, other.replica_id)
             elif other.replica_id == session.replica_id or other.connection is session.connection:
                 same.append(other)
@@ -257,12 +254,10 @@ class FollowerFetchHandler:
 
     # -- answering
 
-    def _answer(
-        self, session: FollowerSession, reads: list[_Read]
-    ) -> FetchResponse | Awaitable[FetchResponse]:
+    def _answer(self, session: FollowerSession, reads: list[_Read]) -> FetchResponse | SecondStage:
         if any(read.is_uncached for read in reads):
             load = self._load(session, reads)
-            return start_load(load, lambda: self._release(session, reads))
+            return SecondStage(load, lambda: self._release(session, reads))
         return self._response(session, reads)
 
     def _release(self, session: FollowerSession, reads: list[_Read]) -> None:

@@ -24,12 +24,14 @@ from kavka.client.config import ADMIN
 from kavka.client.consumer.subscription import OffsetAndMetadata
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import BrokerAddress
+from kavka.client.pending_calls import all_until_closed
 from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.messages.api_versions import ApiVersionsResponse
 
 
+@all_until_closed
 class Admin(Client):
     """Manages a cluster. Use as an asynchronous context manager, or `start` and `close`.
 
@@ -52,9 +54,10 @@ class Admin(Client):
         return self._requests
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections. Calls of other tasks end with RuntimeError."""
         if self._is_open:
             self._is_open = False
+            self._calls.end()
             await self._cluster.close()
 
     # Topics

@@ -14,7 +14,7 @@ from typing import Any, Self
 from kavka.client.client import Client
 from kavka.client.config import CONSUMER
 from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
-from kavka.client.consumer.coordinator import GroupMember, RebalanceListener
+from kavka.client.consumer.coordinator import ConsumerCoordinator, RebalanceListener
 from kavka.client.consumer.fetcher import Fetcher
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.positions import Positions
@@ -27,8 +27,9 @@ from kavka.client.consumer.subscription import (
     Subscription,
     as_offsets,
 )
-from kavka.client.group_metadata import GroupMetadata
 from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
+from kavka.client.pending_calls import PendingCalls, until_closed
+from kavka.core.group_member.steps import GroupMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random
@@ -86,6 +87,7 @@ class Consumer(Client):
         self._committing: asyncio.Task[None] | None = None
         self._subscription = Subscription()
         self._is_closing = False
+        self._polls = PendingCalls("consumer")
         self._set_rows(())  # of an iteration: the batch at hand, and how far it is read
         self._ahead: deque[FetchedBatches] = deque()
 
@@ -109,14 +111,16 @@ class Consumer(Client):
 
     def _build(self) -> None:
         self._fetcher = Fetcher(self._cluster, self._subscription, self._fetch_settings)
-        self._member = GroupMember(
+        self._coordinator = ConsumerCoordinator(
             self._cluster,
             self._subscription,
             self._group_settings,
             before_revoke=self._commit_before_revoke,
             on_change=self._fetcher.notify,
         )
-        self._offsets = CommittedOffsets(self._cluster, self._member)
+        self._offsets = CommittedOffsets(
+            self._cluster, self._coordinator, self._group_settings.member
+        )
         self._cluster.when_updated(self._fetcher.notify)  # it may refuse a topic
         self._positions = Positions(
             self._cluster,
@@ -131,6 +135,8 @@ class Consumer(Client):
     async def close(self, timeout_ms: int = 30_000) -> None:
         """Commit if so configured, leave the group and close the connections, within `timeout_ms`.
 
+        A poll of another task ends with RuntimeError at once, its other calls when the connections are closed.
+
         While an exception is handled, the record that an iteration handed out last does not count as processed.
         """
         if not self._is_open or self._is_closing:
@@ -138,15 +144,17 @@ class Consumer(Client):
         if sys.exc_info()[0] is not None:
             self.put_back_unfinished()
         self._is_closing = True  # a listener may still commit, seek and ask for positions
+        self._polls.end()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._commit_before_revoke()
                 if self._group_id is not None and self._subscription.uses_group:
-                    await self._member.close()
+                    await self._coordinator.close()
         except TimeoutError:
             log.warning("consumer closed without leaving its group group=%s", self._group_id)
         finally:
             self._is_open = False
+            self._calls.end()
             if self._committing is not None:
                 self._committing.cancel()
                 await asyncio.gather(self._committing, return_exceptions=True)
@@ -182,8 +190,8 @@ class Consumer(Client):
             assert pattern is not None
             self._subscription.subscribe_pattern(pattern)
             self._cluster.want_all_topics()
-        self._member.listener = listener or RebalanceListener()
-        self._member.request_rejoin("the subscription was changed")
+        self._coordinator.listener = listener or RebalanceListener()
+        self._coordinator.request_rejoin("the subscription was changed")
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without a group deciding; those that were assigned before keep their positions."""
@@ -194,12 +202,13 @@ class Consumer(Client):
         )
         self._fetcher.wake()
 
+    @until_closed
     async def unsubscribe(self) -> None:
         """Read nothing; leave the group."""
         self._require_reading()
         if self._subscription.uses_group:
             await self._commit_before_revoke()
-            await self._member.leave("the consumer unsubscribed")
+            await self._coordinator.leave("the consumer unsubscribed")
         self._discard_rows(None)
         self._subscription.clear()
 
@@ -236,14 +245,21 @@ class Consumer(Client):
         return self._fetch_settings.read_committed
 
     async def _poll(self, timeout_s: float, max_records: int) -> list[FetchedBatches]:
+        with self._polls.until_closed():
+            return await self._poll_until(
+                asyncio.get_running_loop().time() + timeout_s, max_records
+            )
+
+    async def _poll_until(self, deadline: float, max_records: int) -> list[FetchedBatches]:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
         while True:
             refusal = self._cluster.metadata.take_error()
             if refusal is not None:
                 raise refusal
             if self._subscription.uses_group:
-                await self._member.ensure_active(deadline)
+                await self._coordinator.ensure_active(deadline)
+                if self._is_closing:  # by a listener
+                    raise self._calls.closed_error()
             await self._positions.update(loop.time())  # other partitions need not wait for a lookup
             self._auto_commit(loop.time())
             taken = self._fetcher.drain(max_records)
@@ -371,6 +387,7 @@ class Consumer(Client):
         """Read on after the last record; without `partitions`, of all assigned ones."""
         self._reset(partitions, ResetPolicy.LATEST)
 
+    @until_closed
     async def seek_to_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> None:
         """Read on at the first record that is not older than the time; without one, at the end."""
         found = await self.offsets_for_times(timestamps_ms)
@@ -408,6 +425,7 @@ class Consumer(Client):
             if state.is_paused
         ]
 
+    @until_closed
     async def position(self, topic_partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Return the offset of the next record, looking it up if need be. Raise TimeoutError."""
         self._require_open()
@@ -441,6 +459,7 @@ class Consumer(Client):
 
     # Offsets of the log
 
+    @until_closed
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
@@ -448,6 +467,7 @@ class Consumer(Client):
         found = await self._lookup(dict.fromkeys(partitions, EARLIEST), timeout_ms)
         return {topic_partition: answer.offset for topic_partition, answer in found.items()}
 
+    @until_closed
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
@@ -455,6 +475,7 @@ class Consumer(Client):
         found = await self._lookup(dict.fromkeys(partitions, LATEST), timeout_ms)
         return {topic_partition: answer.offset for topic_partition, answer in found.items()}
 
+    @until_closed
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -490,6 +511,7 @@ class Consumer(Client):
             found[topic_partition] = answer
         return found
 
+    @until_closed
     async def partitions_for(
         self, topic: str, timeout_ms: int | None = None
     ) -> list[TopicPartition]:
@@ -501,6 +523,7 @@ class Consumer(Client):
 
     # Commits
 
+    @until_closed
     async def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
@@ -534,6 +557,7 @@ class Consumer(Client):
         chosen = self._consumed() if offsets is None else as_offsets(offsets)
         return asyncio.get_running_loop().create_task(self.commit(chosen))
 
+    @until_closed
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -551,7 +575,7 @@ class Consumer(Client):
         RuntimeError without `group.id`, KafkaError REBALANCE_IN_PROGRESS before the group was joined.
         """
         self._require_group()
-        return self._member.metadata()
+        return self._coordinator.member.metadata()
 
     def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         unread = self._unread()
@@ -564,7 +588,7 @@ class Consumer(Client):
         }
 
     def _auto_commit(self, now: float) -> None:
-        if not self._commits or now < self._next_commit or self._member.is_groupless:
+        if not self._commits or now < self._next_commit or self._coordinator.member.is_groupless:
             return
         if self._next_commit == 0.0:
             self._next_commit = now + self._commit_interval_s
@@ -599,7 +623,7 @@ class Consumer(Client):
             return
         if self._committing is not None:
             await asyncio.gather(self._committing, return_exceptions=True)
-        if self._member.is_groupless:
+        if self._coordinator.member.is_groupless:
             return
         changed = self._changed_positions()
         if changed:

@@ -220,6 +220,11 @@ class Subscription:
         """Return whether the group assigns the partitions."""
         return self.mode in (Mode.TOPICS, Mode.PATTERN)
 
+    @property
+    def is_unmatched_pattern(self) -> bool:
+        """Return whether this is a pattern that no known topic matches."""
+        return self.mode is Mode.PATTERN and not self.topics
+
     def _set_mode(self, mode: Mode) -> None:
         if self.mode not in (Mode.NONE, mode):
             raise RuntimeError(

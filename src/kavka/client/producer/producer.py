@@ -12,8 +12,8 @@ from typing import Any, TypedDict, Unpack
 from kavka.client.client import Client
 from kavka.client.config import PRODUCER
 from kavka.client.consumer.subscription import OffsetAndMetadata, as_offsets
-from kavka.client.group_metadata import GroupMetadata
 from kavka.client.metadata import TopicMetadata
+from kavka.client.pending_calls import until_closed
 from kavka.client.producer.accumulator import Accumulator, BufferFull
 from kavka.client.producer.batch import (
     RECORD_OVERHEAD,
@@ -48,6 +48,7 @@ from kavka.client.producer.settings import (
 )
 from kavka.client.producer.transaction_manager import ProducerCalls, TransactionManager
 from kavka.client.producer.transaction_state import TransactionState
+from kavka.core.group_member.steps import GroupMetadata
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random
@@ -179,12 +180,14 @@ class Producer(Client):
     async def close(self, timeout_ms: int | None = None) -> None:
         """Send what waits within `timeout_ms` (None is no bound), fail the rest, close the connections.
 
-        A transaction that is open is aborted, unless it is prepared. Raise the first failure of a record that nobody
+        Calls of other tasks that wait for a topic or for memory end with RuntimeError. A transaction that is open is
+        aborted, unless it is prepared. Raise the first failure of a record that nobody
         watched.
         """
         if not self._is_open:
             return
         self._is_open = False
+        self._calls.end()
         self._topics.clear()  # so that every later append is checked, and refused
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -337,6 +340,7 @@ class Producer(Client):
         await self._awaiting_metadata.close(error)
         self._sender.drop_unsent(error)
 
+    @until_closed
     async def partitions_for(self, topic: str) -> TopicMetadata:
         """Return what is known of a topic, creating it where brokers do so. Raise TimeoutError, KafkaError."""
         self._require_open()
@@ -420,6 +424,7 @@ class Producer(Client):
             raise
         return await future
 
+    @until_closed
     async def _append_when_possible(self, record: ProducerRecord) -> asyncio.Future[RecordMetadata]:
         """Append a record once its topic is known and there is memory for it."""
         if record.topic not in self._topics:
@@ -564,6 +569,7 @@ class Producer(Client):
             self._appender.append(state, record, target)
         return future
 
+    @until_closed
     async def _learn_topic(self, topic: str) -> TopicBatches:
         check_topic(topic)
         await self._awaiting_metadata.wait_until_appended(

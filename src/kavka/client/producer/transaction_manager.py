@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 
 from kavka.client.cluster import Cluster, CoordinatorKind
 from kavka.client.coordinator import Coordinator
-from kavka.client.group_metadata import GroupMetadata
 from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from kavka.client.producer.coordinator_requests import CoordinatorRequest, CoordinatorRequests
 from kavka.client.producer.prepared_txn_state import PreparedTxnState
@@ -49,6 +48,7 @@ from kavka.client.producer.transaction_requests import (
     version_of,
 )
 from kavka.client.producer.transaction_state import State, TransactionState, aborted_error
+from kavka.core.group_member.steps import GroupMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import ProducerEpoch, ProducerId, TopicPartition
 from kavka.net.peer import Peer
@@ -188,6 +188,7 @@ class TransactionManager:
             late = TimeoutError(f"no answer to the offsets in {self._settings.max_block_ms} ms")
             self.mark_abortable(late)
             raise late
+        _require_finished(task)
         self._transaction.raise_error()
 
     async def close(self) -> None:
@@ -269,6 +270,7 @@ class TransactionManager:
                 f"{name} is not over after {self._settings.max_block_ms} ms: call it again, or close the producer"
             )
         self._operation = None
+        _require_finished(task)
         task.result()
 
     async def _run_guarded(self, work: Coroutine[Any, Any, None]) -> None:
@@ -476,3 +478,8 @@ class TransactionManager:
         return Identity(
             self._settings.transactional_id, self._sequences.producer_id, self._sequences.epoch
         )
+
+
+def _require_finished(task: asyncio.Task[None]) -> None:
+    if task.cancelled():  # by `stop`
+        raise RuntimeError("the producer is closed")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kavka.client.consumer.subscription import OffsetAndMetadata
-from kavka.client.group_metadata import GroupMetadata
+from kavka.core.group_member.steps import GroupMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import ProducerEpoch, ProducerId, TopicPartition
 from kavka.net.peer import Peer

@@ -1,8 +1,0 @@
-"""Histories as short texts; `history_notation.py` says how."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
