@@ -48,7 +48,7 @@ async def producer_id(served: Any) -> int:
 async def produce_idempotently(served: Any, of: int, *values: bytes) -> None:
     for sequence, value in enumerate(values):
         ids = {"producer_id": of, "producer_epoch": 0, "base_sequence": sequence}
-        assert (await served.produce_bytes("t", batch(value, **ids))).error_code == 0
+        assert (await served.produce_bytes("t", batch(value, **ids))).error_code == 0  # type: ignore[arg-type]
 
 
 def test_a_new_registry_gives_no_producer_the_id_of_another(run: Run, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_ids_that_only_the_transaction_log_names_are_left_out(run: Run, tmp_path
             topic=TRANSACTIONS_TOPIC
         )
         (operation,) = await adopted_producer_ids(store, disk, BrokerId(0), 5)
-        assert ProducerIdBlock.decode(operation.data).end == 8_000
+        assert ProducerIdBlock.decode(operation.data).end == 8_000  # type: ignore[arg-type]
 
     run(before)
 

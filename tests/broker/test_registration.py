@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -68,8 +69,8 @@ async def closed_port() -> int:
         return port
 
 
-def test_the_epoch_is_the_transaction_that_made_the_node():
-    async def run():
+def test_the_epoch_is_the_transaction_that_made_the_node() -> None:
+    async def run() -> None:
         znode_server = await opened()
         session = znode_server.open_session(1000)
         epoch = await registration(session, 9092).register()
@@ -79,8 +80,8 @@ def test_the_epoch_is_the_transaction_that_made_the_node():
     asyncio.run(run())
 
 
-def test_an_id_whose_broker_answers_is_refused_with_its_address():
-    async def run():
+def test_an_id_whose_broker_answers_is_refused_with_its_address() -> None:
+    async def run() -> None:
         znode_server = await opened()
         async with Listening() as port:
             await registration(znode_server.open_session(1000), port).register()
@@ -91,8 +92,8 @@ def test_an_id_whose_broker_answers_is_refused_with_its_address():
 
 
 @pytest.mark.parametrize("moves", [False, True])
-def test_the_node_of_this_brokers_last_life_is_taken_over(moves: bool):
-    async def run():
+def test_the_node_of_this_brokers_last_life_is_taken_over(moves: bool) -> None:
+    async def run() -> None:
         znode_server = await opened()
         own = PreviousSessions([])
         port = await closed_port()
@@ -105,8 +106,8 @@ def test_the_node_of_this_brokers_last_life_is_taken_over(moves: bool):
     asyncio.run(run())
 
 
-def test_a_broker_that_is_back_at_its_own_port_takes_its_node_over():
-    async def run():
+def test_a_broker_that_is_back_at_its_own_port_takes_its_node_over() -> None:
+    async def run() -> None:
         znode_server = await opened()
         own = PreviousSessions([])
         async with Listening() as port:
@@ -120,10 +121,10 @@ def test_a_broker_that_is_back_at_its_own_port_takes_its_node_over():
 
 
 @pytest.mark.parametrize("port", [9092, 1])
-def test_an_address_alone_does_not_prove_that_an_older_process_is_dead(port: int):
+def test_an_address_alone_does_not_prove_that_an_older_process_is_dead(port: int) -> None:
     """Two machines may both call themselves localhost: whoever is there may live, and nobody answers here."""
 
-    async def run():
+    async def run() -> None:
         znode_server = await opened()
         session = znode_server.open_session(60_000)
         epoch = await registration(session, 9092).register()
@@ -137,8 +138,8 @@ def test_an_address_alone_does_not_prove_that_an_older_process_is_dead(port: int
 @pytest.mark.parametrize("port", [9092, 1])
 def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(
     port: int, caplog: pytest.LogCaptureFixture
-):
-    async def run():
+) -> None:
+    async def run() -> None:
         znode_server = await opened()
         session = znode_server.open_session(60_000)
         first = await registration(session, 9092).register()
@@ -152,8 +153,8 @@ def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(
     asyncio.run(run())
 
 
-def test_the_office_of_a_process_that_is_gone_goes_with_its_node():
-    async def run():
+def test_the_office_of_a_process_that_is_gone_goes_with_its_node() -> None:
+    async def run() -> None:
         znode_server = await opened()
         dead, other = znode_server.open_session(60_000), znode_server.open_session(60_000)
         port, own = await closed_port(), PreviousSessions([])
@@ -171,12 +172,14 @@ def test_the_office_of_a_process_that_is_gone_goes_with_its_node():
     asyncio.run(run())
 
 
-def test_sessions_are_remembered_in_every_directory_that_works(tmp_path, caplog):
+def test_sessions_are_remembered_in_every_directory_that_works(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def directories() -> list[LogDirectory]:
         random, clock = SystemRandom(), SystemClock()
         return [LogDirectory(disk, clock, random, str(tmp_path / name)) for name in ("a", "b", "c")]
 
-    async def run():
+    async def run() -> None:
         for name in ("a", "b", "c"):
             (tmp_path / name).mkdir()
         first = PreviousSessions(directories())
@@ -204,8 +207,8 @@ def test_sessions_are_remembered_in_every_directory_that_works(tmp_path, caplog)
     asyncio.run(run())
 
 
-def test_a_lost_session_is_followed_by_a_new_one_with_a_new_epoch():
-    async def run():
+def test_a_lost_session_is_followed_by_a_new_one_with_a_new_epoch() -> None:
+    async def run() -> None:
         znode_server = await opened()
         session = znode_server.open_session(1000)
         kept = registration(session, 1)
@@ -224,8 +227,8 @@ def test_a_lost_session_is_followed_by_a_new_one_with_a_new_epoch():
     asyncio.run(run())
 
 
-def test_an_id_that_was_taken_while_the_session_was_lost_ends_the_broker():
-    async def run():
+def test_an_id_that_was_taken_while_the_session_was_lost_ends_the_broker() -> None:
+    async def run() -> None:
         znode_server = await opened()
         session = znode_server.open_session(1000)
         kept = registration(session, 1)
@@ -245,8 +248,8 @@ def test_an_id_that_was_taken_while_the_session_was_lost_ends_the_broker():
     asyncio.run(run())
 
 
-def test_broker_that_is_refused_a_node_goes_on_trying():
-    async def run():
+def test_broker_that_is_refused_a_node_goes_on_trying() -> None:
+    async def run() -> None:
         znode_server = await opened()
         session, other = znode_server.open_session(1000), znode_server.open_session(1000)
         broker = registration(session, 1)
@@ -271,8 +274,8 @@ def test_broker_that_is_refused_a_node_goes_on_trying():
     asyncio.run(run())
 
 
-def test_an_id_whose_broker_answers_is_refused_without_waiting():
-    async def run():
+def test_an_id_whose_broker_answers_is_refused_without_waiting() -> None:
+    async def run() -> None:
         znode_server = await opened()
         async with Listening() as port:
             await registration(znode_server.open_session(1000), port).register()
@@ -283,8 +286,8 @@ def test_an_id_whose_broker_answers_is_refused_without_waiting():
     asyncio.run(run())
 
 
-def test_a_broker_whose_number_and_address_another_took_stops():
-    async def run():
+def test_a_broker_whose_number_and_address_another_took_stops() -> None:
+    async def run() -> None:
         znode_server = await opened()
         kept = registration(znode_server.open_session(1000), 1)
         await kept.register()
@@ -320,8 +323,8 @@ class Meanwhile:
         raise NotImplementedError
 
 
-def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead():
-    async def run():
+def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead() -> None:
+    async def run() -> None:
         znode_server = await opened()
         dead, faster = znode_server.open_session(60_000), znode_server.open_session(60_000)
         own = PreviousSessions([])
@@ -335,7 +338,7 @@ def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead()
         network = Meanwhile(another_is_faster)
         late = Registration(
             slower,
-            network,
+            network,  # type: ignore[arg-type]
             BrokerId(7),
             node_at(3),
             own,
@@ -348,16 +351,16 @@ def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead()
     asyncio.run(run())
 
 
-def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
+def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again() -> None:
     """Meanwhile another process took number and address; the watch that told so is used up."""
 
-    async def run():
+    async def run() -> None:
         znode_server = await opened()
         session = znode_server.open_session(200)
         ours = registration(session, 9092)
         await ours.register()
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        ours.keep_registered(nothing, lambda reason: failed.done() or failed.set_result(reason))
+        ours.keep_registered(nothing, lambda reason: failed.done() or failed.set_result(reason))  # type: ignore[arg-type, func-returns-value]
         await _settled()
         unanswered: list[ConnectionError] = []
         stat = session.stat
@@ -369,7 +372,7 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
                 unanswered.append(error)
                 raise
 
-        session.stat = noted
+        session.stat = noted  # type: ignore[method-assign]
         session.delay_ms = 150  # a watch comes, an answer comes too late
         other = znode_server.open_session()
         await other.delete(PATH)
@@ -382,10 +385,10 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
     asyncio.run(run())
 
 
-def test_who_stopped_looks_no_more():
+def test_who_stopped_looks_no_more() -> None:
     """The session that is closed next takes the node with it."""
 
-    async def run():
+    async def run() -> None:
         znode_server = await opened()
         session = znode_server.open_session(1000)
         ours = registration(session, 9092)

@@ -35,7 +35,7 @@ def opened(ready):
     return ready
 
 
-def test_nothing_is_possible_before_init():
+def test_nothing_is_possible_before_init() -> None:
     transaction = TransactionState()
     for call in (
         transaction.begin,

@@ -308,7 +308,7 @@ def test_errors_of_a_large_response_are_found_in_steps() -> None:
 def test_a_response_without_errors_tells_none() -> None:
     find = error_finder(UpdateMetadataResponse)
     assert find is not None
-    find(UpdateMetadataResponse(), pytest.fail)
+    find(UpdateMetadataResponse(), pytest.fail)  # type: ignore[arg-type]
 
 
 def test_replicas_of_a_topic_share_its_counters_until_the_last_one_leaves() -> None:

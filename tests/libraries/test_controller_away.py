@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kavka.core.partition import Partition
 from kavka.ids import TopicPartition
@@ -18,7 +18,7 @@ def state(cluster: LocalCluster, number: int) -> tuple[int, int, int]:
     member = cluster._members[number]
 
     def look() -> tuple[int, int, int]:
-        partition: Partition = member.broker.replica_manager.find(T0).partition  # type: ignore[union-attr]
+        partition: Partition = member.broker.replica_manager.find(T0).partition
         return partition.leader_epoch, partition.partition_epoch, len(partition.in_sync_replicas)
 
     return member.process.ask(look)

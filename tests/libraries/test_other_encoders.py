@@ -6,19 +6,18 @@ import importlib
 import pkgutil
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from kavka.wire.apis import APIS
 from kavka.wire.codec import encode
 from kavka.wire.schema import Kind, ListOf, fields_of, schema_of, version_range
+from support.wire_values import values
 
-Values = Callable[[type, int], st.SearchStrategy[Any]]
 QUICK = settings(
     max_examples=4,
     deadline=None,
@@ -28,7 +27,7 @@ QUICK = settings(
 
 
 def _all_subclasses(cls: type) -> Iterator[Any]:
-    for each in cls.__subclasses__():
+    for each in cls.__subclasses__():  # type: ignore[var-annotated]
         yield each
         yield from _all_subclasses(each)
 
@@ -85,7 +84,7 @@ def _as_kafka_python(message: Any, struct: Any, version: int) -> SimpleNamespace
     """Return the fields of ours under their names; tagged fields only where they say something."""
     their_fields = {_squeezed(each.name): each for each in struct._fields}
     named = {}
-    for each in fields_of(type(message)):
+    for each in fields_of(type(message)):  # type: ignore[arg-type]
         value = getattr(message, each.name)
         if version not in each.versions or (each.tag is not None and value == each.new_default()):
             continue
@@ -116,12 +115,12 @@ def _bits(value: int) -> set[int]:
 @pytest.mark.parametrize(
     ("cls", "version"), COMMON, ids=[f"{cls.__name__}-{version}" for cls, version in COMMON]
 )
-def test_bytes_equal_those_of_kafka_python(cls: type, version: int, wire_values: Values) -> None:
+def test_bytes_equal_those_of_kafka_python(cls: type, version: int) -> None:
     struct = KAFKA_PYTHON[cls.__name__]._struct
     is_flexible = version in schema_of(cls).flexible
 
     @QUICK
-    @given(wire_values(cls, version))
+    @given(values(cls, version))
     def check(message: Any) -> None:
         named = _as_kafka_python(message, struct, version)
         made = struct.encode(named, version=version, compact=is_flexible, tagged=is_flexible)
@@ -167,7 +166,7 @@ POSITIONAL = sorted(_positional(), key=lambda row: (row[0], row[1].__name__, row
 
 
 def _by_position(message: Any, version: int, schema: Any) -> tuple[Any, ...]:
-    present = [e for e in fields_of(type(message)) if version in e.versions and e.tag is None]
+    present = [e for e in fields_of(type(message)) if version in e.versions and e.tag is None]  # type: ignore[arg-type]
     assert len(schema.fields) - len(present) in (0, 1)
     row = [
         _positional_value(getattr(message, each.name), version, their_type)
@@ -182,14 +181,14 @@ def _positional_value(value: Any, version: int, their_type: Any) -> Any:
     if hasattr(type(value), "__schema__"):
         if hasattr(their_type, "fields"):
             return _by_position(value, version, their_type)
-        (only,) = (each for each in fields_of(type(value)) if version in each.versions)
+        (only,) = (each for each in fields_of(type(value)) if version in each.versions)  # type: ignore[arg-type]
         return _positional_value(getattr(value, only.name), version, their_type)
     return _bits(value) if getattr(their_type, "__name__", "") == "BitField" else value
 
 
 def _without_tags(value: Any) -> Any:
     """Put the defaults back into tagged fields, which these schemas do not have."""
-    for each in fields_of(type(value)):
+    for each in fields_of(type(value)):  # type: ignore[arg-type]
         if each.tag is not None:
             setattr(value, each.name, each.new_default())
         held = getattr(value, each.name)
@@ -205,10 +204,10 @@ def _without_tags(value: Any) -> Any:
     ids=[f"{library}-{cls.__name__}-{version}" for library, cls, version, _ in POSITIONAL],
 )
 def test_bytes_equal_those_of_schemas_by_position(
-    library: str, cls: type, version: int, schema: Any, wire_values: Values
+    library: str, cls: type, version: int, schema: Any
 ) -> None:
     @QUICK
-    @given(wire_values(cls, version).map(_without_tags))
+    @given(values(cls, version).map(_without_tags))
     def check(message: Any) -> None:
         row = _by_position(message, version, schema)
         assert schema.encode(row) == _joined(message, version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kavka.testing.local_cluster import LocalCluster
 from kavka.wire.records.batch import decode_records
@@ -89,7 +89,7 @@ def test_replicas_clean_on_their_own_and_agree(tmp_path: Path) -> None:
         create(cluster)
         write(cluster, 300, last)
         for number in cluster.running:
-            cluster.until(lambda number=number: is_clean(cluster, number), 60)
+            cluster.until(lambda number=number: is_clean(cluster, number), 60)  # type: ignore[misc]
         assert len(records(cluster, cluster.running[0])) < 150
         leader = cluster.leader("t")
         cluster.kill(leader)
@@ -99,7 +99,7 @@ def test_replicas_clean_on_their_own_and_agree(tmp_path: Path) -> None:
         cluster.start(leader)
         cluster.until(lambda: len(cluster.in_sync("t")) == 3, 60)
         for number in cluster.running:
-            cluster.until(lambda number=number: is_clean(cluster, number), 60)
+            cluster.until(lambda number=number: is_clean(cluster, number), 60)  # type: ignore[misc]
         assert read(cluster) == last
         survivors = [records(cluster, number) for number in cluster.running]
         for one in survivors:
