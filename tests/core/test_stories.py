@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from shard_story import play
 
-MACHINES = {"controller": 30, "follower": 8, "group": 10, "group_member": 15, "transaction": 15}
+MACHINES = {
+    "controller": 30,
+    "follower": 8,
+    "group": 10,
+    "group_member": 15,
+    "transaction": 15,
+    "transactional_producer": 15,
+}
 """How many scenarios there are of each, at least."""
 SCRIPTS = [
     script

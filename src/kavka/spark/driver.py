@@ -16,7 +16,7 @@ from typing import Self
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.config import PRODUCER, Config
 from kavka.client.producer import FatalError, Producer
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import ErrorCode, KafkaError
 from kavka.spark.commit_protocol import (
     Plan,

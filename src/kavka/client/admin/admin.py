@@ -21,11 +21,11 @@ from kavka.client.admin import (
 from kavka.client.admin.router import Router
 from kavka.client.client import Client
 from kavka.client.config import ADMIN
-from kavka.client.consumer.subscription import OffsetAndMetadata
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import BrokerAddress
 from kavka.client.pending_calls import all_until_closed
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.group_member.steps import OffsetAndMetadata
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.messages.api_versions import ApiVersionsResponse

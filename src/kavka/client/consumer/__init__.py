@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kavka.client.consumer.consumer import Consumer
     from kavka.client.consumer.coordinator import RebalanceListener
     from kavka.client.consumer.record_errors import CorruptRecordError, RecordDeserializationError
-    from kavka.client.consumer.subscription import OffsetAndMetadata
+    from kavka.core.group_member.steps import OffsetAndMetadata
 
 __all__ = [
     "Consumer",

@@ -21,7 +21,6 @@ from kavka.client.consumer.positions import Positions
 from kavka.client.consumer.record_errors import CorruptRecordError, RecordDeserializationError
 from kavka.client.consumer.settings import fetch_settings, group_settings
 from kavka.client.consumer.subscription import (
-    OffsetAndMetadata,
     PartitionState,
     ResetPolicy,
     Subscription,
@@ -29,7 +28,7 @@ from kavka.client.consumer.subscription import (
 )
 from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
 from kavka.client.pending_calls import PendingCalls, until_closed
-from kavka.core.group_member.steps import GroupMetadata
+from kavka.core.group_member.steps import GroupMetadata, OffsetAndMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random

@@ -3,10 +3,10 @@
 from kavka.client.producer.accumulator import BufferFull
 from kavka.client.producer.batch import RecordMetadata, RecordRange
 from kavka.client.producer.partitioner import murmur2
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.client.producer.producer import Producer
 from kavka.client.producer.records import ProducerRecord
-from kavka.client.producer.transaction_errors import AbortableError, FatalError
+from kavka.core.transactional_producer.errors import AbortableError, FatalError
+from kavka.core.transactional_producer.state import PreparedTxnState
 
 __all__ = [
     "AbortableError",

@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from kavka.client.client import Client
 from kavka.client.config import PRODUCER
-from kavka.client.consumer.subscription import OffsetAndMetadata, as_offsets
+from kavka.client.consumer.subscription import as_offsets
 from kavka.client.metadata import TopicMetadata
 from kavka.client.pending_calls import until_closed
 from kavka.client.producer.accumulator import Accumulator, BufferFull
@@ -27,7 +27,6 @@ from kavka.client.producer.batch_send import BatchSend
 from kavka.client.producer.buffer_pool import BufferPool
 from kavka.client.producer.pending_flushes import PendingFlushes
 from kavka.client.producer.pending_records import RecordsAwaitingMetadata
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.client.producer.record_appender import RecordAppender
 from kavka.client.producer.record_serializer import RecordSerializer, check_topic
 from kavka.client.producer.records import (
@@ -47,8 +46,8 @@ from kavka.client.producer.settings import (
     transaction_settings,
 )
 from kavka.client.producer.transaction_manager import ProducerCalls, TransactionManager
-from kavka.client.producer.transaction_state import TransactionState
-from kavka.core.group_member.steps import GroupMetadata
+from kavka.core.group_member.steps import GroupMetadata, OffsetAndMetadata
+from kavka.core.transactional_producer.state import PreparedTxnState, TransactionState
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random

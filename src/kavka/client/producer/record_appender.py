@@ -12,7 +12,7 @@ from kavka.client.producer.partitioner import positive_hash
 from kavka.client.producer.records import ProducerRecord, TopicBatches, as_bytes, size_of, too_large
 from kavka.client.producer.sender import Sender
 from kavka.client.producer.settings import AppenderSettings
-from kavka.client.producer.transaction_state import TransactionState
+from kavka.core.transactional_producer.state import TransactionState
 from kavka.ids import TopicPartition
 
 

@@ -18,7 +18,7 @@ from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.transaction_requests import version_of
-from kavka.client.producer.transaction_state import TransactionState, aborted_error
+from kavka.core.transactional_producer.state import TransactionState, aborted_error
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition
 from kavka.net.peer import Peer
