@@ -10,13 +10,13 @@ from enum import IntEnum
 from itertools import count
 from typing import Any
 
-from kavka.client.backoff import backoff_ms
 from kavka.client.config import Config
 from kavka.client.connections import (
     NOT_REACHED,
     BootstrapError,
     Channel,
     Connections,
+    backoff_ms,
     is_retriable,
 )
 from kavka.client.metadata import BrokerAddress, LeaderHint, MetadataCache, TopicMetadata

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from kavka.client.cluster import Channel, Cluster
-from kavka.client.consumer.batches import Chunk, FetchedBatches
+from kavka.client.consumer.batches import Chunk, CorruptRecordError, FetchedBatches
 from kavka.client.consumer.fetch_buffer import drain_buffer
 from kavka.client.consumer.fetch_messages import (
     FetchSettings,
@@ -25,7 +25,6 @@ from kavka.client.consumer.fetch_messages import (
 )
 from kavka.client.consumer.fetch_session import FetchSession, FetchTarget
 from kavka.client.consumer.isolation_filter import filter_by_isolation
-from kavka.client.consumer.record_errors import CorruptRecordError
 from kavka.client.consumer.subscription import PartitionState, Subscription
 from kavka.client.metadata import LeaderHint
 from kavka.core.fetch_session import NO_SESSION

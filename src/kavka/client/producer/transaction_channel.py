@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from kavka.client.backoff import backoff_ms
 from kavka.client.cluster import Cluster, CoordinatorKind
+from kavka.client.connections import backoff_ms
 from kavka.client.coordinator import Coordinator
 from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.transaction_requests import Identity, TransactionSettings, answer_of
