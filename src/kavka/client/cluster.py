@@ -188,7 +188,7 @@ class Cluster:
     def _on_refreshed(self, task: asyncio.Task[None]) -> None:
         self._refreshing = None
         if not task.cancelled():
-            task.exception()  # it is raised to whoever waits; nobody may be waiting
+            task.exception()  # it is raised to the callers that wait, if there are any
 
     async def _learn_brokers(self, timeout_ms: int) -> None:
         loop = asyncio.get_running_loop()

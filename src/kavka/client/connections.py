@@ -133,7 +133,7 @@ class Connections:
     def _on_connected(self, key: tuple[BrokerId, Channel], task: asyncio.Task[Peer]) -> None:
         self._connecting.pop(key, None)
         if not task.cancelled():
-            task.exception()  # raised to whoever waits
+            task.exception()  # raised to the callers that wait
 
     async def _connect(self, broker_id: BrokerId, channel: Channel) -> Peer:
         wait_s = self._wait_s(broker_id)
@@ -218,7 +218,7 @@ class Connections:
         )
 
     def _keep_one(self, opened: Peer) -> Peer:
-        """Keep one first connection: who asked at the same time may have been quicker."""
+        """Keep one first connection: another caller may have been quicker."""
         first = self._bootstrap_peer
         if first is not None and not first.is_closed:
             opened.close()

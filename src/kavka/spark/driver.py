@@ -209,7 +209,7 @@ class Driver:
         }
 
     async def _states(self, listed: Mapping[str, int]) -> dict[str, PreparedTxnState]:
-        """Return the epochs, too, of what is still open. Raise what a coordinator could not tell."""
+        """Return the epochs, too, of what is still open. Raise the error of a coordinator that does not answer."""
         if not listed:
             return {}
         states = {}

@@ -2,7 +2,7 @@
 
 planning process    streamWriter() or writer(), then the writer is pickled for the tasks: that makes the plan
 task                write(): one transaction, left prepared
-committing process  commit() or abort(), of a stream's writer that is made anew: the plan comes with the messages
+committing process  commit() or abort(), of a stream's writer that is made again: the plan comes with the messages
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transactions: list and describe them, see who writes to partitions, end what hangs (KIP-664)."""
+"""Transactions: list and describe them, list the producers of partitions, end hanging ones (KIP-664)."""
 
 from __future__ import annotations
 

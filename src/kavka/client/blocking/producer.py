@@ -58,7 +58,7 @@ class Producer(BlockingClient):
         self._is_transactional = bool(config.get("transactional.id"))
         self._queued: deque[tuple[Any, ...]] = deque()
         self._is_draining = False
-        self._drain_lock = asyncio.Lock()  # for one drain at a time, whoever started it
+        self._drain_lock = asyncio.Lock()  # for one drain at a time
         self._has_space = threading.Condition()
         self._drains: set[asyncio.Task[None]] = set()
         self._uncalled: set[DeliveryCallback] = set()
@@ -284,7 +284,7 @@ class Producer(BlockingClient):
             raise
 
     async def _take_all(self) -> None:
-        """Take what was handed over. Who gives up waiting does not stop it: others wait for the same."""
+        """Take what was handed over. A caller that gives up waiting does not stop it: others wait for the same."""
         while self._queued:
             task = asyncio.create_task(self._drain())
             self._drains.add(task)
@@ -348,7 +348,7 @@ class Producer(BlockingClient):
         try:
             await self._async.close(**options | {"timeout_ms": timeout_ms})
         finally:
-            await self._drain()  # what is left is refused, and whoever sent it learns of that
+            await self._drain()  # what is left is refused
         self._async.raise_failure()
 
 

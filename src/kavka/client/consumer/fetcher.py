@@ -90,7 +90,7 @@ class Fetcher:
         cluster.when_updated(self.wake)
 
     def wake(self) -> None:
-        """Send what may be sent, in the next turn of the loop."""
+        """Send what may be sent, in the next iteration of the loop."""
         if not self._is_scheduled and not self._is_closed:
             self._is_scheduled = True
             self._loop.call_soon(self._send_all)
@@ -115,7 +115,9 @@ class Fetcher:
             peer = self._cluster.connected(broker_id, Channel.FETCH)
             if peer is None or session.session_id == NO_SESSION:
                 continue
-            with suppress(ConnectionError, KafkaError):  # who cannot be told forgets by himself
+            with suppress(
+                ConnectionError, KafkaError
+            ):  # a broker that is not reached lets the session expire
                 peer.post(closing_request(session.session_id)).add_done_callback(_ignore)
 
     # Taking

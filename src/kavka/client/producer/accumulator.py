@@ -80,7 +80,7 @@ class Accumulator:
         )
 
     def open_batch(self, topic_partition: TopicPartition, size: int, now_ms: int) -> ProducerBatch:
-        """Close the partition's open batch and start another one with room for a record of `size` bytes.
+        """Close the partition's open batch and start another one with free memory for a record of `size` bytes.
 
         Raise BufferFull. A single record larger than the whole buffer is let through when nothing else waits.
         """

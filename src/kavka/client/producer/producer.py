@@ -363,10 +363,10 @@ class Producer(Client):
             return self._append_with(topic, value, key, **options)
         size = len(value) + RECORD_OVERHEAD
         batch = state.sticky_batch
-        room = batch.free_bytes - size
-        if room < 0 or size > LARGE_VALUE or batch.keys:
+        left = batch.free_bytes - size
+        if left < 0 or size > LARGE_VALUE or batch.keys:
             return self._append_with(topic, value, key)
-        batch.free_bytes = room
+        batch.free_bytes = left
         batch.values.append(value)
         batch.timestamps.append(self._appender.cached_now_ms or self._appender.read_clock())
         return None

@@ -113,7 +113,7 @@ class RecordAppender:
         return state.choose(partitioner, key, value)
 
     def batch_for(self, state: TopicBatches, partition: int | None, size: int) -> ProducerBatch:
-        """Return a batch with room for `size` bytes, opening one if need be; partition None is the sticky one.
+        """Return a batch with `size` free bytes, opening one if need be; partition None is the sticky one.
 
         Raise BufferFull, RuntimeError once the producer is closed or outside of a transaction.
         """

@@ -106,13 +106,13 @@ class Sender:
         cluster.when_updated(self.wake)
 
     def wake(self) -> None:
-        """Look at the queues in the next turn of the loop."""
+        """Look at the queues in the next iteration of the loop."""
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._run_once)
 
     def send_immediately(self, change: int) -> None:
-        """Count those who wait for what is not sent yet: while there are any, batches need not be full."""
+        """Count the callers that wait for what is not sent yet: while there are any, batches need not be full."""
         self._flush_count += change
         self.wake()
 
