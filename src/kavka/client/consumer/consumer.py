@@ -254,19 +254,15 @@ class Consumer(Client):
         return self._fetch_settings.read_committed
 
     async def _poll(self, timeout_s: float, max_records: int) -> list[FetchedBatches]:
-        with self._polls.until_closed():
-            return await self._poll_until(
-                asyncio.get_running_loop().time() + timeout_s, max_records
-            )
-
-    async def _poll_until(self, deadline: float, max_records: int) -> list[FetchedBatches]:
         loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
         while True:
             refusal = self._cluster.metadata.take_error()
             if refusal is not None:
                 raise refusal
-            if self._subscription.uses_group:
-                await self._coordinator.ensure_active(deadline)
+            if self._subscription.uses_group and not self._coordinator.is_settled():
+                with self._polls.until_closed():
+                    await self._coordinator.ensure_active(deadline)
                 if self._is_closing:  # by a listener
                     raise self._calls.closed_error()
             await self._positions.update(loop.time())  # other partitions need not wait for a lookup
@@ -280,7 +276,8 @@ class Consumer(Client):
             wait_s = deadline - loop.time()
             if wait_s <= 0:
                 return []
-            await self._fetcher.wait(min(wait_s, _MAX_WAIT_S))
+            with self._polls.until_closed():
+                await self._fetcher.wait(min(wait_s, _MAX_WAIT_S))
 
     def _intercepted(self, taken: list[FetchedBatches]) -> list[FetchedBatches]:
         for interceptor in self._interceptors:

@@ -58,16 +58,17 @@ class RecordInput:
 
     async def append_when_possible(self, record: ProducerRecord, target: Target | None) -> None:
         """Take a record once its topic is known and there is memory for it. Raise TimeoutError, and as `append`."""
-        with self._calls.until_closed():
-            if record.topic not in self.appender.topics:
+        if record.topic not in self.appender.topics:
+            with self._calls.until_closed():
                 await self._cluster.topic(record.topic, self._max_block_ms)
-            while True:
-                try:
-                    self.append(record, target)
-                except BufferFull:
+        while True:
+            try:
+                self.append(record, target)
+            except BufferFull:
+                with self._calls.until_closed():
                     await self.wait_for_memory()
-                else:
-                    return
+            else:
+                return
 
     async def append_batch(self, batch: ProducerBatch) -> None:
         """Take a closed batch once there is memory for it. Raise TimeoutError, RuntimeError."""
