@@ -93,7 +93,7 @@ class CallbackThread:
 
     def is_current(self) -> bool:
         """Return whether the calling thread is this one."""
-        return self._thread is not None and threading.get_ident() == self._thread.ident
+        return threading.current_thread() is self._thread
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Return once every function that was given to `call` so far has returned; False after `timeout_s`.
@@ -152,9 +152,9 @@ class LoopThread:
         try:
             self.loop.run_until_complete(self._cancel_tasks())
         finally:
-            self.loop.close()
             for future in list(self._pending):  # of coroutines that did not end when cancelled
                 future.cancel()
+            self.loop.close()
 
     async def _cancel_tasks(self) -> None:
         """Cancel what still runs, as `asyncio.run` does."""
@@ -171,7 +171,7 @@ class LoopThread:
                 f"{self._name} was made before this process was forked, and its thread and connections stayed with "
                 f"the parent. {MAKE_IT_IN_THE_CHILD}"
             )
-        if threading.get_ident() == self._thread.ident:
+        if self.is_current():
             raise RuntimeError(
                 f"{self._name} was called from its own event loop, which would wait for itself. Serializers, "
                 "interceptors and partitioners cannot call their client."
@@ -261,7 +261,7 @@ class LoopThread:
 
     def is_current(self) -> bool:
         """Return whether the calling thread is this one."""
-        return threading.get_ident() == self._thread.ident
+        return threading.current_thread() is self._thread
 
     def stop(self) -> None:
         """End the loop, with all that waits for it, and wait for the thread; callbacks that were begun may go on."""

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class RecordsAwaitingMetadata:
-    """A queue and a task per topic; the task waits for the topic, then places the queue."""
+    """A queue and a task per topic; the task waits for the topic, then appends the queue."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class RecordsAwaitingMetadata:
     ) -> None:
         """`fail` takes failures of records without a target; `max_block_ms` bounds the wait for a topic.
 
-        `spoil` learns of every failure: a transaction cannot be committed without the record.
+        `on_failure` is called with every failure: a transaction cannot be committed without the record.
         """
         self._cluster = cluster
         self._accumulator = accumulator
@@ -106,7 +106,7 @@ class RecordsAwaitingMetadata:
                 self._buffer_pool.awaiting_metadata_bytes -= size
             del self._waiting[topic]
             self._appender.topics[topic] = state
-        except Exception as error:  # noqa: BLE001  whatever it is, the records must not wait for ever
+        except Exception as error:  # noqa: BLE001  whatever it is, the records must not wait without end
             self._fail_all(topic, error)
         finally:
             self._tasks.pop(topic, None)

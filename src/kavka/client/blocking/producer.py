@@ -1,34 +1,23 @@
-"""Producer, consumer and admin client for programs without asyncio.
-
-The same methods as in `kavka.client`, without `await`. Every client has a thread with a loop of its own; its
-methods may be called from any thread. An exception is raised in the calling thread as the asynchronous method
-raises it. While one thread closes a client, calls of others end: with RuntimeError, or with what became of their
-records.
-"""
+"""The blocking producer: records are handed over to the loop's thread in a queue."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
 import concurrent.futures
-import inspect
 import logging
-import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import Any, TypeVar
 
-from kavka.client.admin import Admin as AsyncAdmin
-from kavka.client.consumer import Consumer as AsyncConsumer
-from kavka.client.consumer import ConsumerRecord, FetchedBatches, RebalanceListener
-from kavka.client.loop_thread import LoopThread
+from kavka.client.blocking.client import LIFECYCLE_METHODS, BlockingClient, forward
+from kavka.client.blocking.delivery import Deadline, DeliveryCallback, DeliveryFuture, copy_outcome
+from kavka.client.blocking.loop_thread import LoopThread
 from kavka.client.producer import BufferFull, PreparedTxnState, RecordMetadata
 from kavka.client.producer import Producer as AsyncProducer
 from kavka.client.producer.batch import Callback, Headers
-from kavka.ids import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -45,114 +34,9 @@ _NO_OPTIONS: dict[str, Any] = {}
 _open_producers: dict[int, Producer] = {}
 
 
-class _Blocking:
-    """Base of the three: an asynchronous client in a thread. Methods are forwarded by name."""
-
-    _client_class: ClassVar[type[Any]]
-
-    def __init__(self, config: Mapping[str, Any], **doors: Any) -> None:
-        """Check the settings and connect. Raise as the asynchronous client's constructor and `start`."""
-        self._async = self._client_class(config, **doors)
-        self._async.logs_lost_records = False
-        self._thread: LoopThread | None = LoopThread(self._client_class.__name__.lower())
-        self._closing = threading.Lock()
-        self._closer = 0  # ident of the thread that closes
-        self._closed = threading.Event()
-        try:
-            self._thread.run(self._async.start())
-        except ConnectionError as error:
-            self._thread.stop()
-            raise error.with_traceback(None) from None
-        except BaseException:
-            self._thread.stop()
-            raise
-
-    def __enter__(self) -> Self:
-        """Return itself; it is connected already."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close."""
-        self.close()
-
-    def close(self, **options: Any) -> None:
-        """Close as the asynchronous client, and end the thread; calling it twice is allowed.
-
-        Calls of other threads that wait end with RuntimeError. In a forked child it forgets the client and leaves the
-        parent's alone. While another thread closes the client, wait for that, for the option `timeout_ms` at most;
-        except in a delivery callback, for which that thread waits.
-        """
-        thread = self._thread
-        if thread is None:
-            return
-        if thread.is_forked:
-            self._thread = None
-            return
-        if not self._closing.acquire(blocking=False):
-            if threading.get_ident() != self._closer and not thread.callbacks.is_current():
-                timeout_ms = options.get("timeout_ms")
-                self._closed.wait(None if timeout_ms is None else timeout_ms / 1000)
-            return
-        self._closer = threading.get_ident()
-        try:
-            self._close(thread, options)
-        finally:
-            self._thread = None
-            thread.stop()
-            self._refuse_queued()
-            self._closed.set()
-
-    def _close(self, thread: LoopThread, options: dict[str, Any]) -> None:
-        thread.run(self._async.close(**options))
-
-    def _refuse_queued(self) -> None:
-        """Refuse what was handed over while the loop's thread ended."""
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Stand for the methods that `_forward` adds."""
-
-    def _require_thread(self) -> LoopThread:
-        thread = self._thread
-        if thread is None:
-            raise RuntimeError(f"the {self._client_class.__name__.lower()} is closed")
-        thread.check()
-        return thread
-
-
-def _forward(client_class: type[Any], without: frozenset[str]) -> Callable[[type[T]], type[T]]:
-    """Give a class all public methods of `client_class` that it does not define itself."""
-
-    def decorate(cls: type[T]) -> type[T]:
-        for name, method in inspect.getmembers(client_class, inspect.isfunction):
-            if not name.startswith("_") and name not in without and name not in cls.__dict__:
-                setattr(cls, name, _blocking_method(name, method))
-        return cls
-
-    return decorate
-
-
-def _blocking_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    is_coroutine = inspect.iscoroutinefunction(method)
-
-    @wraps(method)
-    def blocking(self: Any, *args: Any, **kwargs: Any) -> Any:
-        thread = self._require_thread()
-        bound = getattr(self._async, name)
-        if is_coroutine:
-            return thread.run(bound(*args, **kwargs))
-        return thread.call(bound, *args, **kwargs)
-
-    return blocking
-
-
-_LIFECYCLE_METHODS = frozenset({"start", "close"})
-
-
-@_forward(
+@forward(
     AsyncProducer,
-    _LIFECYCLE_METHODS
+    LIFECYCLE_METHODS
     | {
         "append",
         "fail",
@@ -163,21 +47,21 @@ _LIFECYCLE_METHODS = frozenset({"start", "close"})
         "wait_until_done",
     },
 )
-class Producer(_Blocking):
+class Producer(BlockingClient):
     """`kavka.client.Producer` for threads: `send`, `append`, `send_many`, `send_table`, `flush`, transactions."""
 
     _client_class = AsyncProducer
 
-    def __init__(self, config: Mapping[str, Any], **doors: Any) -> None:
+    def __init__(self, config: Mapping[str, Any], **io: Any) -> None:
         """Connect."""
-        super().__init__(config, **doors)
+        super().__init__(config, **io)
         self._is_transactional = bool(config.get("transactional.id"))
         self._queued: deque[tuple[Any, ...]] = deque()
         self._is_draining = False
-        self._drain_lock = asyncio.Lock()  # for one drain at a time, whoever started it
+        self._drain_lock = asyncio.Lock()  # for one drain at a time
         self._has_space = threading.Condition()
         self._drains: set[asyncio.Task[None]] = set()
-        self._uncalled: set[_DeliveryCallback] = set()
+        self._uncalled: set[DeliveryCallback] = set()
         _open_producers[id(self)] = self
 
     def close(self, **options: Any) -> None:
@@ -248,10 +132,10 @@ class Producer(_Blocking):
             options = {"partition": partition, "timestamp_ms": timestamp_ms, "headers": headers}
             if callback is not None:
                 thread.callbacks.start()  # now: no thread can be started while the interpreter ends
-                options["callback"] = _DeliveryCallback(thread, callback, self._uncalled)
+                options["callback"] = DeliveryCallback(thread, callback, self._uncalled)
         future: concurrent.futures.Future[RecordMetadata] | None = None
         if want_future:
-            future = _DeliveryFuture(thread)
+            future = DeliveryFuture(thread)
             future.set_running_or_notify_cancel()  # a record cannot be taken back
         if len(self._queued) >= _MAX_QUEUED:
             self._wait_for_space()
@@ -284,7 +168,7 @@ class Producer(_Blocking):
                 else:
                     wanted = append(topic, value, key, want_future=future is not None, **options)
                     if future is not None:
-                        wanted.add_done_callback(_copy_outcome(future))
+                        wanted.add_done_callback(copy_outcome(future))
             except BufferFull:
                 self._wake_callers()
                 try:
@@ -326,7 +210,7 @@ class Producer(_Blocking):
         `timeout_ms`. In a callback, wait for acknowledgements only: callbacks are called one after the other.
         """
         thread = self._require_thread()
-        deadline = _Deadline(thread, timeout_ms)
+        deadline = Deadline(thread, timeout_ms)
         failure = thread.run(self._wait_until_done(timeout_ms))
         is_called = thread.callbacks.wait(deadline.left_s())
         if failure is not None:
@@ -400,7 +284,7 @@ class Producer(_Blocking):
             raise
 
     async def _take_all(self) -> None:
-        """Take what was handed over. Who gives up waiting does not stop it: others wait for the same."""
+        """Take what was handed over. A caller that gives up waiting does not stop it: others wait for the same."""
         while self._queued:
             task = asyncio.create_task(self._drain())
             self._drains.add(task)
@@ -409,7 +293,7 @@ class Producer(_Blocking):
 
     def _close(self, thread: LoopThread, options: dict[str, Any]) -> None:
         """Send what waits and call callbacks, while these may send; then close, which calls those that are left."""
-        deadline = _Deadline(thread, options.get("timeout_ms"))
+        deadline = Deadline(thread, options.get("timeout_ms"))
         if (
             not self._is_transactional
         ):  # an open transaction is aborted: nothing needs to be sent before
@@ -464,99 +348,8 @@ class Producer(_Blocking):
         try:
             await self._async.close(**options | {"timeout_ms": timeout_ms})
         finally:
-            await self._drain()  # what is left is refused, and whoever sent it learns of that
+            await self._drain()  # what is left is refused
         self._async.raise_failure()
-
-
-class _Deadline:
-    """The end of a call that may take `timeout_ms`, by the clock of a loop; None is no end."""
-
-    def __init__(self, thread: LoopThread, timeout_ms: int | None) -> None:
-        self._time = thread.loop.time
-        self._end = None if timeout_ms is None else self._time() + timeout_ms / 1000
-
-    def left_s(self) -> float | None:
-        return None if self._end is None else max(self._end - self._time(), 0.0)
-
-    def left_ms(self) -> int | None:
-        left_s = self.left_s()
-        return None if left_s is None else int(left_s * 1000)
-
-
-class _DeliveryCallback:
-    """A record's callback, called once in the thread for callbacks.
-
-    Invariant: it is in `uncalled` until the user's function has returned.
-    """
-
-    __slots__ = ("_function", "_is_reported", "_thread", "_uncalled")
-
-    def __init__(
-        self, thread: LoopThread, function: Callback, uncalled: set[_DeliveryCallback]
-    ) -> None:
-        self._thread = thread
-        self._function = function
-        self._uncalled = uncalled
-        self._is_reported = False
-        uncalled.add(self)
-
-    def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
-        """Take the outcome, in the loop's thread; a second one means nothing."""
-        if not self._is_reported:
-            self._is_reported = True
-            self._thread.callbacks.call(partial(self._call, metadata, error))
-
-    def refuse(self, error: Exception) -> None:
-        """Call it in the calling thread, once the loop's thread has ended."""
-        if not self._is_reported:
-            self._is_reported = True
-            try:
-                self._call(None, error)
-            except Exception:
-                log.exception("delivery callback failed")
-
-    def _call(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
-        try:
-            self._function(metadata, error)
-        finally:
-            self._uncalled.discard(self)
-
-
-def _copy_outcome(
-    target: concurrent.futures.Future[RecordMetadata],
-) -> Callable[[asyncio.Future[RecordMetadata]], None]:
-    def copy(source: asyncio.Future[RecordMetadata]) -> None:
-        error = source.exception()
-        if error is not None:
-            target.set_exception(error)
-        else:
-            target.set_result(source.result())
-
-    return copy
-
-
-class _DeliveryFuture(concurrent.futures.Future[RecordMetadata]):
-    """The future of a record; its callbacks may use the producer, because they are not called by the loop's thread."""
-
-    def __init__(self, thread: LoopThread) -> None:
-        super().__init__()
-        self._loop_thread = thread
-
-    def add_done_callback(self, fn: Callable[[concurrent.futures.Future[Any]], object]) -> None:
-        """Call `fn` with this future once it is done: in a thread for callbacks, or at once if it is done already."""
-        self._loop_thread.callbacks.start()
-        super().add_done_callback(partial(_call_on_caller_thread, self._loop_thread, fn))
-
-
-def _call_on_caller_thread(
-    thread: LoopThread,
-    function: Callable[[concurrent.futures.Future[Any]], object],
-    future: concurrent.futures.Future[Any],
-) -> None:
-    if thread.is_current():
-        thread.callbacks.call(partial(function, future))
-    else:
-        function(future)
 
 
 def _flush_open_producers() -> None:
@@ -565,108 +358,3 @@ def _flush_open_producers() -> None:
 
 
 atexit.register(_flush_open_producers)
-
-
-class _CallerThreadListener(RebalanceListener):
-    """Calls a user's listener outside of the loop; coroutines stay there."""
-
-    def __init__(self, thread: LoopThread, listener: RebalanceListener) -> None:
-        self._thread = thread
-        self._listener = listener
-
-    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        await self._call(self._listener.on_revoked, partitions)
-
-    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        await self._call(self._listener.on_assigned, partitions)
-
-    async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        await self._call(self._listener.on_lost, partitions)
-
-    async def _call(
-        self,
-        method: Callable[[Sequence[TopicPartition]], Any],
-        partitions: Sequence[TopicPartition],
-    ) -> None:
-        if inspect.iscoroutinefunction(method):
-            await method(partitions)
-            return
-        result = await self._thread.call_user(method, partitions)
-        if inspect.isawaitable(result):
-            await result
-
-
-@_forward(AsyncConsumer, _LIFECYCLE_METHODS | {"commit_soon", "go_back"})
-class Consumer(_Blocking):
-    """`kavka.client.Consumer` for threads; iterating gives records.
-
-    Listeners are called in the thread that waits in `poll`, `unsubscribe` or `close`, and may use the consumer.
-    """
-
-    _client_class = AsyncConsumer
-
-    def __init__(self, config: Mapping[str, Any], **doors: Any) -> None:
-        """Connect."""
-        self._iterating = threading.Lock()
-        super().__init__(config, **doors)
-
-    def close(self, **options: Any) -> None:
-        """Commit if so configured, leave the group and close, within the option `timeout_ms`.
-
-        While an exception is handled, the record that an iteration handed out last does not count as processed.
-        """
-        if sys.exc_info()[0] is not None:
-            self._async.put_back_unfinished()
-        super().close(**options)
-
-    def subscribe(
-        self, *args: Any, listener: RebalanceListener | None = None, **kwargs: Any
-    ) -> None:
-        """Read topics as `kavka.client.Consumer.subscribe`."""
-        thread = self._require_thread()
-        outside = None if listener is None else _CallerThreadListener(thread, listener)
-        thread.call(self._async.subscribe, *args, listener=outside, **kwargs)
-
-    def poll(self, *args: Any, **kwargs: Any) -> list[FetchedBatches]:
-        """Return what is fetched, as `kavka.client.Consumer.poll`."""
-        thread = self._require_thread()
-        found: list[FetchedBatches] = thread.run(self._async.poll(*args, **kwargs))
-        for batches in found:
-            if batches.go_back is not None:
-                batches.go_back = partial(_go_back, thread, batches.go_back)
-        return found
-
-    def __iter__(self) -> Self:
-        """Iterate over records without end; each counts as consumed when it is returned."""
-        self._require_thread()
-        return self
-
-    def __next__(self) -> ConsumerRecord:
-        """Return the next record. Raise what `poll` raises, and RecordDeserializationError."""
-        self._require_thread()
-        record: ConsumerRecord
-        for record in self._async.buffered_rows():
-            return record
-        with self._iterating:
-            record = self._require_thread().run(self._async.__anext__())
-            return record
-
-
-def _go_back(
-    thread: LoopThread,
-    go_back: Callable[..., bool],
-    topic_partition: TopicPartition,
-    position: int,
-    offset: int,
-) -> bool:
-    """Move a position back in the loop's thread, wherever the batches are decoded."""
-    if thread.is_current():
-        return go_back(topic_partition, position, offset)
-    return thread.call(go_back, topic_partition, position, offset)
-
-
-@_forward(AsyncAdmin, _LIFECYCLE_METHODS)
-class Admin(_Blocking):
-    """`kavka.client.Admin` for threads."""
-
-    _client_class = AsyncAdmin

@@ -73,9 +73,9 @@ _COORDINATORS = frozenset({Stage.ADD_PARTITIONS, Stage.ADD_OFFSETS, Stage.END})
 def classify(stage: Stage, code: ErrorCode) -> ErrorClass:
     """Return the class of a refusal.
 
-    An old epoch is fatal when a coordinator says so: it knows who came later. A partition's leader only knows that the
-    epoch was raised, which the coordinator does too when a transaction runs into its time-out: that is abortable, and
-    the abort finds out (KIP-588).
+    An old epoch is fatal when a coordinator says so: it knows of the newer producer. A partition's leader only knows
+    that the epoch was raised, which the coordinator does too when a transaction runs into its time-out: that is
+    abortable, and the abort finds out (KIP-588).
     """
     if code in _ALWAYS_FATAL:
         return ErrorClass.FATAL
@@ -103,7 +103,7 @@ def is_unknown_to_broker(code: ErrorCode) -> bool:
 def refusal(stage: Stage, code: ErrorCode, detail: str | None = None) -> KafkaError:
     """Return the exception of a refusal that is not retriable.
 
-    That somebody has come later is told by PRODUCER_FENCED, or, by coordinators of offsets and older ones, by an old
+    A newer producer of the id is reported as PRODUCER_FENCED, or, by coordinators of offsets and older ones, as an old
     epoch; callers need to know one of the two.
     """
     if code is ErrorCode.INVALID_PRODUCER_EPOCH and stage is not Stage.PRODUCE:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kavka.client.producer.transaction_errors import (
+from kavka.core.transactional_producer.errors import (
     AbortableError,
     ErrorClass,
     FatalError,
@@ -11,7 +11,7 @@ from kavka.client.producer.transaction_errors import (
     classify,
     refusal,
 )
-from kavka.client.producer.transaction_state import State, TransactionState
+from kavka.core.transactional_producer.state import State, TransactionState
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 

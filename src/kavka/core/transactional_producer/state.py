@@ -10,15 +10,15 @@
                                          '------- ended --- ABORTING
     any state --fail--> FAILED
     OPEN --prepare--> PREPARING --prepared--> PREPARED --commit or abort--> COMMITTING or ABORTING
-    INITIALIZING --kept--> PREPARED: a former life's transaction, which is to be ended before anything else
+    INITIALIZING --kept--> PREPARED: an earlier producer's transaction, which is to be ended before anything else
 
-A partition takes part before its first batch is written: `wanted` (has records) -> `asked` (AddPartitionsToTxn is
-under way) -> `included`. Only batches of included partitions may be drained. `is_known` says that the coordinator
+A partition takes part before its first batch is written: `wanted` (has records) -> `requested` (AddPartitionsToTxn
+is under way) -> `included`. Only batches of included partitions may be drained. `is_known` says that the coordinator
 has a transaction that must be ended: one to which nothing was added is ended by forgetting it. In version 2 leaders
-add their partition by themselves when its first batch comes, and so does a group's coordinator: nothing is asked.
+add their partition by themselves when its first batch comes, and so does a group's coordinator: nothing is requested.
 
 An abort must raise the epoch when a batch with sequences was given up: the broker waits for numbers that will never
-come. The coordinator raises it (InitProducerId with the present epoch), so that an older life of this producer, which
+come. The coordinator raises it (InitProducerId with the present epoch), so that an older producer of the id, which
 does not know the present epoch, cannot. In version 2 every end raises it.
 """
 
@@ -26,11 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import NamedTuple, Self
 
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
-from kavka.client.producer.transaction_errors import AbortableError, FatalError
+from kavka.core.transactional_producer.errors import AbortableError, FatalError
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
+
+_MAX_PRODUCER_ID = 2**63 - 1
+_MAX_EPOCH = 2**15 - 1
 
 
 class State(Enum):
@@ -46,6 +49,31 @@ class State(Enum):
     MUST_ABORT = "must abort its transaction"
     ABORTING = "is aborting a transaction"
     FAILED = "must be closed"
+
+
+class PreparedTxnState(NamedTuple):
+    """The name of a prepared transaction (KIP-939), besides its transactional id, which the caller knows.
+
+    `str` gives Kafka's text, `producer id:epoch`, for a database or a checkpoint; `parse` reads it.
+    """
+
+    producer_id: int
+    epoch: int
+
+    def __str__(self) -> str:
+        """Return `producer id:epoch`."""
+        return f"{self.producer_id}:{self.epoch}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read what `str` gave. Raise ValueError for anything else."""
+        producer_id, colon, epoch = text.partition(":")
+        if not (colon and producer_id.isdecimal() and epoch.isdecimal()):
+            raise ValueError(f"{text!r} is not the state of a prepared transaction")
+        state = cls(int(producer_id), int(epoch))
+        if state.producer_id > _MAX_PRODUCER_ID or state.epoch > _MAX_EPOCH:
+            raise ValueError(f"{text!r} is not the state of a prepared transaction")
+        return state
 
 
 _CLOSING = (State.COMMITTING, State.PREPARING)
@@ -76,7 +104,7 @@ class TransactionState:
         self._included: set[TopicPartition] = set()
         self._groups: set[str] = set()
 
-    # The life of the producer and of a transaction
+    # States
 
     def begin_init(self) -> None:
         """Start to get a producer id."""
@@ -89,7 +117,7 @@ class TransactionState:
         self.state = State.READY
 
     def prepared_kept(self, state: PreparedTxnState) -> None:
-        """Have one, and a former life's transaction with it, whose end gives a new epoch."""
+        """Have one, and an earlier producer's transaction with it, whose end gives a new epoch."""
         assert self.state is State.INITIALIZING
         self.state = State.PREPARED
         self.prepared = state
@@ -229,7 +257,7 @@ class TransactionState:
         if self.state not in states:
             raise RuntimeError(f"{call} is not possible: the producer {self.state.value}")
 
-    # Who takes part
+    # Partitions and groups that take part
 
     def includes_partition(self, topic_partition: TopicPartition) -> bool:
         """Return whether batches of the partition may be written."""

@@ -3,47 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from kavka.client.cluster import Cluster
-from kavka.client.producer.accumulator import Accumulator, BufferFull
 from kavka.client.producer.batch import (
     Acknowledged,
     Delivery,
     DeliveryWatcher,
-    ProducerBatch,
     RecordRange,
 )
-from kavka.client.producer.buffer_pool import BufferPool
-from kavka.client.producer.record_appender import RecordAppender
+from kavka.client.producer.record_input import RecordInput
 from kavka.client.producer.records import TopicBatches
-from kavka.client.producer.sender import Sender, SenderSettings
+from kavka.client.producer.sender import SenderSettings
 from kavka.client.producer.settings import AppenderSettings
 
 
-class TableSender:
-    """`send_table`: rows go past `RecordAppender`, because they are encoded column by column."""
+class TableSend:
+    """`send_table`: rows have their partitions and batches by column, and come in as closed batches."""
 
     def __init__(
         self,
+        records: RecordInput,
         cluster: Cluster,
-        accumulator: Accumulator,
-        sender: Sender,
-        appender: RecordAppender,
-        buffer_pool: BufferPool,
-        learn_topic: Callable[[str], Awaitable[TopicBatches]],
         interceptors: list[Any],
         settings: tuple[AppenderSettings, SenderSettings],
     ) -> None:
-        """`learn_topic` waits for a topic."""
+        """Take the settings of appending and of sending: batches are encoded here."""
+        self._input = records
+        self._appender = records.appender
         self._cluster = cluster
-        self._accumulator = accumulator
-        self._sender = sender
-        self._appender = appender
-        self._buffer_pool = buffer_pool
-        self._learn_topic = learn_topic
         self._interceptors = interceptors
         self._settings, self._sending = settings
         self._topic_locks: dict[str, asyncio.Lock] = {}
@@ -63,9 +52,9 @@ class TableSender:
     async def _queue(
         self, topic: str, table: Any, partition: int | None, delivery: Delivery
     ) -> None:
-        from kavka.client.producer.table import batches_of_table  # needs the extra `arrow`
+        from kavka.client.producer.table_batches import batches_of_table  # needs the extra `arrow`
 
-        state = self._appender.topics.get(topic) or await self._learn_topic(topic)
+        state = self._appender.topics.get(topic) or await self._input.topic(topic)
         self._appender.update_partitions(state)
         sticky = state.sticky.choose(state.available, self._cluster.random.random())
         batches = batches_of_table(
@@ -80,7 +69,7 @@ class TableSender:
         )
         for batch in batches:
             state.sticky.count(batch.reserved)
-            await self._add(batch)
+            await self._input.append_batch(batch)
             delivery.add_part()
             batch.watchers.append(DeliveryWatcher(0, batch.count, delivery))
             if self._interceptors:
@@ -88,10 +77,9 @@ class TableSender:
                 batch.watchers.extend(
                     DeliveryWatcher(row, 1, acknowledged) for row in range(batch.count)
                 )
-            self._sender.wake()
 
     def _partitioning(self, state: TopicBatches, partition: int | None, sticky: int) -> Any:
-        from kavka.client.producer.table import RowPartitions
+        from kavka.client.producer.table_batches import RowPartitions
 
         partitioner = self._settings.partitioner
         return RowPartitions(
@@ -101,13 +89,3 @@ class TableSender:
             uses_keys=not self._settings.ignores_keys,
             choose=None if partitioner is None else partial(state.choose, partitioner),
         )
-
-    async def _add(self, batch: ProducerBatch) -> None:
-        while True:
-            self._appender.require_open()
-            try:
-                self._accumulator.add_closed(batch)
-                break
-            except BufferFull:
-                await self._buffer_pool.wait_in_batches(batch.reserved)
-        batch.created_ms = self._cluster.clock.tick_ms()

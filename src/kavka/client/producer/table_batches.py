@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from kavka.client.producer.batch import RECORD_OVERHEAD, ProducerBatch
-from kavka.client.producer.encoded_records import EncodedRecords
+from kavka.client.producer.encoding import EncodedRecords
 from kavka.client.producer.partitioner import positive_hash
 from kavka.client.producer.records import too_large
 from kavka.ids import TopicPartition
