@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kavka.broker.authorized_operations import AclOperation
 from kavka.broker.pace import Pace
 from kavka.broker.partition_read import (
     Divergence,
@@ -23,6 +24,7 @@ from kavka.broker.replication.selector import (
     RACK_AWARE,
     preferred_read_replica,
 )
+from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer
 from kavka.core.fetch_session import FetchOutcome, FetchPartition, PartitionKey
 from kavka.core.partition import Role
 from kavka.errors import ErrorCode
@@ -146,8 +148,13 @@ class FetchReader:
         request: FetchRequest,
         version: int,
         partitions: Sequence[tuple[PartitionKey, FetchPartition]],
+        authorizer: ConnectionAuthorizer | None = None,
     ) -> None:
-        """`partitions` are those of the session, in the order in which bytes are shared out."""
+        """`partitions` are those of the session, in the order in which bytes are shared out.
+
+        `authorizer` tells which topics the client may read; None stands for all.
+        """
+        self._authorizer = authorizer
         self._services = services
         self._request = request
         self._version = version
@@ -253,6 +260,10 @@ class FetchReader:
     ) -> ConsumerRead:
         if topic_partition is None:
             return ConsumerRead(ErrorCode.UNKNOWN_TOPIC_ID)
+        if self._authorizer is not None:
+            topic = topic_partition.topic
+            if not self._authorizer.allows(AclOperation.READ, AclResourceType.TOPIC, topic):
+                return ConsumerRead(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica = self._services.replica_manager.find(topic_partition)
         if isinstance(replica, ErrorCode):
             return ConsumerRead(replica)

@@ -53,7 +53,9 @@ def handle(
     )
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
-    reader = FetchReader(services, request, context.version, session.partitions())
+    reader = FetchReader(
+        services, request, context.version, session.partitions(), context.authorizer
+    )
     reads = reader.read()
     if any(read.is_uncached for read in reads):
         return _load_later(services, context, request, session, reader, reads)
@@ -91,7 +93,9 @@ async def _handle_many(
         return FetchResponse(error_code=session)
     request.topics, request.forgotten_topics_data = [], []  # all is in the session
     await pace.rest()
-    reader = FetchReader(services, request, context.version, session.partitions())
+    reader = FetchReader(
+        services, request, context.version, session.partitions(), context.authorizer
+    )
     await pace.rest()
     before = reader.appended_bytes()
     reads = await reader.read_at(pace)
