@@ -62,20 +62,6 @@ REMAINING_CIRCLES: tuple[tuple[str, ...], ...] = (
         "kavka.broker.stalls",
         "kavka.broker.topics",
     ),
-    (
-        "kavka.registry.local_session",
-        "kavka.registry.znode_server",
-    ),
-    (
-        "kavka.simulation.connection",
-        "kavka.simulation.environment",
-        "kavka.simulation.network",
-        "kavka.simulation.world",
-    ),
-    (
-        "kavka.simulation.loop",
-        "kavka.simulation.process",
-    ),
 )
 REMAINING_BROKER_IMPORTERS = 94
 

@@ -54,7 +54,7 @@ class Cluster:
 
     async def start(self, *numbers: int) -> None:
         for number in numbers:
-            session = self.znode_server.open_session(self.session_ms)
+            session = LocalSession(self.znode_server, self.session_ms)
             broker = Broker(
                 {
                     "broker.id": str(number),
