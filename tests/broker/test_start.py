@@ -74,7 +74,7 @@ def test_a_clean_stop_leaves_the_epoch_of_the_broker_in_the_marker(
     epochs = []
 
     async def story(served: Any) -> None:
-        epochs.append(served.broker.control_requests.broker_epoch)
+        epochs.append(served.broker.context.broker_epoch)
 
     for _ in range(2):
         run(story)

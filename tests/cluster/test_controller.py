@@ -424,7 +424,7 @@ def test_unclean_election_that_is_allowed_while_a_controller_begins_is_not_misse
         """Hear of the setting after the first elections, before the new controller is known."""
         await begin(reign, bounced)
         allowed = {"unclean.leader.election.enable": "true"}
-        reign._broker.topics.topic_configured("t", allowed)
+        reign._channels._control_requests._dynamic_configs.topic_configured("t", allowed)
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2])

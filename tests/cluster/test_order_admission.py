@@ -41,7 +41,7 @@ def order(cluster: Cluster, number: int, **claim: int) -> StopReplicaRequest:
     true = {
         "controller_id": ruler,
         "controller_epoch": cluster.brokers[ruler].controller.epoch,
-        "broker_epoch": cluster.brokers[number].control_requests.broker_epoch,
+        "broker_epoch": cluster.brokers[number].context.broker_epoch,
     }
     return StopReplicaRequest(**{**true, **claim})
 
@@ -68,7 +68,7 @@ async def elect(cluster: Cluster, session: Any, broker: int) -> int:
 def test_order_is_carried_out_only_with_the_epochs_that_the_registry_has(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         number = follower(cluster)
-        own = cluster.brokers[number].control_requests.broker_epoch
+        own = cluster.brokers[number].context.broker_epoch
         ruler, epoch = cluster.controller, cluster.brokers[number].controller.epoch
         assert await answer(cluster, number, controller_epoch=HIGHEST) is STALE
         assert await answer(cluster, number, controller_epoch=epoch - 1) is STALE
@@ -204,5 +204,22 @@ def test_marker_has_no_newer_epoch_than_the_registry_gives_coordinators(run: Run
         # Elected in the registry, and not heard of here.
         await session.set(path, state._replace(leader_epoch=newest + 1).encode(), stat.version)
         assert await mark(newest + 1) == ErrorCode.NONE
+
+    run(story)
+
+
+def test_broker_that_is_stopped_asks_the_registry_no_more(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        number = follower(cluster)
+        claim = order(cluster, number, controller_epoch=99)
+        broker, session = cluster.brokers.pop(number), cluster.sessions[number]
+        check = broker.control_request_check
+        session.cut()
+        asking = asyncio.ensure_future(check.check(claim))
+        await asyncio.sleep(0)
+        assert check._reading is not None
+        await broker.kill()
+        assert check._reading is None
+        asking.cancel()
 
     run(story)

@@ -6,10 +6,9 @@ whole batch, however large, so that a consumer can always go on (KIP-74).
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kavka.broker.pace import Pace
 from kavka.broker.replica import Replica
@@ -135,18 +134,6 @@ class _Transactions(NamedTuple):
             )
             for aborted in found
         ]
-
-
-def start_load(work: Coroutine[Any, Any, T], release: Callable[[], None]) -> asyncio.Future[T]:
-    """Start to load what was read; call `release` if that is cancelled, even before its first step."""
-    task = asyncio.ensure_future(work)
-
-    def done(finished: asyncio.Future[T]) -> None:
-        if finished.cancelled():
-            release()
-
-    task.add_done_callback(done)
-    return task
 
 
 class FetchReader:

@@ -111,6 +111,6 @@ async def alter(broker: Broker, kind: int, name: str, edit: Edit, *, validate_on
     if validate_only:
         make()
     elif kind == ResourceType.TOPIC:
-        await broker.topics.configure_topic(name, make)
+        await broker.dynamic_configs.configure_topic(name, make)
     else:
-        await broker.topics.configure_broker(make, default=name == "")
+        await broker.dynamic_configs.configure_broker(make, default=name == "")

@@ -18,4 +18,4 @@ async def handle(
     """Give the next block."""
     if broker.has_own_registry:  # there is no other broker that could ask
         return AllocateProducerIdsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return await allocate_producer_ids(broker, request)
+    return await allocate_producer_ids(broker.controller, broker.producer_ids, request)

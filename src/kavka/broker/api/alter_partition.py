@@ -15,4 +15,4 @@ async def handle(
     """Judge each proposal by itself."""
     if broker.has_own_registry:  # there is no other broker that could ask
         return AlterPartitionResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return await alter_partition(broker, request, context.version)
+    return await alter_partition(broker.controller, request, context.version)

@@ -65,7 +65,7 @@ async def _move(broker: Broker, topic_partition: TopicPartition, path: str) -> E
         return ErrorCode.KAFKA_STORAGE_ERROR
     replica = broker.replica_manager.find(topic_partition)
     if isinstance(replica, Replica):
-        return await broker.replica_manager.alter_log_dirs.move(replica, path)
+        return await broker.alter_log_dirs.move(replica, path)
     if replica is ErrorCode.KAFKA_STORAGE_ERROR:
         return replica
     # The broker has no such replica yet: it will be made there.

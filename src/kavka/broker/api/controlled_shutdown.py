@@ -18,4 +18,4 @@ async def handle(
     """Answer with the partitions that no other broker can lead."""
     if broker.has_own_registry:  # there is no other broker that could ask
         return ControlledShutdownResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return await controlled_shutdown(broker, request)
+    return await controlled_shutdown(broker.controller, request)

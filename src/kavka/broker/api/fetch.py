@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kavka.broker.broker import Broker
+from kavka.broker.cold_reads import start_load
 from kavka.broker.current_leaders import add_current_leaders_to_fetch
 from kavka.broker.deferred_response import DeferredResponse
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.fetch_reader import FetchReader, PartitionRead, start_load
+from kavka.broker.fetch_reader import FetchReader, PartitionRead
 from kavka.broker.pace import Pace
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
@@ -40,9 +41,7 @@ def handle(
     by_id = context.version >= FIRST_BY_TOPIC_ID
     replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
     if replica_id >= 0:
-        return broker.replica_manager.replication_manager.followers.handle(
-            context, request, replica_id
-        )
+        return broker.replication_manager.followers.handle(context, request, replica_id)
     if context.large is not None:
         return _handle_many(broker, context, request)
     session = broker.fetch_sessions.begin(

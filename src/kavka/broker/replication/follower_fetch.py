@@ -6,15 +6,17 @@ it asks for; that moves the high watermark and lets it join the in-sync set.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Container
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kavka.broker.cold_reads import start_load
+from kavka.broker.context import BrokerContext
 from kavka.broker.deferred_response import DeferredResponse
 from kavka.broker.dispatch import RequestContext
-from kavka.broker.fetch_reader import start_load
 from kavka.broker.pace import Pace
 from kavka.broker.replica import Replica
+from kavka.broker.replica_manager import ReplicaManager
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
     forgotten_partitions,
@@ -25,14 +27,18 @@ from kavka.broker.replication.follower_sessions import (
     FollowerSession,
     SessionPartition,
 )
+from kavka.broker.replication.throttle import LeaderThrottle
 from kavka.core.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
     FetchPartition,
 )
+from kavka.core.partition import IsrChange
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
+from kavka.net.connection import Connection
+from kavka.net.request_budget import RequestBudget
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed, OffsetOutOfRange
 from kavka.storage.log.log_read import LogRead
 from kavka.wire.messages.fetch import (
@@ -42,10 +48,6 @@ from kavka.wire.messages.fetch import (
     FetchResponsePartition,
     FetchResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
-    from kavka.broker.replication.replication_manager import ReplicationManager
 
 _LAST_EPOCH: Final = 2**31 - 1
 _MAX_SESSIONS: Final = 64
@@ -96,12 +98,27 @@ class _Read:
 class FollowerFetchHandler:
     """Answers the fetches of brokers that follow."""
 
-    def __init__(self, broker: Broker, replication_manager: ReplicationManager) -> None:
-        """Know no follower yet."""
-        self._broker = broker
-        self._replication_manager = replication_manager
+    def __init__(
+        self,
+        context: BrokerContext,
+        replica_manager: ReplicaManager,
+        throttle: LeaderThrottle,
+        propose: Callable[[Replica, IsrChange], None],
+        request_budget: RequestBudget,
+        connections: Container[Connection],
+    ) -> None:
+        """Know no follower yet; `propose` asks the controller for another in-sync set.
+
+        `connections` are those that are open, at any time.
+        """
+        self._context = context
+        self._replica_manager = replica_manager
+        self._throttle = throttle
+        self._propose = propose
+        self._request_budget = request_budget
+        self._connections = connections
         self._sessions: dict[int, FollowerSession] = {}
-        self._most_partitions = broker.config.integer(_PARTITIONS_SETTING)
+        self._most_partitions = context.config.integer(_PARTITIONS_SETTING)
         self._partition_count = 0  # Invariant: the sum of `counted` of all sessions
 
     def handle(
@@ -228,7 +245,7 @@ class FollowerFetchHandler:
 
     def _new_id(self) -> int:
         while True:
-            number = int.from_bytes(self._broker.random.random_bytes(4)) & _LAST_EPOCH
+            number = int.from_bytes(self._context.random.random_bytes(4)) & _LAST_EPOCH
             if number != NO_SESSION and number not in self._sessions:
                 return number
 
@@ -237,10 +254,9 @@ class FollowerFetchHandler:
 
         Neither a follower nor a connection may have more than some: who fetches need not be the broker that it names.
         """
-        alive = self._broker.dispatcher.connections
         same = []
         for other in list(self._sessions.values()):
-            if other.connection not in alive:
+            if other.connection not in self._connections:
                 self._close(other.session_id, other.replica_id)
             elif other.replica_id == session.replica_id or other.connection is session.connection:
                 same.append(other)
@@ -275,7 +291,7 @@ class FollowerFetchHandler:
 
     async def _load(self, session: FollowerSession, reads: list[_Read]) -> FetchResponse:
         """Bring cold records into the page cache, in the pool."""
-        self._broker.request_budget.queue(1)
+        self._request_budget.queue(1)
         try:
             for read in reads:
                 if read.is_uncached:
@@ -284,7 +300,7 @@ class FollowerFetchHandler:
             self._release(session, reads)
             raise
         finally:
-            self._broker.request_budget.queue(-1)
+            self._request_budget.queue(-1)
         return self._response(session, reads)
 
     async def _load_one(self, session: FollowerSession, read: _Read) -> None:
@@ -293,7 +309,7 @@ class FollowerFetchHandler:
         cold, read.read = read.read, None
         read.answer.records = b""
         try:
-            read.read = await cold.load(self._broker.environment.disk)
+            read.read = await cold.load(self._context.environment.disk)
             read.answer.records = read.read.range or b""
             if read.needs_space:
                 session.mark_dirty(read.partition)
@@ -334,7 +350,7 @@ class FollowerFetchHandler:
         """Look at what is dirty; return what the follower must hear of. High watermarks may wait, if so."""
         session.has_only_high_watermarks = False
         marks: list[SessionPartition] | None = [] if may_wait else None
-        now_ms = self._broker.clock.tick_ms()
+        now_ms = self._context.clock.tick_ms()
         left = request.max_bytes if left is None else max(0, left)
         reads: list[_Read] = []
         for partition in list(session.dirty):
@@ -405,9 +421,7 @@ class FollowerFetchHandler:
     ) -> _Read | None:
         asked, partition = watched.requested, replica.partition
         end_offset = partition.log_end_offset
-        is_throttled = self._replication_manager.throttles_leader(
-            replica, session.replica_id, now_ms
-        )
+        is_throttled = self._throttle.throttles(replica, session.replica_id, now_ms)
         wanted = 0 if is_throttled else min(asked.max_bytes, left)
         try:
             found = replica.log.read(
@@ -427,7 +441,7 @@ class FollowerFetchHandler:
                 return self._read_log(
                     session, watched, replica, left, now_ms, marks, minimum_one=minimum_one
                 )
-            self._replication_manager.call_when_unthrottled(watched)
+            self._throttle.call_when_free(watched)
         may_be_cut = not minimum_one and not is_throttled and asked.fetch_offset < end_offset
         cut_at = wanted if may_be_cut else None
         if cut_at is not None and found.length >= cut_at and found.is_cached:
@@ -444,7 +458,7 @@ class FollowerFetchHandler:
         answer = _answer_partition(watched, replica)
         answer.records = found.range or b""
         _record_served(replica, session.replica_id, found.length)
-        self._replication_manager.record_served(replica, session.replica_id, found.length)
+        self._throttle.record_served(replica, session.replica_id, found.length)
         return _Read(watched, answer, found, cut_at)
 
     def _record_position(
@@ -457,7 +471,7 @@ class FollowerFetchHandler:
             return  # what its former life had it need not have now (a fetch that was read late)
         follower.activity = session.activity
         had_start = follower.log_start_offset
-        is_alive = session.replica_id in self._broker.metadata.brokers
+        is_alive = session.replica_id in self._context.metadata.brokers
         has_moved, change = partition.follower_fetched(
             session.replica_id,
             asked.fetch_offset,
@@ -468,9 +482,9 @@ class FollowerFetchHandler:
         if has_moved:
             replica.high_watermark_moved()
         elif asked.log_start_offset != had_start:
-            self._broker.replica_manager.low_watermark_moved(replica.topic_partition)
+            self._replica_manager.low_watermark_moved(replica)
         if change is not None:
-            self._replication_manager.propose(replica, change)
+            self._propose(replica, change)
 
     def _divergence(
         self, replica: Replica, asked: FetchPartition
@@ -487,7 +501,7 @@ class FollowerFetchHandler:
 
     def _find(self, partition: SessionPartition) -> Replica | ErrorCode:
         name, index = partition.key
-        replica_manager = self._broker.replica_manager
+        replica_manager = self._replica_manager
         if partition.topic_partition is not None:
             found = replica_manager.find(partition.topic_partition)
             if isinstance(found, Replica) and (
