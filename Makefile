@@ -8,7 +8,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings reference docs plot passed damaged-bodies clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings reference docs bench-report passed damaged-bodies clean
 PY := .venv/bin/python
 SLOW := compat or spark or simulation or chaos or fuzz or long
 
@@ -96,8 +96,8 @@ docs: ## build the site of docs/ into build/site; broken links fail
 	@scripts/setup.sh docs
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict
 
-plot: dev ## redraw docs/images/speed.svg after the first table of the performance page was changed
-	$(PY) scripts/speed_plot.py
+bench-report: dev ## rewrite the page of benchmarks and its plots; RESULT=FILE publishes a new result first
+	$(PY) scripts/benchmarks_page.py $(RESULT)
 
 passed: ## rewrite tests/compat/PASSED.txt after tests were added
 	@scripts/setup.sh test

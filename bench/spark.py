@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "compat"), str(ROOT / "tests" / "spark")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench", "tests/compat", "tests/spark")]
+
+from apache.report import Line, as_json  # noqa: E402
+from apache.results import write_results  # noqa: E402
 
 from kavka.spark.session import local_session  # noqa: E402
 
@@ -101,8 +104,8 @@ class Bench:
         return time.monotonic() - started
 
 
-def compare(what: str, run: Callable[[str], float], rows: int, rounds: int) -> None:
-    """Run both in turns and print the medians."""
+def compare(what: str, run: Callable[[str], float], rows: int, rounds: int) -> Line:
+    """Run both in turns, print the medians, and return all samples."""
     for form in (THEIRS, OURS):
         run(form)
     rates: dict[str, list[float]] = {THEIRS: [], OURS: []}
@@ -110,7 +113,9 @@ def compare(what: str, run: Callable[[str], float], rows: int, rounds: int) -> N
         for form, found in rates.items():
             found.append(rows / run(form))
     theirs, ours = (statistics.median(rates[form]) for form in (THEIRS, OURS))
-    print(f"{what:16} {theirs:12,.0f} {ours:12,.0f} {ours / theirs:8.2f}", flush=True)
+    print(f"{what:33} {theirs:12,.0f} {ours:12,.0f} {ours / theirs:8.2f}", flush=True)
+    samples = {"apache": rates[THEIRS], "kavka": rates[OURS]}
+    return Line(what, "rows/s", samples, goal=1.0, more_is_better=True)
 
 
 @contextmanager
@@ -147,11 +152,17 @@ def main() -> None:
             print(
                 f"{given.rows:,} rows of {VALUE_BYTES} bytes, local[2], broker {given.broker}, rows/s"
             )
-            print(f"{'':16} {'Spark':>12} {'kavka':>12} {'ratio':>8}")
-            compare("batch read", bench.batch_read, given.rows, given.rounds)
-            compare("streaming read", bench.streaming_read, given.rows, given.rounds)
-            compare("batch write", bench.batch_write, given.rows, given.rounds)
+            print(f"{'':33} {'Spark':>12} {'kavka':>12} {'ratio':>8}")
+            runs = {
+                "batch read": bench.batch_read,
+                "streaming read (time in triggers)": bench.streaming_read,
+                "batch write": bench.batch_write,
+            }
+            lines = [compare(what, run, given.rows, given.rounds) for what, run in runs.items()]
             session.stop()
+    note = f"pyspark, local[2], {given.rows:,} rows of {VALUE_BYTES} bytes, broker {given.broker}."
+    path = write_results("spark", given.rounds, False, {"lines": as_json(lines), "note": note})
+    print(f"all samples: {path}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What all runs of benchmarks share: saying how far they are, and keeping every sample as JSON."""
+"""Progress of a benchmark on standard output, and its samples as JSON."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ _RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 
 def write_results(name: str, rounds: int, quick: bool, measured: Mapping[str, object]) -> Path:
-    """Write what was measured, with what is to be known of the machine, and return the new file."""
+    """Write what was measured, and on which machine, into bench/results; return the new file.
+
+    `make bench-report RESULT=FILE` publishes it.
+    """
     _RESULTS.mkdir(exist_ok=True)
     path = _RESULTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.json"
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=_RESULTS, capture_output=True, text=True, check=False
     )
     about = {
+        "name": name,
+        "date": time.strftime("%Y-%m-%d %H:%M"),
         "commit": commit.stdout.strip(),
         "cores": os.cpu_count(),
         "machine": platform.platform(),
@@ -34,5 +39,5 @@ def write_results(name: str, rounds: int, quick: bool, measured: Mapping[str, ob
 
 
 def tell(text: str) -> None:
-    """Say how far the run is."""
+    """Print how far the run is."""
     print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)

@@ -182,7 +182,7 @@ def test_files_are_released_when_a_cold_read_is_given_up_before_it_begins(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(served: Any) -> None:
-        from kavka.storage.disk import OsFile
+        from kavka.storage.disk.os_disk import OsFile
 
         await served.topic("t")
         await served.produce("t", b"records")

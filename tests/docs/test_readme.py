@@ -1,21 +1,14 @@
-"""README is short, its figures are those of the performance page, and its plot is drawn from that page."""
+"""README is short, and its figures are those of the page of benchmarks."""
 
 from __future__ import annotations
 
 import re
-import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def speed_plot() -> dict[str, Any]:
-    return runpy.run_path(str(ROOT / "scripts" / "speed_plot.py"))
 
 
 def test_the_readme_is_short() -> None:
@@ -29,19 +22,11 @@ def test_no_cell_is_longer_than_twenty_words() -> None:
     assert not [cell for cell in cells if len(cell.split()) > 20]
 
 
-def test_its_figures_were_measured(speed_plot: dict[str, Any]) -> None:
-    page = speed_plot["TABLE"].read_text(encoding="utf-8")
+def test_its_figures_were_measured() -> None:
+    page = (ROOT / "docs" / "reference" / "benchmarks.md").read_text(encoding="utf-8")
     figures = re.findall(r"\| ([\d,.]+) (?:ms|MiB|records/s)(?= \|)", README)
     assert len(figures) >= 6
     assert not [figure for figure in figures if figure not in page]
-
-
-def test_the_plot_is_drawn_from_the_page(speed_plot: dict[str, Any]) -> None:
-    measured = speed_plot["measurements"](speed_plot["TABLE"].read_text(encoding="utf-8"))
-    assert len(measured) >= 6
-    assert speed_plot["PLOT"].read_text(encoding="utf-8") == speed_plot["plot"](measured), (
-        "docs/images/speed.svg is old: run `make plot`"
-    )
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.name)

@@ -9,7 +9,7 @@ import kavka
 
 ROOT = Path(kavka.__file__).parent
 PACKAGES = ("wire", "core", "storage", "registry", "broker", "client")
-IMPLEMENTATIONS = {"storage/disk.py"}
+IMPLEMENTATIONS = {"storage/disk/os_disk.py"}
 """Modules of these packages that implement an interface of `kavka.io`; the others are in `net`."""
 
 FORBIDDEN = {
@@ -64,4 +64,4 @@ def test_no_module_uses_io_that_is_not_injected() -> None:
 
 
 def test_direct_use_is_noticed() -> None:
-    assert uses(ROOT / "storage" / "disk.py"), "the real disk uses the operating system"
+    assert uses(ROOT / "storage" / "disk" / "os_disk.py"), "the real disk uses the operating system"

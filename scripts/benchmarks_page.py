@@ -1,0 +1,223 @@
+"""Writes docs/reference/benchmarks.md and its plots from the results in bench/published: `make bench-report`.
+
+With files of `bench/results` as arguments it publishes these first: each takes the place of the one of its name.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLISHED = ROOT / "bench" / "published"
+PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
+IMAGES = ROOT / "docs" / "images"
+
+Result = Mapping[str, Any]
+"""A file that a benchmark has written: what is known of the run, and `lines` with the samples of both sides."""
+
+
+class Benchmark(NamedTuple):
+    """A benchmark of the page."""
+
+    title: str
+    about: str
+    reference: str
+    """What kavka is compared with."""
+    plot: str
+    """The name of the picture, without suffix."""
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "apache": Benchmark(
+        "One broker",
+        "`make bench`: one broker of each, driven in turns by Apache Kafka's own tools and by librdkafka.",
+        "Apache Kafka 4.1",
+        "speed",
+    ),
+    "cluster": Benchmark(
+        "Three brokers",
+        "`make bench-cluster`: three brokers of each on one ZooKeeper, with Apache Kafka's tools, all on the same "
+        "machine. Records of 100 bytes where nothing is said.",
+        "Apache Kafka 3.9",
+        "speed-cluster",
+    ),
+    "transactions": Benchmark(
+        "Transactions",
+        "`make bench-transactions`: one broker of each; the clients are Java's 4.1, librdkafka and, for the thousand "
+        "ids, requests over 20 connections. *Commit* is the call, when the record is acknowledged already.",
+        "Apache Kafka 4.1",
+        "speed-transactions",
+    ),
+    "spark": Benchmark(
+        "Spark",
+        "`python bench/spark.py`: Spark's own Kafka connector and kavka's, both with a broker of kavka.",
+        "Spark's connector",
+        "speed-spark",
+    ),
+}
+
+_WIDTH, _LABEL, _SCALE, _ROW, _TOP = 860, 390, 150, 30, 58
+"""Width of a picture, of its labels, of a ratio of 1; height of a row, and of the title. In pixels."""
+_MAX_RATIO = 2.4
+"""Bars end here; the figure beside a bar is always the measured one."""
+_AHEAD, _BEHIND = "#2a7f9e", "#c07a3a"
+
+
+def results() -> dict[str, Result]:
+    """Return the published results by their names, in the order of the page."""
+    files = {name: PUBLISHED / f"{name}.json" for name in BENCHMARKS}
+    return {
+        name: json.loads(path.read_text(encoding="utf-8"))
+        for name, path in files.items()
+        if path.exists()
+    }
+
+
+def publish(path: Path) -> None:
+    """Put a result in the place of the published one. Raise ValueError for a quick run or an unknown benchmark."""
+    result = json.loads(path.read_text(encoding="utf-8"))
+    name = result.get("name")
+    if name not in BENCHMARKS:
+        raise ValueError(f"{path}: no benchmark of the page has the name {name!r}")
+    if result.get("quick"):
+        raise ValueError(f"{path}: a quick run is not published; run it without QUICK=1")
+    (PUBLISHED / f"{name}.json").write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def page(published: Mapping[str, Result]) -> str:
+    """Return the page, a section for each benchmark."""
+    return "\n".join(
+        [
+            "# Benchmarks",
+            "",
+            "`make bench-report` writes this page from the results in `bench/published`. How they are measured, and",
+            "what they mean, is in [performance](../explanation/performance.md).",
+            *(part for name, result in published.items() for part in _section(BENCHMARKS[name], result)),
+            "",
+        ]
+    )  # fmt: skip
+
+
+def _section(benchmark: Benchmark, result: Result) -> Iterable[str]:
+    yield from ("", f"## {benchmark.title}", "", benchmark.about, "", _conditions(result), "")
+    yield f"![{benchmark.title}: kavka beside {benchmark.reference}](../images/{benchmark.plot}.svg)"
+    yield ""
+    yield f"| what | unit | {benchmark.reference} | kavka | ratio | goal |"
+    yield "|---|---|--:|--:|--:|---|"
+    yield from (_row(line) for line in result["lines"])
+    if result.get("between"):
+        yield from _between(result["between"], benchmark.reference)
+
+
+def _conditions(result: Result) -> str:
+    parts = [f"Measured {result['date']}", f"{result['rounds']} rounds after a warm-up"]
+    if result.get("commit"):
+        parts.append(f"commit {result['commit'][:12]}")
+    if result.get("python"):
+        parts.append(f"Python {result['python']}")
+    parts.append(result["machine"] + (f", {result['cores']} cores" if "cores" in result else ""))
+    if "load" in result:
+        parts.append(f"machine load {result['load']:.1f}")
+    note = f" {result['note']}" if result.get("note") else ""
+    return "; ".join(parts) + f". Medians, with the range where there are three rounds.{note}"
+
+
+def _row(line: Mapping[str, Any]) -> str:
+    ratio = ratio_of(line)
+    cells = [
+        line["name"],
+        line["unit"],
+        _shown(line["apache"]),
+        _shown(line["kavka"]),
+        "–" if ratio is None else f"{ratio:.2f}",  # noqa: RUF001
+        line["verdict"],
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _between(rows: Iterable[Mapping[str, Any]], reference: str) -> Iterable[str]:
+    yield from ("", "Ratios between lines, beside those that LinkedIn published in 2014:", "")
+    yield f"| one line ÷ another | LinkedIn | {reference} | kavka |"
+    yield "|---|--:|--:|--:|"
+    for row in rows:
+        figures = (f"{float(row[side]):.2f}" for side in ("linkedin", "apache", "kavka"))
+        yield f"| {row['name']} | {' | '.join(figures)} |"
+
+
+def ratio_of(line: Mapping[str, Any]) -> float | None:
+    """Return kavka's median divided by the other's; None where it says nothing, as of a percentage or of zero."""
+    apache = statistics.median(line["apache"])
+    return statistics.median(line["kavka"]) / apache if apache and line["unit"] != "%" else None
+
+
+def _shown(samples: Sequence[float]) -> str:
+    median = _number(statistics.median(samples))
+    if len(samples) < 3:
+        return median
+    return f"{median} ({_number(min(samples))}–{_number(max(samples))})"  # noqa: RUF001
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def plot(benchmark: Benchmark, result: Result) -> str:
+    """Return a bar chart of the ratios of all lines that are counted per second, as SVG."""
+    lines = [line for line in result["lines"] if line["unit"].endswith("/s")]
+    height = _TOP + _ROW * len(lines) + 16
+    one = _LABEL + _SCALE
+    bars = [part for place, line in enumerate(lines) for part in _bar(line, _TOP + _ROW * place)]
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+            'font-family="sans-serif" font-size="13" role="img">',
+            f"<title>{benchmark.title}: kavka beside {_escaped(benchmark.reference)}</title>",
+            f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
+            f'<text x="12" y="22" font-size="15" font-weight="bold">{benchmark.title}: '
+            f"{_escaped(benchmark.reference)} = 1</text>",
+            '<text x="12" y="42" fill="#555555">same run, same tools; more is better</text>',
+            *bars,
+            f'<line x1="{one}" x2="{one}" y1="{_TOP - 6}" y2="{height - 10}" stroke="#333333" '
+            'stroke-dasharray="4 3"/>',
+            "</svg>",
+            "",
+        ]
+    )
+
+
+def _bar(line: Mapping[str, Any], top: int) -> list[str]:
+    ratio = ratio_of(line) or 0.0
+    width = round(min(ratio, _MAX_RATIO) * _SCALE)
+    colour = _AHEAD if ratio >= 1 else _BEHIND
+    speed = f"{statistics.median(line['kavka']):,.0f}/s"
+    return [
+        f'<text x="{_LABEL - 8}" y="{top + 15}" text-anchor="end">{_escaped(line["name"])}</text>',
+        f'<rect x="{_LABEL}" y="{top}" width="{width}" height="20" fill="{colour}"/>',
+        f'<text x="{_LABEL + width + 6}" y="{top + 15}">{ratio:.2f} ({speed})</text>',
+    ]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def written(published: Mapping[str, Result]) -> dict[Path, str]:
+    """Return the content of each file that this script writes."""
+    plots = {
+        IMAGES / f"{BENCHMARKS[name].plot}.svg": plot(BENCHMARKS[name], result)
+        for name, result in published.items()
+    }
+    return {PAGE: page(published), **plots}
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        publish(Path(argument))
+    for path, text in written(results()).items():
+        path.write_text(text, encoding="utf-8")
+        print(path.relative_to(ROOT))
