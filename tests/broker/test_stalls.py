@@ -6,14 +6,14 @@ import logging
 from typing import Any
 
 import pytest
+from request_contexts import request_context
 
-from kavka.broker.dispatch import Answering, RequestContext
 from kavka.broker.periodic_tasks import DutyRound
-from kavka.broker.stalls import StallWarnings
+from kavka.broker.requests.context import Answering, RequestContext
+from kavka.broker.requests.stalls import StallWarnings
 from kavka.net.connection import Connection, Limits
 from kavka.net.event_loop import Stall
 from kavka.wire.apis import ApiKey
-from kavka.wire.frame import RequestHeader
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
@@ -33,7 +33,7 @@ class Clock:
 def request(api: ApiKey, version: int) -> RequestContext:
     connection = Connection(None, "PLAINTEXT", Limits(1, 1))  # type: ignore[arg-type]
     connection.peer_host = "10.0.0.7"
-    return RequestContext(connection, RequestHeader(api, version, 1, None, 0), 1_000)
+    return request_context(connection, api, version, 1_000)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -21,12 +21,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.config import BrokerConfig, Endpoint
-from kavka.broker.connection_limits import budget_limits
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.config_changes import ConfigChanges
 from kavka.broker.control.controller import Controller
 from kavka.broker.control_requests import ControlRequests
-from kavka.broker.dispatch import Dispatcher
 from kavka.broker.dynamic_configs import DynamicConfigs
 from kavka.broker.features import Features
 from kavka.broker.identity import establish_identity, refuse_other_cluster
@@ -43,7 +41,10 @@ from kavka.broker.purgatory import Purgatory
 from kavka.broker.registration import Registration, broker_node
 from kavka.broker.registries import connection_timeout_ms, open_registry
 from kavka.broker.replica_manager import ReplicaManager
-from kavka.broker.stalls import StallWarnings
+from kavka.broker.requests.connection_limits import budget_limits
+from kavka.broker.requests.dispatcher import Dispatcher
+from kavka.broker.requests.stalls import StallWarnings
+from kavka.broker.services import Services
 from kavka.broker.topics import Topics
 from kavka.core.controller.events import UncleanEnabled
 from kavka.core.controller.topics import NewTopic, TopicRefusal
@@ -185,7 +186,7 @@ class Broker:
         self.topics = Topics(context, self.controller)
         self.config_changes = ConfigChanges(context, self.dynamic_configs)
         self.features = Features(context, self._fail)
-        self.dispatcher = Dispatcher(self)
+        self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
         self.listeners = Listeners(context, self.dispatcher, self.request_budget)
         self.periodic_tasks = PeriodicTasks(
             config, self.replica_manager, self.dispatcher.connections.keys(), clock
@@ -199,7 +200,6 @@ class Broker:
             self.controller,
             self.topics,
             self.request_budget,
-            self.dispatcher.connections,
             self.coordinators,
             self._write_markers,
         )
@@ -285,7 +285,7 @@ class Broker:
     async def _write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         from kavka.broker.coordination.marker_appends import write_markers
 
-        return await write_markers(self, request)
+        return await write_markers(self.services, request)
 
     async def _answer_as_controller(self, request: Any) -> Any:
         from kavka.broker.control.requests import answer
@@ -331,6 +331,7 @@ class Broker:
         )
         self.context.broker_id = identity.broker_id
         self.metadata.cluster_id = identity.cluster_id
+        self.services = self._make_services()
         await self.config_changes.start()
         await self.features.start()
         known = await KnownTopics.read(self.registry)
@@ -348,7 +349,7 @@ class Broker:
         self.turns.watch(
             self.config.integer("kavka.event.loop.stall.warn.ms"), self._stall_warnings.stalled
         )
-        self.dispatcher.begin()
+        self.dispatcher.begin(self.services)
         self.periodic_tasks.start()
         if self.config.flag("log.cleaner.enable"):
             loop = asyncio.get_running_loop()
@@ -459,6 +460,33 @@ class Broker:
         self.features.session_renewed()
 
     # -- serving
+
+    def _make_services(self) -> Services:
+        """Return the parts that request handlers may use."""
+        return Services(
+            broker_id=self.broker_id,
+            has_own_registry=self.has_own_registry,
+            config=self.config,
+            configs=self.configs,
+            clock=self.clock,
+            random=self.random,
+            disk=self.environment.disk,
+            registry=self.registry,
+            slices=self.slices,
+            request_budget=self.request_budget,
+            metadata=self.metadata,
+            features=self.features,
+            replica_manager=self.replica_manager,
+            topics=self.topics,
+            dynamic_configs=self.dynamic_configs,
+            controller=self.controller,
+            control_requests=self.control_requests,
+            fetch_sessions=self.fetch_sessions,
+            fetch_purgatory=self.fetch_purgatory,
+            produce_purgatory=self.produce_purgatory,
+            create_topic_automatically=self.create_topic_automatically,
+            lazy=self.lazy,
+        )
 
     async def create_topic_automatically(self, name: str) -> ErrorCode:
         """Create a topic because a client asked for its metadata; return why not, or that its leader is on the way."""

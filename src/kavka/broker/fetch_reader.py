@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.broker.pace import Pace
 from kavka.broker.replica import Replica
@@ -28,11 +28,9 @@ from kavka.storage.log.log_read import LogRange, LogRead
 from kavka.wire.messages.fetch import FetchRequest, FetchResponseAbortedTransaction
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.services import Services
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _FIRST_WITH_BATCHES = 4
 _FIRST_WITH_WHOLE_BATCH = 3
@@ -141,23 +139,23 @@ class FetchReader:
 
     def __init__(
         self,
-        broker: Broker,
+        services: Services,
         request: FetchRequest,
         version: int,
         partitions: Sequence[tuple[PartitionKey, FetchPartition]],
     ) -> None:
         """`partitions` are those of the session, in the order in which bytes are shared out."""
-        self._broker = broker
+        self._services = services
         self._request = request
         self._version = version
-        self._max_bytes = min(request.max_bytes, broker.config.integer("fetch.max.bytes"))
+        self._max_bytes = min(request.max_bytes, services.config.integer("fetch.max.bytes"))
         self.min_bytes = min(request.min_bytes, self._max_bytes)
         """Bytes that the request waits for: at most as many as it can take."""
         self._requested = [(key, asked, self._topic_partition(key)) for key, asked in partitions]
         # Who says its rack may read from followers, and be sent to them (KIP-392).
         self._may_follow = version >= _FIRST_WITH_RACK
         self._rack = ""
-        if self._may_follow and broker.config.values["replica.selector.class"] == RACK_AWARE:
+        if self._may_follow and services.config.values["replica.selector.class"] == RACK_AWARE:
             self._rack = request.rack_id
 
     def topic_partitions(self) -> list[TopicPartition]:
@@ -172,7 +170,7 @@ class FetchReader:
         """Return how many bytes became readable in all partitions since the broker's start."""
         total = 0
         for topic_partition in self.topic_partitions():
-            replica = self._broker.replica_manager.find(topic_partition)
+            replica = self._services.replica_manager.find(topic_partition)
             if isinstance(replica, Replica):
                 total += replica.appended_bytes
         return total
@@ -183,7 +181,7 @@ class FetchReader:
             replica = (
                 None
                 if topic_partition is None
-                else self._broker.replica_manager.find(topic_partition)
+                else self._services.replica_manager.find(topic_partition)
             )
             if not isinstance(replica, Replica):
                 return False
@@ -226,7 +224,7 @@ class FetchReader:
     async def load(self, reads: Iterable[PartitionRead]) -> None:
         """Bring the records of cold reads into the page cache."""
         reads = list(reads)
-        self._broker.request_budget.queue(1)
+        self._services.request_budget.queue(1)
         try:
             for read in reads:
                 if read.is_uncached:
@@ -235,7 +233,7 @@ class FetchReader:
             self.release(reads)
             raise
         finally:
-            self._broker.request_budget.queue(-1)
+            self._services.request_budget.queue(-1)
 
     def release(self, reads: Iterable[PartitionRead]) -> None:
         """Give up everything that was read."""
@@ -248,7 +246,7 @@ class FetchReader:
         name, partition = key
         if isinstance(name, str):
             return TopicPartition(name, partition)
-        topic = self._broker.metadata.name_of(TopicId(bytes(name)))
+        topic = self._services.metadata.name_of(TopicId(bytes(name)))
         return None if topic is None else TopicPartition(topic, partition)
 
     def _read(
@@ -262,7 +260,7 @@ class FetchReader:
     ) -> PartitionRead:
         if topic_partition is None:
             return _failed(key, ErrorCode.UNKNOWN_TOPIC_ID)
-        replica = self._broker.replica_manager.find(topic_partition)
+        replica = self._services.replica_manager.find(topic_partition)
         if isinstance(replica, ErrorCode):
             return _failed(key, replica)
         if self._version < _FIRST_WITH_ZSTD and replica.stores_zstd:
@@ -277,7 +275,11 @@ class FetchReader:
             return _failed(key, error)
         if self._rack and partition.followers:
             preferred = preferred_read_replica(
-                self._broker, replica, self._rack, asked.fetch_offset
+                self._services.metadata.brokers,
+                self._services.broker_id,
+                replica,
+                self._rack,
+                asked.fetch_offset,
             )
             if preferred != NO_PREFERENCE:
                 return _redirected(key, replica, preferred)
@@ -346,7 +348,7 @@ class FetchReader:
         assert read.replica is not None
         read.records = None  # `load` owns the range now, and gives it or another one back
         try:
-            found = await read.read.load(self._broker.environment.disk)
+            found = await read.read.load(self._services.disk)
         except OffsetOutOfRange:
             read.refuse(ErrorCode.OFFSET_OUT_OF_RANGE)
             return

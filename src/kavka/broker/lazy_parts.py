@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kavka.broker.context import BrokerContext
@@ -12,7 +12,6 @@ from kavka.broker.partition_events import PartitionEvents
 from kavka.broker.replica_manager import ReplicaManager
 from kavka.broker.topics import Topics
 from kavka.ids import ProducerId
-from kavka.net.connection import Connection
 from kavka.net.request_budget import RequestBudget
 
 if TYPE_CHECKING:
@@ -64,14 +63,12 @@ class LazyParts:
         controller: Controller,
         topics: Topics,
         request_budget: RequestBudget,
-        connections: Container[Connection],
         coordinators: dict[str, Coordinators[Any]],
         write_markers: Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
     ) -> None:
         """Make nothing yet; `coordinators` of an internal topic are entered, by the topic, when they are made.
 
-        `connections` are those that are open, at any time. `write_markers` writes markers of transactions to the
-        partitions that this broker leads.
+        `write_markers` writes markers of transactions to the partitions that this broker leads.
         """
         self._context = context
         self._partition_events = partition_events
@@ -79,7 +76,6 @@ class LazyParts:
         self._controller = controller
         self._topics = topics
         self._request_budget = request_budget
-        self._connections = connections
         self._coordinators = coordinators
         self._write_markers = write_markers
         self.encoded_topics = Lazy(self._make_encoded_topics)
@@ -156,7 +152,6 @@ class LazyParts:
             self._replica_manager,
             self._controller,
             self._request_budget,
-            self._connections,
         )
 
     def _make_alter_log_dirs(self) -> AlterLogDirsManager:

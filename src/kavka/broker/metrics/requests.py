@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kavka.broker.metrics.sources import MetricsSources
-from kavka.broker.refusals import UNKNOWN_API, Refusals
-from kavka.broker.traffic import RequestTraffic
+from kavka.broker.requests.counters import RequestTraffic
+from kavka.broker.requests.refusals import UNKNOWN_API, Refusals
 from kavka.errors import ErrorCode
 from kavka.metrics.families import Family, Sample, counter, gauge, labelled, summarized, summary
 from kavka.wire.apis import ApiKey

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from kavka.broker.control.controller import Controller
     from kavka.broker.coordination.coordinators import Coordinators
     from kavka.broker.coordination.groups import GroupCoordinators
-    from kavka.broker.dispatch import Dispatcher
     from kavka.broker.lazy_parts import Lazy
     from kavka.broker.purgatory import Purgatory
     from kavka.broker.replica_manager import ReplicaManager
     from kavka.broker.replication.replication_manager import ReplicationManager
+    from kavka.broker.requests.dispatcher import Dispatcher
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.net.event_loop import LoopTurns
     from kavka.net.request_budget import RequestBudget

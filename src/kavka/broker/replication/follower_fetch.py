@@ -6,14 +6,11 @@ it asks for; that moves the high watermark and lets it join the in-sync set.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from kavka.broker.cold_reads import start_load
 from kavka.broker.context import BrokerContext
-from kavka.broker.deferred_response import DeferredResponse
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.pace import Pace
 from kavka.broker.replica import Replica
 from kavka.broker.replica_manager import ReplicaManager
@@ -28,6 +25,8 @@ from kavka.broker.replication.follower_sessions import (
     SessionPartition,
 )
 from kavka.broker.replication.throttle import LeaderThrottle
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.deferred import SecondStage
 from kavka.core.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -37,7 +36,6 @@ from kavka.core.fetch_session import (
 from kavka.core.partition import IsrChange
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from kavka.net.connection import Connection
 from kavka.net.request_budget import RequestBudget
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed, OffsetOutOfRange
 from kavka.storage.log.log_read import LogRead
@@ -105,25 +103,20 @@ class FollowerFetchHandler:
         throttle: LeaderThrottle,
         propose: Callable[[Replica, IsrChange], None],
         request_budget: RequestBudget,
-        connections: Container[Connection],
     ) -> None:
-        """Know no follower yet; `propose` asks the controller for another in-sync set.
-
-        `connections` are those that are open, at any time.
-        """
+        """Know no follower yet; `propose` asks the controller for another in-sync set."""
         self._context = context
         self._replica_manager = replica_manager
         self._throttle = throttle
         self._propose = propose
         self._request_budget = request_budget
-        self._connections = connections
         self._sessions: dict[int, FollowerSession] = {}
         self._most_partitions = context.config.integer(_PARTITIONS_SETTING)
         self._partition_count = 0  # Invariant: the sum of `counted` of all sessions
 
     def handle(
         self, context: RequestContext, request: FetchRequest, replica_id: int
-    ) -> FetchResponse | DeferredResponse | Awaitable[FetchResponse]:
+    ) -> FetchResponse | DelayedFollowerFetch | SecondStage:
         """Note how far the follower is, and answer with what is new for it, now or when there is anything."""
         session = self._session(context, request, BrokerId(replica_id))
         if isinstance(session, ErrorCode):
@@ -133,7 +126,7 @@ class FollowerFetchHandler:
         session.activity.last_fetch_ms = context.received_ms
         session.activity.broker_epoch = request.replica_state.replica_epoch
         if context.large is not None:
-            return self._handle_many(session, request, context.pace)
+            return SecondStage(self._handle_many(session, request, context.pace))
         for key, asked in named_partitions(request):
             session.add(key, asked)
         self._count(session)
@@ -141,7 +134,7 @@ class FollowerFetchHandler:
         if reads or request.max_wait_ms <= 0:
             return self._answer(session, reads)
         answer = partial(self._answer_now, session, request)
-        return DelayedFollowerFetch(session, request.max_wait_ms, answer).deferred
+        return DelayedFollowerFetch(session, request.max_wait_ms, answer)
 
     async def _handle_many(
         self, session: FollowerSession, request: FetchRequest, pace: Pace
@@ -195,7 +188,7 @@ class FollowerFetchHandler:
 
     def _answer_now(
         self, session: FollowerSession, request: FetchRequest
-    ) -> FetchResponse | Awaitable[FetchResponse]:
+    ) -> FetchResponse | SecondStage:
         """Answer with what there is, be it nothing."""
         return self._answer(session, self._read_dirty(session, request))
 
@@ -256,7 +249,7 @@ class FollowerFetchHandler:
         """
         same = []
         for other in list(self._sessions.values()):
-            if other.connection not in self._connections:
+            if not other.connection.is_open:
                 self._close(other.session_id, other.replica_id)
             elif other.replica_id == session.replica_id or other.connection is session.connection:
                 same.append(other)
@@ -273,12 +266,10 @@ class FollowerFetchHandler:
 
     # -- answering
 
-    def _answer(
-        self, session: FollowerSession, reads: list[_Read]
-    ) -> FetchResponse | Awaitable[FetchResponse]:
+    def _answer(self, session: FollowerSession, reads: list[_Read]) -> FetchResponse | SecondStage:
         if any(read.is_uncached for read in reads):
             load = self._load(session, reads)
-            return start_load(load, lambda: self._release(session, reads))
+            return SecondStage(load, lambda: self._release(session, reads))
         return self._response(session, reads)
 
     def _release(self, session: FollowerSession, reads: list[_Read]) -> None:

@@ -5,8 +5,6 @@ A broker that is alone has replicas of its own only; nothing here is made, or im
 
 from __future__ import annotations
 
-from collections.abc import Container
-
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.controller import Controller
 from kavka.broker.replica import Replica
@@ -17,7 +15,6 @@ from kavka.broker.replication.node_to_controller_channel import NodeToController
 from kavka.broker.replication.replica_fetcher_manager import ReplicaFetcherManager
 from kavka.broker.replication.throttle import FollowerThrottle, LeaderThrottle
 from kavka.ids import TopicPartition
-from kavka.net.connection import Connection
 from kavka.net.request_budget import RequestBudget
 
 
@@ -30,9 +27,8 @@ class ReplicationManager:
         replica_manager: ReplicaManager,
         controller: Controller,
         request_budget: RequestBudget,
-        connections: Container[Connection],
     ) -> None:
-        """Replicate nothing yet; `connections` are those that are open, at any time."""
+        """Replicate nothing yet."""
         self.leader_throttle = LeaderThrottle(context)
         self.follower_throttle = FollowerThrottle(context)
         self.controller = NodeToControllerChannel(controller)
@@ -46,7 +42,6 @@ class ReplicationManager:
             self.leader_throttle,
             self.alter_partition_manager.propose,
             request_budget,
-            connections,
         )
 
     def follow(self, replica: Replica) -> None:

@@ -22,6 +22,8 @@ class RefusalReason(StrEnum):
     """It does not decode."""
     UNSUPPORTED = "unsupported_version"
     """Its API or version is not served."""
+    UNAUTHENTICATED = "unauthenticated"
+    """Its client has not authenticated."""
     DECODED_SIZE = "decoded_size"
     """Decoded, it takes too much memory (`kavka.request.decoded.max.bytes`)."""
     COUNT = "count"

@@ -11,15 +11,14 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.broker.pace import Pace
-from kavka.broker.refusals import RefusalReason
-from kavka.broker.request_memory import (
+from kavka.broker.requests.memory import (
     ANSWER_SETTING,
     DecodedBound,
     RequestMemory,
     RequestTooLarge,
 )
+from kavka.broker.requests.refusals import RefusalReason
 from kavka.io import Sendable
-from kavka.net.connection import ResponseSlot
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import SlicedDecoding
 from kavka.wire.frame import RequestHeader
@@ -45,8 +44,8 @@ class LargeRequest:
         "_total",
         "blocks_connection",
         "memory",
+        "memory_to_build",
         "pace",
-        "slot",
     )
 
     def __init__(
@@ -58,9 +57,8 @@ class LargeRequest:
         bound: DecodedBound,
         pace: Pace,
         total: RequestMemory,
-        slot: ResponseSlot,
     ) -> None:
-        """Begin to decode a `message` within a bound; its memory is of `total`, its response goes to `slot`."""
+        """Begin to decode a `message` within a bound; its memory is of `total`."""
         self._api = api
         self._decoding: SlicedDecoding | None = SlicedDecoding(
             message, header.api_version, frame, header.body_position
@@ -71,7 +69,8 @@ class LargeRequest:
         self._total = total
         self.memory = 0
         """Bytes of `RequestMemory` that it has."""
-        self.slot = slot
+        self.memory_to_build = 0
+        """Bytes of it that are to be taken again when its deferred response is built."""
         self.blocks_connection = False
 
     @property

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from kavka.broker.dispatch import Answering, RequestContext
 from kavka.broker.periodic_tasks import DutyRound
+from kavka.broker.requests.context import Answering, RequestContext
 from kavka.io import Clock
 from kavka.net.event_loop import Stall, Work
 from kavka.wire.apis import ApiKey

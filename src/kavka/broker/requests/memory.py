@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from typing import Final, NamedTuple
 
-from kavka.broker.refusals import RefusalReason
+from kavka.broker.requests.refusals import RefusalReason
 from kavka.wire.apis import ApiKey
 
 REQUEST_SETTING: Final = "kavka.request.decoded.max.bytes"
