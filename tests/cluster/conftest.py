@@ -54,7 +54,7 @@ class Cluster:
 
     async def start(self, *numbers: int) -> None:
         for number in numbers:
-            session = self.znode_server.open_session(self.session_ms)
+            session = LocalSession(self.znode_server, self.session_ms)
             broker = Broker(
                 {
                     "broker.id": str(number),
@@ -98,7 +98,7 @@ class Cluster:
     async def deafen(self, number: int) -> None:
         """Let nobody connect to a broker, and break what is connected, while it lives on."""
         broker = self.brokers[number]
-        broker._close_listeners()
+        broker.listeners.close()
         for connection in list(broker.dispatcher.connections):
             connection.abort()
 
@@ -107,7 +107,7 @@ class Cluster:
         broker = self.brokers[number]
         endpoint = broker.config.listeners[0]
         broker.config.listeners[0] = replace(endpoint, port=self.ports[number])
-        await broker._bind()
+        await broker.listeners.bind()
 
     def _disconnect(self, number: int) -> None:
         peer = self.peers.pop(number, None)

@@ -83,7 +83,7 @@ class Cluster:
             )
             (self.endpoints[number],) = await broker.start()
             self.brokers[number] = broker
-            broker.replica_manager.replication_manager.controller.local = self.alter_partition
+            broker.replication_manager.controller.local = self.alter_partition
 
     async def stop(self, *numbers: int) -> None:
         for number in numbers:

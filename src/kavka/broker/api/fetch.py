@@ -37,9 +37,7 @@ def handle(
     by_id = context.version >= FIRST_BY_TOPIC_ID
     replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
     if replica_id >= 0:
-        return services.replica_manager.replication_manager.followers.handle(
-            context, request, replica_id
-        )
+        return services.replication_manager.followers.handle(context, request, replica_id)
     if context.large is not None:
         return SecondStage(_handle_many(services, context, request))
     session = services.fetch_sessions.begin(

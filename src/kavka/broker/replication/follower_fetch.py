@@ -6,12 +6,15 @@ it asks for; that moves the high watermark and lets it join the in-sync set.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kavka.broker.context import BrokerContext
 from kavka.broker.pace import Pace
 from kavka.broker.partition_read import PartitionRead, find_divergence, load_uncached
 from kavka.broker.replica import Replica
+from kavka.broker.replica_manager import ReplicaManager
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
     forgotten_partitions,
@@ -22,6 +25,7 @@ from kavka.broker.replication.follower_sessions import (
     FollowerSession,
     SessionPartition,
 )
+from kavka.broker.replication.throttle import LeaderThrottle
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import SecondStage
 from kavka.core.fetch_session import (
@@ -29,17 +33,15 @@ from kavka.core.fetch_session import (
     INITIAL_EPOCH,
     NO_SESSION,
 )
+from kavka.core.partition import IsrChange
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
+from kavka.net.request_budget import RequestBudget
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
     FetchResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
-    from kavka.broker.replication.replication_manager import ReplicationManager
 
 _LAST_EPOCH: Final = 2**31 - 1
 _MAX_SESSIONS: Final = 64
@@ -72,12 +74,22 @@ class FollowerRead(PartitionRead):
 class FollowerFetchHandler:
     """Answers the fetches of brokers that follow."""
 
-    def __init__(self, broker: Broker, replication_manager: ReplicationManager) -> None:
-        """Know no follower yet."""
-        self._broker = broker
-        self._replication_manager = replication_manager
+    def __init__(
+        self,
+        context: BrokerContext,
+        replica_manager: ReplicaManager,
+        throttle: LeaderThrottle,
+        propose: Callable[[Replica, IsrChange], None],
+        request_budget: RequestBudget,
+    ) -> None:
+        """Know no follower yet; `propose` asks the controller for another in-sync set."""
+        self._context = context
+        self._replica_manager = replica_manager
+        self._throttle = throttle
+        self._propose = propose
+        self._request_budget = request_budget
         self._sessions: dict[int, FollowerSession] = {}
-        self._most_partitions = broker.config.integer(_PARTITIONS_SETTING)
+        self._most_partitions = context.config.integer(_PARTITIONS_SETTING)
         self._partition_count = 0  # Invariant: the sum of `counted` of all sessions
 
     def handle(
@@ -204,7 +216,7 @@ class FollowerFetchHandler:
 
     def _new_id(self) -> int:
         while True:
-            number = int.from_bytes(self._broker.random.random_bytes(4)) & _LAST_EPOCH
+            number = int.from_bytes(self._context.random.random_bytes(4)) & _LAST_EPOCH
             if number != NO_SESSION and number not in self._sessions:
                 return number
 
@@ -252,7 +264,7 @@ class FollowerFetchHandler:
         """Bring cold records into the page cache, in the pool."""
         cold = [read for read in reads if read.is_uncached]
         try:
-            await load_uncached(cold, self._broker.environment.disk, self._broker.request_budget)
+            await load_uncached(cold, self._context.environment.disk, self._request_budget)
         except BaseException:
             self._release(session, reads)
             raise
@@ -290,7 +302,7 @@ class FollowerFetchHandler:
         """Look at what is dirty; return what the follower must hear of. High watermarks may wait, if so."""
         session.has_only_high_watermarks = False
         marks: list[SessionPartition] | None = [] if may_wait else None
-        now_ms = self._broker.clock.tick_ms()
+        now_ms = self._context.clock.tick_ms()
         left = request.max_bytes if left is None else max(0, left)
         reads: list[FollowerRead] = []
         for partition in list(session.dirty):
@@ -361,9 +373,7 @@ class FollowerFetchHandler:
     ) -> FollowerRead | None:
         asked, partition = watched.requested, replica.partition
         end_offset = partition.log_end_offset
-        is_throttled = self._replication_manager.throttles_leader(
-            replica, session.replica_id, now_ms
-        )
+        is_throttled = self._throttle.throttles(replica, session.replica_id, now_ms)
         wanted = 0 if is_throttled else min(asked.max_bytes, left)
         read = FollowerRead()
         read.partition = watched
@@ -379,7 +389,7 @@ class FollowerFetchHandler:
                 return self._read_log(
                     session, watched, replica, left, now_ms, marks, minimum_one=minimum_one
                 )
-            self._replication_manager.call_when_unthrottled(watched)
+            self._throttle.call_when_free(watched)
         may_be_cut = not minimum_one and not is_throttled and asked.fetch_offset < end_offset
         read.cut_at = wanted if may_be_cut else None
         if read.needs_space and not read.is_uncached:
@@ -396,7 +406,7 @@ class FollowerFetchHandler:
         read.take_position(replica)
         watched.sent = (read.high_watermark, read.log_start_offset)
         _record_served(replica, session.replica_id, read.length)
-        self._replication_manager.record_served(replica, session.replica_id, read.length)
+        self._throttle.record_served(replica, session.replica_id, read.length)
         return read
 
     def _record_position(
@@ -409,7 +419,7 @@ class FollowerFetchHandler:
             return  # what its former life had it need not have now (a fetch that was read late)
         follower.activity = session.activity
         had_start = follower.log_start_offset
-        is_alive = session.replica_id in self._broker.metadata.brokers
+        is_alive = session.replica_id in self._context.metadata.brokers
         has_moved, change = partition.follower_fetched(
             session.replica_id,
             asked.fetch_offset,
@@ -420,13 +430,13 @@ class FollowerFetchHandler:
         if has_moved:
             replica.high_watermark_moved()
         elif asked.log_start_offset != had_start:
-            self._broker.replica_manager.low_watermark_moved(replica.topic_partition)
+            self._replica_manager.low_watermark_moved(replica)
         if change is not None:
-            self._replication_manager.propose(replica, change)
+            self._propose(replica, change)
 
     def _find(self, partition: SessionPartition) -> Replica | ErrorCode:
         name, index = partition.key
-        replica_manager = self._broker.replica_manager
+        replica_manager = self._replica_manager
         if partition.topic_partition is not None:
             found = replica_manager.find(partition.topic_partition)
             if isinstance(found, Replica) and (
