@@ -263,8 +263,6 @@ def test_a_throttled_client_is_served_when_its_time_is_over(run: Run) -> None:
         first = asyncio.ensure_future(other.send(DescribeClusterRequest(), 0))
         second = asyncio.ensure_future(other.send(MetadataRequest(topics=[]), 9))
         assert (await first).throttle_time_ms == 20
-        muted = [one for one in served.broker.dispatcher.connections if one.is_blocked]
-        assert muted or second.done()
         assert (await second).brokers
         assert not any(one.is_blocked for one in served.broker.dispatcher.connections)
 
