@@ -17,7 +17,7 @@ from kavka.broker.control.controller_term import ControllerTerm
 from kavka.broker.control.registry_writer import RegistryWriter, multi_merging_configs
 from kavka.broker.control_requests import ControlRequests
 from kavka.broker.coordination import group_shard_runtime, marker_appends, transaction_shard_runtime
-from kavka.broker.replication.follower_fetch import FollowerFetchHandler
+from kavka.broker.replication import follower_fetch
 from kavka.broker.replication.throttle import LeaderThrottle, Throttle
 from kavka.core.controller import election
 from kavka.core.controller.step import Step as ControllerStep
@@ -159,9 +159,7 @@ class Plant:
 
     def serves_followers_of_any_epoch(self) -> None:
         """A leader does not look where its history and its follower's part."""
-        self._patch.setattr(
-            FollowerFetchHandler, "_divergence", lambda fetches, replica, asked: None
-        )
+        self._patch.setattr(follower_fetch, "find_divergence", lambda replica, asked: None)
 
     def shows_open_transactions(self) -> None:
         """Who reads committed records may read up to the high watermark."""
