@@ -94,9 +94,7 @@ class GroupMember:
 
     @property
     def is_groupless(self) -> bool:
-        """Return whether the group assigns the partitions, and this member is in no generation: new, joining or
-        lost.
-        """
+        """Return whether the group assigns the partitions, and this member is in no generation."""
         return self._subscription.uses_group and self.generation == NO_GENERATION
 
     def metadata(self) -> GroupMetadata:
