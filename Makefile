@@ -8,7 +8,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings reference docs bench-report passed damaged-bodies clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings reference docs bench-report wheels passed damaged-bodies clean
 PY := .venv/bin/python
 
 help: ## list the commands
@@ -98,6 +98,14 @@ docs: ## build the site of docs/ into build/site; broken links fail
 
 bench-report: dev ## rewrite the page of benchmarks and its plots; RESULT=FILE publishes a new result first
 	$(PY) scripts/benchmarks_page.py $(RESULT)
+
+wheels: dev ## build dist/: the sources, a pure wheel, and one with the kernel for this Python and machine
+	rm -rf build/lib build/bdist* dist
+	KAVKA_PURE=1 $(PY) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	rm -rf build/lib
+	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(PY) setup.py --quiet sdist
+	@ls dist
 
 passed: ## rewrite tests/compat/PASSED.txt after tests were added
 	@scripts/setup.sh test

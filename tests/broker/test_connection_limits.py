@@ -9,7 +9,7 @@ import pytest
 
 from kavka.broker.config import BrokerConfig
 from kavka.broker.configs import Configs
-from kavka.broker.connection_limits import ConnectionLimits, budget_limits
+from kavka.broker.requests.connection_limits import ConnectionLimits, budget_limits
 from kavka.net.memory import memory_bytes
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.messages.api_versions import ApiVersionsRequest

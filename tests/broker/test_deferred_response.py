@@ -1,13 +1,43 @@
-"""Answers that wait: given in the turn after they are woken, those of a connection together, each once."""
+"""Responses that wait: built in the iteration after they are woken, those of a connection together, each once."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
-from kavka.broker.deferred_response import DeferredResponse, DeferredResponses
-from kavka.net.connection import Connection
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.deferred import DeferredResponse
+from kavka.broker.requests.failures import RequestFailures
+from kavka.broker.requests.waiting import Waiting
+
+
+class Deferred(DeferredResponse):
+    """A response whose result is its name, or what `build` returns."""
+
+    def __init__(
+        self, story: list[str], name: str, on_build: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__()
+        self._story = story
+        self._name = name
+        self._on_build = on_build
+
+    def build(self) -> str:
+        if self._on_build is not None:
+            self._on_build()
+        return self._name
+
+    def release(self) -> None:
+        self._story.append(f"{self._name} given up")
+
+
+class Named(SimpleNamespace):
+    """A stand-in for a connection that is equal to itself alone."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    __eq__ = object.__eq__
 
 
 class Connections:
@@ -15,104 +45,123 @@ class Connections:
 
     def __init__(self) -> None:
         self.story: list[str] = []
+        self._named: dict[str, Any] = {}
+        self.waiting = Waiting(
+            lambda _context, result: self.story.append(result),
+            RequestFailures(),
+            cast(Any, id),
+            int,
+        )
 
-    def named(self, name: str) -> Connection:
+    def _connection(self, name: str) -> Any:
         story = self.story
+        return Named(
+            cork=lambda: story.append(f"cork {name}"),
+            uncork=lambda: story.append(f"uncork {name}"),
+            abort=lambda: story.append(f"abort {name}"),
+            release=lambda _slot: None,
+            attachment=SimpleNamespace(waiting={}, is_open=True),
+        )
 
-        class Named:
-            def cork(self) -> None:
-                story.append(f"cork {name}")
+    def context(self, name: str) -> RequestContext:
+        """Return the context of another request on the connection of this name."""
+        if name not in self._named:
+            self._named[name] = self._connection(name)
+        connection = self._named[name]
+        return cast(
+            RequestContext,
+            SimpleNamespace(
+                connection=connection,
+                slot=None,
+                large=None,
+                version=0,
+                api=SimpleNamespace(key=0),
+                finish=lambda: None,
+            ),
+        )
 
-            def uncork(self) -> None:
-                story.append(f"uncork {name}")
-
-        return cast(Connection, Named())
-
-
-Give = Callable[[Connections, DeferredResponses], list[DeferredResponse]]
+    def defer(self, name: str, result: str, on_build: Callable[[], None] | None = None) -> Deferred:
+        """Let a response wait on a connection."""
+        deferred = Deferred(self.story, result, on_build)
+        self.waiting.defer(self.context(name), deferred)
+        return deferred
 
 
-def play(story: Callable[[Connections, DeferredResponses], Any]) -> list[str]:
-    """Return what was done to the connections in the turn after the story."""
+def play(story: Callable[[Connections], Any]) -> list[str]:
+    """Return what was done to the connections in the iteration after the story."""
     connections = Connections()
 
     async def run() -> list[str]:
-        story(connections, DeferredResponses())
-        assert connections.story == []  # whoever woke goes first
+        story(connections)
+        done = [event for event in connections.story if "given up" not in event]
+        assert done == []  # the code that woke goes first
         await asyncio.sleep(0)
         return list(connections.story)
 
     return asyncio.run(run())
 
 
-def parked(connections: Connections, name: str) -> DeferredResponse:
-    return DeferredResponse(lambda: None, lambda: connections.story.append(f"{name} given up"))
-
-
-def test_answers_of_a_connection_leave_together() -> None:
-    def story(connections: Connections, answers: DeferredResponses) -> None:
-        a, b = connections.named("a"), connections.named("b")
-        for connection, name in ((a, "1"), (b, "2"), (a, "3")):
-            each = parked(connections, name)
-            answers.add(each, connection, lambda name=name: connections.story.append(name))  # type: ignore[misc]
-            each.wake()
+def test_responses_of_a_connection_leave_together() -> None:
+    def story(connections: Connections) -> None:
+        for name, result in (("a", "1"), ("b", "2"), ("a", "3")):
+            connections.defer(name, result).wake()
 
     assert play(story) == ["cork a", "1", "3", "uncork a", "cork b", "2", "uncork b"]
 
 
 def test_one_that_is_woken_before_it_waits_is_answered() -> None:
-    def story(connections: Connections, answers: DeferredResponses) -> None:
-        each = parked(connections, "1")
-        each.wake()
-        answers.add(each, connections.named("a"), lambda: connections.story.append("1"))
+    def story(connections: Connections) -> None:
+        deferred = Deferred(connections.story, "1")
+        deferred.wake()
+        connections.waiting.defer(connections.context("a"), deferred)
 
     assert play(story) == ["cork a", "1", "uncork a"]
 
 
 def test_one_that_is_woken_twice_is_answered_once() -> None:
-    def story(connections: Connections, answers: DeferredResponses) -> None:
-        each = parked(connections, "1")
-        answers.add(each, connections.named("a"), lambda: connections.story.append("1"))
-        each.wake()
-        each.wake()
+    def story(connections: Connections) -> None:
+        deferred = connections.defer("a", "1")
+        deferred.wake()
+        deferred.wake()
 
     assert play(story) == ["cork a", "1", "uncork a"]
 
 
 def test_one_that_is_given_up_after_it_was_woken_is_not_answered() -> None:
-    def story(connections: Connections, answers: DeferredResponses) -> None:
-        each = DeferredResponse(lambda: None, lambda: None)
-        answers.add(each, connections.named("a"), lambda: connections.story.append("1"))
-        each.wake()
-        each.cancel()
+    def story(connections: Connections) -> None:
+        deferred = connections.defer("a", "1")
+        deferred.wake()
+        deferred.cancel()
 
-    assert play(story) == ["cork a", "uncork a"]
-
-
-def test_who_answers_may_wake_others_for_the_next_turn() -> None:
-    def story(connections: Connections, answers: DeferredResponses) -> None:
-        a = connections.named("a")
-        first, second = parked(connections, "1"), parked(connections, "2")
-        answers.add(second, a, lambda: connections.story.append("2"))
-        answers.add(first, a, second.wake)
-        first.wake()
-
-    assert play(story) == ["cork a", "uncork a"]
+    assert play(story) == ["1 given up", "cork a", "uncork a"]
 
 
-def test_a_fault_on_one_connection_is_nothing_to_the_others() -> None:
-    failures: list[Any] = []
+def test_one_that_begins_to_wait_after_its_connection_was_closed_is_given_up() -> None:
+    def story(connections: Connections) -> None:
+        context = connections.context("a")
+        context.connection.attachment.is_open = False
+        deferred = Deferred(connections.story, "1")
+        connections.waiting.defer(context, deferred)
+        deferred.wake()
 
+    assert play(story) == ["1 given up"]
+
+
+def test_one_that_is_built_may_wake_others_for_the_next_iteration() -> None:
+    def story(connections: Connections) -> None:
+        second = connections.defer("a", "2")
+        connections.defer("a", "1", second.wake).wake()
+
+    assert play(story) == ["cork a", "1", "uncork a"]
+
+
+def test_a_fault_in_one_response_is_nothing_to_the_others() -> None:
     def fail() -> None:
         raise RuntimeError("a fault of ours")
 
-    def story(connections: Connections, answers: DeferredResponses) -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _loop, context: failures.append(context["exception"]))
-        for name, answer in (("a", fail), ("b", lambda: connections.story.append("2"))):
-            each = parked(connections, name)
-            answers.add(each, connections.named(name), answer)
-            each.wake()
+    def story(connections: Connections) -> None:
+        connections.defer("a", "1", fail).wake()
+        connections.defer("a", "2").wake()
+        connections.defer("b", "3").wake()
 
-    assert play(story) == ["cork a", "uncork a", "cork b", "2", "uncork b"]
-    assert [str(failure) for failure in failures] == ["a fault of ours"]
+    assert play(story) == ["cork a", "abort a", "2", "uncork a", "cork b", "3", "uncork b"]

@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 
 from kavka.broker.api import produce
-from kavka.broker.broker import Broker
-from kavka.broker.deferred_response import DeferredResponse
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.delayed_produce import DelayedProduce
 from kavka.broker.purgatory import Purgatory
 from kavka.broker.replica import AppendOutcome
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.broker.traffic import TopicTraffic
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -56,7 +56,7 @@ def handle(
     replicas: Sequence[Replica], purgatory: Purgatory, verifier: Any = None, **changes: Any
 ) -> Any:
     """Give one request with a batch for each of two partitions to the handler."""
-    broker = SimpleNamespace(
+    services = SimpleNamespace(
         replica_manager=SimpleNamespace(find=lambda where: replicas[where.partition]),
         produce_purgatory=purgatory,
         metadata=SimpleNamespace(),
@@ -65,8 +65,10 @@ def handle(
     batches = [(index, memoryview(b"batch")) for index in (0, 1)]
     request = produce_request("t", batches, **{"timeout_ms": 0} | changes)
     header = RequestHeader(0, _VERSION, 5, "test", 0)
-    context = SimpleNamespace(version=_VERSION, header=header, listener_name="PLAINTEXT")
-    return produce.handle(cast(Broker, broker), cast(RequestContext, context), request)
+    context = SimpleNamespace(
+        version=_VERSION, header=header, listener_name="PLAINTEXT", authorizer=None
+    )
+    return produce.handle(cast(Services, services), cast(RequestContext, context), request)
 
 
 class Leader:
@@ -85,10 +87,10 @@ class Leader:
         if disk_fails:
             self.replicas[1].begin_append = self._fail  # type: ignore[method-assign]
         answer = handle(self.replicas, self.purgatory, timeout_ms=timeout_ms)
-        assert isinstance(answer, DeferredResponse)
+        assert isinstance(answer, DelayedProduce)
         self.deferred = answer
         self.woken: list[None] = []
-        self.deferred.call_on_wake(lambda: self.woken.append(None))
+        self.deferred.call_on_wake(lambda _deferred: self.woken.append(None))
 
     def _fail(self, *_: Any) -> AppendOutcome:
         """Append to the second partition: both are in the directory that fails by it, and whoever waits is told."""
@@ -103,7 +105,7 @@ class Leader:
 
     def answer(self) -> list[tuple[ErrorCode, int, str | None]]:
         """Return error, base offset and message of each partition."""
-        made = self.deferred.build_response()
+        made = self.deferred.take()
         if isinstance(made, bytearray):
             made = decode(ProduceResponse, _VERSION, memoryview(made)[_HEAD_BYTES:])
         (topic,) = made.responses
@@ -205,7 +207,7 @@ def test_a_batch_that_was_cut_off_while_another_was_verified_is_not_acknowledged
         replicas[0].verdict = ErrorCode.NOT_LEADER_OR_FOLLOWER
         replicas[0].partition.high_watermark = 1
         verified.set_result(AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS))
-        rows = (await waiting).build_response().responses[0].partition_responses
+        rows = (await waiting).take().responses[0].partition_responses
         codes = [ErrorCode.of(row.error_code) for row in rows]
         assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS]
 
@@ -218,11 +220,12 @@ def test_an_answer_that_was_given_leaves_nothing_to_the_garbage_collector() -> N
         gc.collect()
         gc.disable()
         try:
-            made = weakref.ref(leader.deferred._build)
+            kept = weakref.ref(leader.deferred._respond)  # and with it what the response is made of
             leader.settle(0, ErrorCode.NONE)
             leader.settle(1, ErrorCode.NONE)
             leader.answer()
-            assert made() is None  # and with it what the answer is made of
+            del leader.deferred
+            assert kept() is None
         finally:
             gc.enable()
 

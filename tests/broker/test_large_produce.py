@@ -322,7 +322,7 @@ def test_requests_that_came_before_the_start_was_over_stay_in_order(run: Run) ->
             connection.block()
         reader, writer = await pipelined(served, first, second)
         await until(lambda: any(one.waiting_frames == 2 for one in dispatcher.connections))
-        dispatcher.begin()
+        dispatcher.begin(served.broker.services)
         assert await next_base_offset(reader) == (0, 0)
         assert await next_base_offset(reader) == (0, LARGE)
         writer.close()

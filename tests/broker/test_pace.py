@@ -8,7 +8,7 @@ import pytest
 
 from kavka.broker.pace import UNPACED, Slices
 from kavka.broker.repetitions import Repetitions, size_of
-from kavka.broker.request_memory import (
+from kavka.broker.requests.memory import (
     RequestMemory,
     RequestTooLarge,
     api_bound,

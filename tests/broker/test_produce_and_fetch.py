@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from kavka.broker.api import fetch
-from kavka.broker.deferred_response import DeferredResponse, DeferredResponses
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.deferred import DeferredResponse
+from kavka.broker.requests.failures import RequestFailures
+from kavka.broker.requests.waiting import Waiting
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
-from kavka.wire.frame import RequestHeader
+from kavka.wire.apis import ApiKey
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchRequestPartition,
@@ -30,6 +31,7 @@ from kavka.wire.messages.list_offsets import (
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
 from support.produce import batch
+from support.request_contexts import request_context
 
 Run = Callable[..., None]
 
@@ -88,17 +90,18 @@ def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -
         await served.topic("t")
         broker = served.broker
         connection = next(iter(broker.dispatcher.connections))
-        context = RequestContext(connection, RequestHeader(1, 11, 0, "test", 0), 0)
+        context = request_context(connection, ApiKey.FETCH, 11)
         asked = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
         topics = [FetchRequestTopic(topic="t", partitions=[asked])]
         deferred = fetch.handle(
-            broker, context, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
+            broker.services, context, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
         )
         assert isinstance(deferred, DeferredResponse)
         answers: list[Any] = []
-        DeferredResponses().add(
-            deferred, connection, lambda: answers.append(deferred.build_response())
+        waiting = Waiting(
+            lambda _context, result: answers.append(result), RequestFailures(), answers.append, int
         )
+        waiting.defer(context, deferred)
         broker.replica_manager.find(TopicPartition("t", 0)).append_internal(batch(b"at once"))
         assert len(broker.fetch_purgatory) == 0
         assert answers == []  # whoever appended is answered first

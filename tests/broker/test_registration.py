@@ -11,6 +11,7 @@ from kavka.ids import BrokerId
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
 from kavka.registry.interface import ensure_path
+from kavka.registry.local_session import LocalSession
 from kavka.registry.znode_server import ZnodeServer
 from kavka.storage.directory.log_directory import LogDirectory
 from kavka.storage.disk.os_disk import OsDisk
@@ -47,7 +48,7 @@ async def nothing(*_: object) -> None:
 
 async def opened() -> ZnodeServer:
     znode_server = ZnodeServer(SystemClock(), SystemRandom())
-    await ensure_path(znode_server.open_session(), BROKER_IDS)
+    await ensure_path(LocalSession(znode_server), BROKER_IDS)
     return znode_server
 
 
@@ -72,7 +73,7 @@ async def closed_port() -> int:
 def test_the_epoch_is_the_transaction_that_made_the_node() -> None:
     async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(1000)
+        session = LocalSession(znode_server, 1000)
         epoch = await registration(session, 9092).register()
         stat = await session.stat(PATH)
         assert (epoch, session.session_id) == (stat.czxid, stat.ephemeral_owner)
@@ -84,9 +85,9 @@ def test_an_id_whose_broker_answers_is_refused_with_its_address() -> None:
     async def run() -> None:
         znode_server = await opened()
         async with Listening() as port:
-            await registration(znode_server.open_session(1000), port).register()
+            await registration(LocalSession(znode_server, 1000), port).register()
             with pytest.raises(IdentityError, match=rf"broker.id=7 is running at .*:{port}"):
-                await registration(znode_server.open_session(1000), 1).register()
+                await registration(LocalSession(znode_server, 1000), 1).register()
 
     asyncio.run(run())
 
@@ -97,8 +98,8 @@ def test_the_node_of_this_brokers_last_life_is_taken_over(moves: bool) -> None:
         znode_server = await opened()
         own = PreviousSessions([])
         port = await closed_port()
-        first = await registration(znode_server.open_session(60_000), port, own=own).register()
-        session = znode_server.open_session(60_000)
+        first = await registration(LocalSession(znode_server, 60_000), port, own=own).register()
+        session = LocalSession(znode_server, 60_000)
         second = await registration(session, 1 if moves else port, own=own).register()
         assert second > first
         assert (await session.stat(PATH)).ephemeral_owner == session.session_id
@@ -111,9 +112,9 @@ def test_a_broker_that_is_back_at_its_own_port_takes_its_node_over() -> None:
         znode_server = await opened()
         own = PreviousSessions([])
         async with Listening() as port:
-            first = await registration(znode_server.open_session(60_000), port, own=own).register()
+            first = await registration(LocalSession(znode_server, 60_000), port, own=own).register()
             assert (
-                await registration(znode_server.open_session(60_000), port, own=own).register()
+                await registration(LocalSession(znode_server, 60_000), port, own=own).register()
                 > first
             )
 
@@ -126,10 +127,10 @@ def test_an_address_alone_does_not_prove_that_an_older_process_is_dead(port: int
 
     async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(60_000)
+        session = LocalSession(znode_server, 60_000)
         epoch = await registration(session, 9092).register()
         with pytest.raises(IdentityError, match=r"broker\.id=7 is running at .*:9092"):
-            await registration(znode_server.open_session(60_000), port).register()
+            await registration(LocalSession(znode_server, 60_000), port).register()
         assert (await session.stat(PATH)).czxid == epoch
 
     asyncio.run(run())
@@ -141,9 +142,9 @@ def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(
 ) -> None:
     async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(60_000)
+        session = LocalSession(znode_server, 60_000)
         first = await registration(session, 9092).register()
-        late = registration(znode_server.open_session(60_000), port, patience_ms=60_000)
+        late = registration(LocalSession(znode_server, 60_000), port, patience_ms=60_000)
         registering = asyncio.ensure_future(late.register())
         await until(lambda: "waiting for an older session to end" in caplog.text)
         assert not registering.done()
@@ -156,17 +157,17 @@ def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(
 def test_the_office_of_a_process_that_is_gone_goes_with_its_node() -> None:
     async def run() -> None:
         znode_server = await opened()
-        dead, other = znode_server.open_session(60_000), znode_server.open_session(60_000)
+        dead, other = LocalSession(znode_server, 60_000), LocalSession(znode_server, 60_000)
         port, own = await closed_port(), PreviousSessions([])
         await registration(dead, port, own=own).register()
         await dead.create(CONTROLLER_EPOCH, b"1")
         await dead.create(CONTROLLER, b"{}", ephemeral=True)
-        session = znode_server.open_session(60_000)
+        session = LocalSession(znode_server, 60_000)
         await registration(session, port, own=own).register()
         assert await session.stat(CONTROLLER) is None
         # An office that is another's stays.
         await other.create(CONTROLLER, b"{}", ephemeral=True)
-        await registration(znode_server.open_session(60_000), port, own=own).register()
+        await registration(LocalSession(znode_server, 60_000), port, own=own).register()
         assert await session.stat(CONTROLLER) is not None
 
     asyncio.run(run())
@@ -210,7 +211,7 @@ def test_sessions_are_remembered_in_every_directory_that_works(
 def test_a_lost_session_is_followed_by_a_new_one_with_a_new_epoch() -> None:
     async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(1000)
+        session = LocalSession(znode_server, 1000)
         kept = registration(session, 1)
         first = await kept.register()
         renewed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -230,7 +231,7 @@ def test_a_lost_session_is_followed_by_a_new_one_with_a_new_epoch() -> None:
 def test_an_id_that_was_taken_while_the_session_was_lost_ends_the_broker() -> None:
     async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(1000)
+        session = LocalSession(znode_server, 1000)
         kept = registration(session, 1)
         await kept.register()
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -241,7 +242,7 @@ def test_an_id_that_was_taken_while_the_session_was_lost_ends_the_broker() -> No
 
             kept.keep_registered(refuse, failed.set_result)
             znode_server.expire(session)
-            await registration(znode_server.open_session(1000), port).register()
+            await registration(LocalSession(znode_server, 1000), port).register()
             assert "broker.id=7" in await asyncio.wait_for(failed, 60)
             await kept.stop()
 
@@ -251,7 +252,7 @@ def test_an_id_that_was_taken_while_the_session_was_lost_ends_the_broker() -> No
 def test_broker_that_is_refused_a_node_goes_on_trying() -> None:
     async def run() -> None:
         znode_server = await opened()
-        session, other = znode_server.open_session(1000), znode_server.open_session(1000)
+        session, other = LocalSession(znode_server, 1000), LocalSession(znode_server, 1000)
         broker = registration(session, 1)
         await broker.register()
         renewed = asyncio.Event()
@@ -278,8 +279,8 @@ def test_an_id_whose_broker_answers_is_refused_without_waiting() -> None:
     async def run() -> None:
         znode_server = await opened()
         async with Listening() as port:
-            await registration(znode_server.open_session(1000), port).register()
-            late = registration(znode_server.open_session(1000), 1, patience_ms=600_000)
+            await registration(LocalSession(znode_server, 1000), port).register()
+            late = registration(LocalSession(znode_server, 1000), 1, patience_ms=600_000)
             with pytest.raises(IdentityError, match="is running at"):
                 await asyncio.wait_for(late.register(), 30)
 
@@ -289,7 +290,7 @@ def test_an_id_whose_broker_answers_is_refused_without_waiting() -> None:
 def test_a_broker_whose_number_and_address_another_took_stops() -> None:
     async def run() -> None:
         znode_server = await opened()
-        kept = registration(znode_server.open_session(1000), 1)
+        kept = registration(LocalSession(znode_server, 1000), 1)
         await kept.register()
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -297,7 +298,7 @@ def test_a_broker_whose_number_and_address_another_took_stops() -> None:
             pytest.fail("registered again")
 
         kept.keep_registered(refuse, failed.set_result)
-        other = znode_server.open_session(1000)
+        other = LocalSession(znode_server, 1000)
         await other.delete(PATH)
         await registration(other, 1).register()
         assert "another process has registered as broker.id=7" in await asyncio.wait_for(failed, 60)
@@ -326,7 +327,7 @@ class Meanwhile:
 def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead() -> None:
     async def run() -> None:
         znode_server = await opened()
-        dead, faster = znode_server.open_session(60_000), znode_server.open_session(60_000)
+        dead, faster = LocalSession(znode_server, 60_000), LocalSession(znode_server, 60_000)
         own = PreviousSessions([])
         await registration(dead, 1, own=own).register()
 
@@ -334,7 +335,7 @@ def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead()
             await dead.delete(PATH)
             await registration(faster, 2, own=own).register()
 
-        slower = znode_server.open_session(60_000)
+        slower = LocalSession(znode_server, 60_000)
         network = Meanwhile(another_is_faster)
         late = Registration(
             slower,
@@ -356,7 +357,7 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again() ->
 
     async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(200)
+        session = LocalSession(znode_server, 200)
         ours = registration(session, 9092)
         await ours.register()
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -374,7 +375,7 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again() ->
 
         session.stat = noted  # type: ignore[method-assign]
         session.delay_ms = 150  # a watch comes, an answer comes too late
-        other = znode_server.open_session()
+        other = LocalSession(znode_server)
         await other.delete(PATH)
         await registration(other, 9092).register()
         await until(lambda: unanswered)
@@ -390,7 +391,7 @@ def test_who_stopped_looks_no_more() -> None:
 
     async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(1000)
+        session = LocalSession(znode_server, 1000)
         ours = registration(session, 9092)
         await ours.register()
         ours.keep_registered(nothing, pytest.fail)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.dispatch import Answering, RequestContext
 from kavka.broker.periodic_tasks import DutyRound
-from kavka.broker.stalls import StallWarnings
+from kavka.broker.requests.context import Answering, RequestContext
+from kavka.broker.requests.stalls import StallWarnings
 from kavka.net.connection import Connection, Limits
 from kavka.net.event_loop import Stall
 from kavka.wire.apis import ApiKey
-from kavka.wire.frame import RequestHeader
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.request_contexts import request_context
 
 
 class Clock:
@@ -33,7 +33,7 @@ class Clock:
 def request(api: ApiKey, version: int) -> RequestContext:
     connection = Connection(None, "PLAINTEXT", Limits(1, 1))  # type: ignore[arg-type]
     connection.peer_host = "10.0.0.7"
-    return RequestContext(connection, RequestHeader(api, version, 1, None, 0), 1_000)
+    return request_context(connection, api, version, 1_000)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -109,7 +109,9 @@ def test_stalls_show_on_the_page_of_metrics(run: Any) -> None:
 
     async def story(served: Any) -> None:
         served.broker.turns.ended(0, 500_000_000, 400_000_000)
-        text = "".join(line for f in families(served.broker, 1.0) for line in lines(f))
+        text = "".join(
+            line for f in families(served.broker.metrics_sources(), 1.0) for line in lines(f)
+        )
         assert "kavka_event_loop_stalls_total 1\n" in text
         assert "kavka_event_loop_stalled_ms_total 500\n" in text
         assert "kavka_event_loop_longest_turn_ms 500\n" in text

@@ -11,13 +11,11 @@ import pytest
 
 from kavka.broker.api import find_coordinator
 from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.environment import OsEnvironment
 from kavka.errors import ErrorCode
 from kavka.net.peer import Peer
 from kavka.storage.disk.os_disk import OsDisk, OsFile
 from kavka.wire.apis import ApiKey
-from kavka.wire.frame import RequestHeader
 from kavka.wire.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
@@ -31,6 +29,7 @@ from kavka.wire.messages.describe_transactions import DescribeTransactionsReques
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.records.header import walk_complete
+from support.request_contexts import request_context
 from support.transactional_producer import (
     NOW_MS,
     SETTINGS,
@@ -289,9 +288,9 @@ def test_others_have_their_turn_while_many_coordinators_are_looked_for(run: Run)
         names = [str(number) for number in range(20_000)]
         request = FindCoordinatorRequest(key_type=1, coordinator_keys=names)
         (connection,) = served.broker.dispatcher.connections
-        header = RequestHeader(ApiKey.FIND_COORDINATOR, 4, 0, "test", 0)
-        context = RequestContext(connection, header, 0)
-        many = asyncio.ensure_future(find_coordinator.handle(served.broker, context, request))
+        context = request_context(connection, ApiKey.FIND_COORDINATOR, 4)
+        services = served.broker.services
+        many = asyncio.ensure_future(find_coordinator.handle(services, context, request))
         await asyncio.sleep(0)
         assert not many.done()
         assert [found.key for found in (await many).coordinators] == names

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.dispatch import SUPPORTED_APIS
+from kavka.broker.requests.served_apis import SUPPORTED_APIS
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kavka.wire.messages.add_partitions_to_txn import (

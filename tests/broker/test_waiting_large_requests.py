@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kavka.broker import dispatch
 from kavka.broker.api.delete_records import _LowWatermarkWait
 from kavka.broker.control.controller import Controller
 from kavka.broker.pace import Pace
+from kavka.broker.requests import responses
 from kavka.ids import TopicPartition
 from kavka.wire.frame import encode_request
 from kavka.wire.messages.create_partitions import (
@@ -144,7 +144,7 @@ def test_files_are_released_when_a_client_goes_while_a_response_is_encoded(
     async def story(served: Any) -> None:
         await served.topic("t")
         await served.produce("t", b"records")
-        file, encode_slice, pins = data_file(served), dispatch.encode_slice, []  # type: ignore[attr-defined]
+        file, encode_slice, pins = data_file(served), responses.encode_slice, []  # type: ignore[attr-defined]
 
         def encode_and_go(*asked: Any) -> Any:
             parts = encode_slice(*asked)
@@ -155,7 +155,7 @@ def test_files_are_released_when_a_client_goes_while_a_response_is_encoded(
                     connection.abort()
             return parts
 
-        monkeypatch.setattr(dispatch, "encode_slice", encode_and_go)
+        monkeypatch.setattr(responses, "encode_slice", encode_and_go)
         _reader, writer = await connected(served)
         writer.write(framed(fetch_of(30_000), 11))
         await until(lambda: pins)
@@ -189,14 +189,15 @@ def test_files_are_released_when_a_cold_read_is_given_up_before_it_begins(
         monkeypatch.setattr(OsFile, "is_cached", lambda *_place: False)
         dispatcher, file = served.broker.dispatcher, data_file(served)
         other = await served.another()
-        deliver = dispatcher._await
+        waiting = dispatcher._responses.waiting
+        run_stage = waiting.run
 
-        def deliver_and_close(handler: Any, context: Any, slot: Any, result: Any) -> None:
-            deliver(handler, context, slot, result)
+        def run_and_cancel(context: Any, stage: Any) -> None:
+            run_stage(context, stage)
             assert file.pins
-            dispatcher.connections[context.connection].popitem()[0].cancel()
+            dispatcher.connections[context.connection].waiting.popitem()[0].cancel()
 
-        monkeypatch.setattr(dispatcher, "_await", deliver_and_close)
+        monkeypatch.setattr(waiting, "run", run_and_cancel)
         with pytest.raises(ConnectionError):
             await other.fetch("t")
         await until(lambda: not file.pins)

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from kavka.broker.broker import Broker
-from kavka.broker.dispatch import SUPPORTED_APIS
 from kavka.broker.environment import OsEnvironment
+from kavka.broker.requests.served_apis import SUPPORTED_APIS
 from kavka.errors import ErrorCode
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.frame import decode_response, encode_request

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kavka.client import AbortableError, Producer, TopicPartition, blocking
+from kavka.client.blocking.loop_thread import CallbackThread
 from kavka.client.consumer import RebalanceListener
-from kavka.client.loop_thread import CallbackThread
 from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.broker.dispatch import SUPPORTED_APIS
+from kavka.broker.requests.served_apis import SUPPORTED_APIS
 from kavka.wire.apis import ApiKey
 from kavka_fuzz.recipes import Recipe
 from kavka_fuzz.report import table

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.dispatch import SUPPORTED_APIS
+from kavka.broker.requests.served_apis import SUPPORTED_APIS
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame, decode
 from kavka.wire.frame import decode_request_header

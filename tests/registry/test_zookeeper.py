@@ -14,6 +14,7 @@ from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
 from kavka.registry.client_writes import multi_answer
 from kavka.registry.interface import RegistryRefused
+from kavka.registry.local_session import LocalSession
 from kavka.registry.registry_server import RegistryServer
 from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.watches import WatchKind
@@ -216,7 +217,7 @@ def test_a_write_whose_answer_was_lost_is_not_done_twice() -> None:
 def test_a_refusal_of_another_after_a_lost_answer_is_a_refusal() -> None:
     async def work() -> None:
         async with relayed() as (znode_server, relay, registry):
-            await znode_server.open_session().create("/theirs", b"other")
+            await LocalSession(znode_server).create("/theirs", b"other")
             relay.drops_answers = True
             with pytest.raises(RegistryRefused) as refused:
                 await registry.create("/theirs", b"ours")
@@ -228,7 +229,7 @@ def test_a_refusal_of_another_after_a_lost_answer_is_a_refusal() -> None:
 def test_events_that_were_missed_come_with_the_next_connection() -> None:
     async def work() -> None:
         async with relayed("/inner") as (znode_server, relay, registry):
-            other = znode_server.open_session()
+            other = LocalSession(znode_server)
             told: dict[str, Event] = {}
             await registry.create("/changed")
             await registry.create("/deleted")
@@ -345,7 +346,7 @@ def test_a_silent_member_is_given_up_for_another() -> None:
 def test_a_watch_is_told_before_the_data_that_it_speaks_of() -> None:
     async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
-            other = znode_server.open_session()
+            other = LocalSession(znode_server)
             await registry.create("/n", b"0")
             for number in range(1, 20):
                 told: list[Event] = []
@@ -376,7 +377,7 @@ def test_a_connection_that_breaks_right_behind_its_greeting_is_replaced() -> Non
 def test_paths_that_nobody_watches_are_not_kept() -> None:
     async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
-            other = znode_server.open_session()
+            other = LocalSession(znode_server)
             assert await registry.stat("/asked") is None
             told: list[Event] = []
             assert await registry.stat("/watched", told.append) is None
@@ -394,7 +395,7 @@ def test_watches_that_were_not_set_again_yet_are_told_of_what_was_missed_before(
 
     async def work() -> None:
         async with relayed() as (znode_server, relay, registry):
-            other = znode_server.open_session()
+            other = LocalSession(znode_server)
             told = asyncio.Event()
             for number in range(501):
                 await other.create(f"/{number}")
@@ -526,7 +527,7 @@ def test_a_watch_that_is_set_again_and_again_is_kept_once() -> None:
                 == 1
             )
             assert len(table) == 2
-            await znode_server.open_session().create("/n")
+            await LocalSession(znode_server).create("/n")
             await registry.stat("/")
             assert sorted(event.path for event in told) == ["/", "/n"]
 

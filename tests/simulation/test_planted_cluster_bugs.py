@@ -19,9 +19,8 @@ from kavka.broker.control.controller_term import ControllerTerm
 from kavka.broker.control.registry_writer import RegistryWriter, multi_merging_configs
 from kavka.broker.control_requests import ControlRequests
 from kavka.broker.coordination import group_shard_runtime, marker_appends, transaction_shard_runtime
-from kavka.broker.replication.follower_fetch import FollowerFetchHandler
-from kavka.broker.replication.replication_manager import ReplicationManager
-from kavka.broker.replication.throttle import Throttle
+from kavka.broker.replication import follower_fetch
+from kavka.broker.replication.throttle import LeaderThrottle, Throttle
 from kavka.core.controller import election
 from kavka.core.controller.step import Step as ControllerStep
 from kavka.core.follower import FetchRecords, FollowedPartition, Step, Truncate
@@ -162,9 +161,7 @@ class Plant:
 
     def serves_followers_of_any_epoch(self) -> None:
         """A leader does not look where its history and its follower's part."""
-        self._patch.setattr(
-            FollowerFetchHandler, "_divergence", lambda fetches, replica, asked: None
-        )
+        self._patch.setattr(follower_fetch, "find_divergence", lambda replica, asked: None)
 
     def shows_open_transactions(self) -> None:
         """Who reads committed records may read up to the high watermark."""
@@ -287,14 +284,13 @@ class Plant:
     def throttles_replicas_in_sync(self) -> None:
         """A throttle counts and holds back replicas that the high watermark waits for."""
 
-        def note(both: ReplicationManager, replica: Any, follower: Any, size: int) -> None:
-            if size and both._leader_throttled.includes(
-                replica.topic_partition, both._broker.broker_id
-            ):
-                both.leader_throttle.record(size)
+        def note(throttle: LeaderThrottle, replica: Any, follower: Any, size: int) -> None:
+            own = throttle._context.broker_id
+            if size and throttle._replicas.includes(replica.topic_partition, own):
+                throttle.record(size)
 
         self._patch.setattr(Partition, "waits_for", lambda partition, follower, now_ms: False)
-        self._patch.setattr(ReplicationManager, "record_served", note)
+        self._patch.setattr(LeaderThrottle, "record_served", note)
 
     def never_lifts_throttles(self) -> None:
         """A throttle that was exceeded once keeps the rate of then."""

@@ -52,7 +52,7 @@ class Cluster(InProcessCluster):
     # -- brokers
 
     def open_session(self, number: int) -> LocalSession:
-        session = self.sessions[number] = self.znode_server.open_session(self.session_ms)
+        session = self.sessions[number] = LocalSession(self.znode_server, self.session_ms)
         return session
 
     async def kill(self, number: int) -> None:
@@ -74,7 +74,7 @@ class Cluster(InProcessCluster):
     async def deafen(self, number: int) -> None:
         """Let nobody connect to a broker, and break what is connected, while it lives on."""
         broker = self.brokers[number]
-        broker._close_listeners()
+        broker.listeners.close()
         for connection in list(broker.dispatcher.connections):
             connection.abort()
 
@@ -83,7 +83,7 @@ class Cluster(InProcessCluster):
         broker = self.brokers[number]
         endpoint = broker.config.listeners[0]
         broker.config.listeners[0] = replace(endpoint, port=self.ports[number])
-        await broker._bind()
+        await broker.listeners.bind()
 
     # -- asking
 

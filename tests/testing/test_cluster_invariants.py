@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.simulation.brokers.faults import POWER, PROCESSES
 from kavka.simulation.events import (

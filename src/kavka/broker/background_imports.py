@@ -12,7 +12,7 @@ import gc
 import importlib
 from collections.abc import Callable
 
-from kavka.broker.dispatch import SUPPORTED_APIS
+from kavka.broker.requests.served_apis import SUPPORTED_APIS, handler_module
 
 _FIRST_PAUSE_S = 1.0
 """After the start: the first client is on its way."""
@@ -33,7 +33,7 @@ def deferred_modules() -> list[str]:
         "kavka.broker.producer_ids",
         "kavka.broker.coordination.verification",
     )
-    return [*built_on, *(f"kavka.broker.api.{name}" for name in SUPPORTED_APIS.values())]
+    return [*built_on, *map(handler_module, SUPPORTED_APIS)]
 
 
 async def import_in_background(

@@ -19,7 +19,7 @@ from kavka.wire.messages.produce import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.services import Services
 
 _FIRST_PRODUCE: Final = 10
 _FIRST_FETCH: Final = 16
@@ -28,7 +28,7 @@ _NOT_LEADER_ERRORS: Final = (_NOT_LEADER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def add_current_leaders_to_produce(
-    broker: Broker, listener: str, version: int, response: ProduceResponse
+    services: Services, listener: str, version: int, response: ProduceResponse
 ) -> ProduceResponse:
     """Name the leaders of partitions that this broker does not lead; return the same response."""
     if version < _FIRST_PRODUCE:
@@ -37,18 +37,20 @@ def add_current_leaders_to_produce(
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code == _NOT_LEADER:
-                leader, epoch = _leader_of(broker, TopicPartition(topic.name, answer.index))
+                leader, epoch = _leader_of(services, TopicPartition(topic.name, answer.index))
                 answer.current_leader = ProduceResponseCurrentLeader(
                     leader_id=leader, leader_epoch=epoch
                 )
                 leaders[leader] = None
     if leaders:
-        response.node_endpoints = _endpoints(broker, listener, leaders, ProduceResponseNodeEndpoint)
+        response.node_endpoints = _endpoints(
+            services, listener, leaders, ProduceResponseNodeEndpoint
+        )
     return response
 
 
 def add_current_leaders_to_fetch(
-    broker: Broker, listener: str, version: int, response: FetchResponse
+    services: Services, listener: str, version: int, response: FetchResponse
 ) -> FetchResponse:
     """Do the same for a fetch; an epoch that is too old counts as well."""
     if version < _FIRST_FETCH:
@@ -57,25 +59,25 @@ def add_current_leaders_to_fetch(
     for topic in response.responses:
         for answer in topic.partitions:
             if answer.error_code in _NOT_LEADER_ERRORS:
-                name = topic.topic or broker.metadata.name_of(TopicId(bytes(topic.topic_id)))
+                name = topic.topic or services.metadata.name_of(TopicId(bytes(topic.topic_id)))
                 if name:
                     topic_partition = TopicPartition(name, answer.partition_index)
-                    leader, epoch = _leader_of(broker, topic_partition)
+                    leader, epoch = _leader_of(services, topic_partition)
                     answer.current_leader = FetchResponseCurrentLeader(
                         leader_id=leader, leader_epoch=epoch
                     )
                     leaders[leader] = None
     if leaders:
-        response.node_endpoints = _endpoints(broker, listener, leaders, FetchResponseNodeEndpoint)
+        response.node_endpoints = _endpoints(services, listener, leaders, FetchResponseNodeEndpoint)
     return response
 
 
-def _leader_of(broker: Broker, topic_partition: TopicPartition) -> tuple[int, int]:
+def _leader_of(services: Services, topic_partition: TopicPartition) -> tuple[int, int]:
     """Return leader and epoch as the replica knows them, which hears of both first; else as metadata says."""
-    replica = broker.replica_manager.find(topic_partition)
+    replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, Replica):
         return replica.partition.leader, replica.partition.leader_epoch
-    partition_metadata = broker.metadata.partition(topic_partition)
+    partition_metadata = services.metadata.partition(topic_partition)
     return (
         (-1, -1)
         if partition_metadata is None
@@ -83,9 +85,9 @@ def _leader_of(broker: Broker, topic_partition: TopicPartition) -> tuple[int, in
     )
 
 
-def _endpoints(broker: Broker, listener: str, leaders: dict[int, None], kind: Any) -> list[Any]:
+def _endpoints(services: Services, listener: str, leaders: dict[int, None], kind: Any) -> list[Any]:
     return [
         kind(node_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack)
-        for live, endpoint in broker.metadata.brokers_on_listener(listener)
+        for live, endpoint in services.metadata.brokers_on_listener(listener)
         if live.broker_id in leaders
     ]

@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from kavka.broker.purgatory import Purgatory
 from kavka.broker.replica import AppendOutcome, Replica
+from kavka.broker.requests.deferred import DeferredResponse
 from kavka.errors import ErrorCode
 from kavka.ids import LeaderEpoch, TopicPartition
 
-Append = tuple[Replica, AppendOutcome]
-"""A batch that was appended without error."""
+
+class Append(NamedTuple):
+    """A batch that was appended without error."""
+
+    replica: Replica
+    outcome: AppendOutcome
+
+    def acknowledgement(self) -> ErrorCode | None:
+        """Return whether the replicas in sync have it, or why they never will; None while that is open."""
+        replica, outcome = self
+        code = replica.partition.acknowledged(outcome.end_offset, LeaderEpoch(outcome.leader_epoch))
+        if code is None and replica.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR  # no follower fetches it from here any more
+        return code
 
 
 async def wait_until_written(appends: Sequence[Append]) -> list[ErrorCode]:
     """Wait until the batches are in the page cache; KAFKA_STORAGE_ERROR for those that never will be."""
     codes = []
-    for _replica, outcome in appends:
+    for append in appends:
         code = ErrorCode.NONE
-        if outcome.written is not None:
+        if append.outcome.written is not None:
             try:
-                await asyncio.shield(outcome.written)
+                await asyncio.shield(append.outcome.written)
             except OSError:
                 code = ErrorCode.KAFKA_STORAGE_ERROR
         codes.append(code)
@@ -32,39 +46,56 @@ async def wait_until_replicated(
     purgatory: Purgatory, appends: Sequence[Append], timeout_ms: int
 ) -> list[ErrorCode]:
     """Wait until all batches are acknowledged, or their leaders are none any more, or the time is over."""
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def finish() -> None:
-        if not done.done():
-            done.set_result(None)
+    def wake(_: DeferredResponse) -> None:
+        if not woken.done():
+            woken.set_result(None)
 
-    wait = DelayedProduce(appends, finish)
-    if not wait.is_complete():
-        purgatory.wait(wait.keys(), timeout_ms, wait)
-        await done
-    return wait.codes()
+    delayed = DelayedProduce(purgatory, appends, timeout_ms, list)
+    delayed.call_on_wake(wake)
+    try:
+        await woken
+    except BaseException:
+        delayed.cancel()
+        raise
+    codes: list[ErrorCode] = delayed.take()
+    return codes
 
 
-class DelayedProduce:
-    """Waits until every batch is acknowledged or cannot be; implements `purgatory.DelayedOperation`.
+class DelayedProduce(DeferredResponse):
+    """Waits until every batch is acknowledged or cannot be; a `purgatory.DelayedOperation`.
 
     What became of a batch is settled once: a producer asks for replicas in sync at that moment, and not at the one
     at which the last batch of its request is done.
     """
 
-    __slots__ = ("_appends", "_codes", "complete")
+    __slots__ = ("_appends", "_codes", "_purgatory", "_respond", "_ticket")
 
-    def __init__(self, appends: Sequence[Append], finish: Callable[[], None]) -> None:
-        """`finish` is called when all are settled, or the time is over."""
+    def __init__(
+        self,
+        purgatory: Purgatory,
+        appends: Sequence[Append],
+        timeout_ms: int,
+        respond: Callable[[list[ErrorCode]], Any],
+    ) -> None:
+        """Begin to wait; `respond` makes the result of what became of each batch."""
+        super().__init__()
+        self._purgatory = purgatory
         self._appends = appends
         self._codes: list[ErrorCode | None] = [None] * len(appends)
-        self.complete = finish
+        self._respond = respond
+        self._ticket = None
+        if self.is_complete():  # the disk has failed under a later batch of the request
+            self.wake()
+        else:
+            self._ticket = purgatory.wait(self._keys(), timeout_ms, self)
 
-    def keys(self) -> list[TopicPartition]:
-        """Return the partitions of what is not known to be settled; their high watermarks may settle it."""
+    def _keys(self) -> list[TopicPartition]:
+        """Return the partitions of what is not settled; their high watermarks may settle it."""
         return [
-            replica.topic_partition
-            for (replica, _), code in zip(self._appends, self._codes, strict=True)
+            append.replica.topic_partition
+            for append, code in zip(self._appends, self._codes, strict=True)
             if code is None
         ]
 
@@ -74,20 +105,18 @@ class DelayedProduce:
         is_complete = True
         for index, code in enumerate(codes):
             if code is None:
-                codes[index] = found = _outcome_of(self._appends[index])
+                codes[index] = found = self._appends[index].acknowledgement()
                 if found is None:
                     is_complete = False
         return is_complete
 
-    def codes(self) -> list[ErrorCode]:
-        """Return what became of each batch; REQUEST_TIMED_OUT of those that wait still."""
+    def build(self) -> Any:
+        """Respond; REQUEST_TIMED_OUT for batches that wait still."""
         self.is_complete()
-        return [ErrorCode.REQUEST_TIMED_OUT if code is None else code for code in self._codes]
+        timed_out = ErrorCode.REQUEST_TIMED_OUT
+        return self._respond([timed_out if code is None else code for code in self._codes])
 
-
-def _outcome_of(append: Append) -> ErrorCode | None:
-    replica, outcome = append
-    code = replica.partition.acknowledged(outcome.end_offset, LeaderEpoch(outcome.leader_epoch))
-    if code is None and replica.is_offline:
-        return ErrorCode.KAFKA_STORAGE_ERROR  # nobody will replicate it from here any more
-    return code
+    def release(self) -> None:
+        """Leave the purgatory."""
+        if self._ticket is not None:
+            self._purgatory.cancel(self._ticket)

@@ -11,14 +11,14 @@ from kavka.io import Clock
 
 
 class DelayedOperation(Protocol):
-    """A request that waits; `finish` is called once, when it is complete or its time is over."""
+    """A request that waits; `wake` is called once, when it is complete or its time is over."""
 
     def is_complete(self) -> bool:
         """Return whether there is nothing left to wait for."""
         ...
 
-    def complete(self) -> None:
-        """Answer with what there is now."""
+    def wake(self) -> None:
+        """Respond with what there is now."""
         ...
 
 
@@ -49,7 +49,7 @@ class Purgatory:
         deadline_ms = self._clock.tick_ms() + timeout_ms
         waiting = self._delayed.register(keys, deadline_ms, request)
         if waiting is None:
-            request.complete()
+            request.wake()
             return None
         if self._timer is None or deadline_ms < self._timer_ms:
             self._set_timer(deadline_ms)
@@ -64,12 +64,12 @@ class Purgatory:
         if key not in self._keys:
             return  # nearly always: this is asked for each batch
         for request in self._delayed.check_and_complete(key):
-            request.complete()
+            request.wake()
 
     def release(self, key: Hashable) -> None:
         """Finish all requests of `key`, complete or not: a fetch, say, which gives what it has, and asks again."""
         for request in self._delayed.remove_all(key):
-            request.complete()
+            request.wake()
 
     def close(self) -> None:
         """Stop the timer; requests that wait are dropped with their connections."""
@@ -87,7 +87,7 @@ class Purgatory:
     def _expire(self) -> None:
         self._timer = None
         for request in self._delayed.expire(self._clock.tick_ms()):
-            request.complete()
+            request.wake()
         deadline_ms = self._delayed.deadline_ms()
         if deadline_ms is not None and self._timer is None:
             # The clock counts whole milliseconds: a timer that fires a little early comes back.

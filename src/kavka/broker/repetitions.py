@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kavka.broker.refusals import RefusalReason
-from kavka.broker.request_memory import RequestTooLarge
+from kavka.broker.requests.memory import RequestTooLarge
+from kavka.broker.requests.refusals import RefusalReason
 
 _MOST_BYTES: Final = 16 << 20
 

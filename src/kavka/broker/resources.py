@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.overrides import ConfigRefused, check_broker_overrides, check_topic_overrides
 from kavka.broker.pace import Pace
-from kavka.broker.request_memory import check_count
+from kavka.broker.requests.memory import check_count
 from kavka.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.services import Services
 
 Edit = Callable[[dict[str, str]], Mapping[str, str | None]]
 """Makes new overrides of the present ones, or raises ConfigRefused."""
@@ -79,38 +79,40 @@ def check_changes(changes: Iterable[tuple[str, str | None]]) -> None:
         raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
 
 
-def present_overrides(broker: Broker, kind: int, name: str) -> dict[str, str]:
+def present_overrides(services: Services, kind: int, name: str) -> dict[str, str]:
     """Return what a resource overrides now. Raise ConfigRefused when there is no such resource."""
     if kind == ResourceType.TOPIC:
         if name == "":
             reason = "Default topic resources are not allowed."
             raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
-        if name not in broker.metadata.topics:
+        if name not in services.metadata.topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ConfigRefused(code, f"The topic '{name}' does not exist.")
-        return broker.configs.topic_overrides(name)
+        return services.configs.topic_overrides(name)
     if kind == ResourceType.BROKER:
-        check_broker_resource(name, broker.broker_id)
-        return broker.configs.broker_overrides(default=name == "")
+        check_broker_resource(name, services.broker_id)
+        return services.configs.broker_overrides(default=name == "")
     raise ConfigRefused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 
 
-async def alter(broker: Broker, kind: int, name: str, edit: Edit, *, validate_only: bool) -> None:
+async def alter(
+    services: Services, kind: int, name: str, edit: Edit, *, validate_only: bool
+) -> None:
     """Put in force what `edit` makes of the overrides of a resource. Raise ConfigRefused.
 
     It is called with the newest overrides, so that of two changes at once neither is lost.
     """
 
     def make() -> dict[str, str]:
-        present = present_overrides(broker, kind, name)
+        present = present_overrides(services, kind, name)
         after = edit(present)
         if kind == ResourceType.TOPIC:
-            return check_topic_overrides(broker.configs, name, after, present)
-        return check_broker_overrides(broker.configs, after, present, default=name == "")
+            return check_topic_overrides(services.configs, name, after, present)
+        return check_broker_overrides(services.configs, after, present, default=name == "")
 
     if validate_only:
         make()
     elif kind == ResourceType.TOPIC:
-        await broker.topics.configure_topic(name, make)
+        await services.dynamic_configs.configure_topic(name, make)
     else:
-        await broker.topics.configure_broker(make, default=name == "")
+        await services.dynamic_configs.configure_broker(make, default=name == "")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         RecordDeserializationError,
     )
     from kavka.client.exactly_once import ExactlyOnce
-    from kavka.client.group_metadata import GroupMetadata
     from kavka.client.producer import (
         AbortableError,
         BufferFull,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         RecordMetadata,
     )
     from kavka.client.setting_names import SettingWithoutEffect, UnknownSetting
+    from kavka.core.group_member.steps import GroupMetadata
     from kavka.ids import TopicPartition
 
 _HOMES = {
@@ -40,7 +40,7 @@ _HOMES = {
     "ExactlyOnce": "kavka.client.exactly_once",
     "FatalError": "kavka.client.producer",
     "FetchedBatches": "kavka.client.consumer",
-    "GroupMetadata": "kavka.client.group_metadata",
+    "GroupMetadata": "kavka.core.group_member.steps",
     "NewPartitions": "kavka.client.admin",
     "NewTopic": "kavka.client.admin",
     "OffsetAndMetadata": "kavka.client.consumer",

@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from kavka.client.cluster import Cluster
 from kavka.client.config import Config
+from kavka.client.pending_calls import PendingCalls
 from kavka.client.setting_names import check_names
 from kavka.io import Clock, Network, Random
 from kavka.net.clock import SystemClock, SystemRandom
@@ -74,6 +75,7 @@ class Client(ABC):
         self._clock = clock or SystemClock()
         self._random = random or SystemRandom()
         self._is_open = False
+        self._calls = PendingCalls(type(self).__name__.lower())
         self._is_inherited = False  # of a forked child: the parent goes on using the connections
 
     async def __aenter__(self) -> Self:
@@ -98,6 +100,7 @@ class Client(ABC):
             random=self._random,
             allow_auto_create=self._creates_topics,
         )
+        self._calls = PendingCalls(type(self).__name__.lower())
         self._build()
         try:
             await self._cluster.start(self._config.integer(self._connection_timeout))

@@ -1,7 +1,7 @@
 """Operations that wait: a produce for its replicas, a fetch for bytes, each with keys that wake it and a deadline.
 
-Nothing is polled. Whoever changes what an operation may wait for calls `touched(key)`, which looks at the operations
-of that key only; the shell sets one timer for `deadline_ms()` and calls `expire`. An operation leaves exactly once:
+Nothing is polled. Code that changes a condition calls `touched(key)`, which checks the operations
+of that key only; the runtime sets one timer for `deadline_ms()` and calls `expire`. An operation leaves exactly once:
 returned by `touched` (it is complete), by `expire`, or by `remove_all`, or cancelled.
 """
 
@@ -90,7 +90,7 @@ class DelayedOperations(Generic[K, O]):
         return self._by_key.keys()
 
     def expire(self, now_ms: int) -> list[O]:
-        """Take out and return the operations whose deadline is not after `now_ms`, in the order of deadlines."""
+        """Remove and return the operations with a deadline up to `now_ms`, in the order of deadlines."""
         expired: list[O] = []
         heap = self._by_deadline
         while heap and heap[0].deadline_ms <= now_ms:
@@ -100,7 +100,7 @@ class DelayedOperations(Generic[K, O]):
         return expired
 
     def cancel(self, waiting: WatchedOperation[K, O]) -> bool:
-        """Drop an operation whose connection is gone; False when it has left already."""
+        """Drop an operation after its connection is gone; False when it has left already."""
         if waiting.operation is None:
             return False
         self._remove(waiting)

@@ -3,7 +3,7 @@
 (0, 0)   full: asks for a session       --answered with an id--> (id, 1)
 (id, n)  incremental                    --sent--> (id, n + 1)
 any      --an answer with id 0, or FETCH_SESSION_ID_NOT_FOUND: there is no session--> (0, 0)
-any      --another error, or no answer: nobody knows what the broker knows--> (id, 0), which ends it there
+any      --another error, or no response: the broker's state is unknown--> (id, 0), which ends it there
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FetchMetadata:
         return epoch
 
     def response_received(self, error: ErrorCode, session_id: int, *, was_full: bool) -> bool:
-        """Take the head of an answer; tell whether its partitions count."""
+        """Handle the head of a response; return whether its partitions count."""
         if error is not ErrorCode.NONE:
             if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self.session_id = NO_SESSION

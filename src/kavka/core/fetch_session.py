@@ -13,9 +13,9 @@ was not used for two minutes, else of a smaller or less privileged one that is o
 Followers are privileged: a consumer never takes their slot.
 
 The partitions of all sessions are bounded as well, which Kafka does not do: a session takes memory for each partition
-that it names. For their sake only sessions that were not used for two minutes are evicted. A fetch whose partitions do
-not fit, or most of whose (and more than a hundred) partitions are unknown here, is answered without a session; one that
-adds them to its session is answered as always, and that ends the session (session id 0). No fetcher gets an error.
+that it names. For their sake only sessions that were not used for two minutes are evicted. A fetch with more partitions
+than fit, or with mostly unknown ones (more than a hundred), is answered without a session; one that adds them to its
+session is answered as always, and that ends the session (session id 0). No fetcher gets an error.
 
 A partition is named by (topic name or topic id, number); one session uses names or ids, never both.
 """
@@ -90,7 +90,7 @@ class _CachedPartition:
         self.high_watermark = outcome.high_watermark
         self.log_start_offset = outcome.log_start_offset
         if outcome.error_code != 0 or outcome.has_diverging_epoch:
-            # When the error has gone, the partition is sent again, whatever its high watermark is.
+            # After the error the partition is sent again, with any high watermark.
             self.high_watermark = -1
             return True
         return news
@@ -330,7 +330,7 @@ class FetchSessionCache:
         self.partition_count += len(session.partitions)
 
     def _has_room(self, size: int, now_ms: int) -> bool:
-        """Tell whether so many partitions more fit, perhaps in the place of sessions that nobody uses."""
+        """Return whether `size` more partitions fit, perhaps after the eviction of unused sessions."""
         if size > self._most_partitions:
             return False
         while self.partition_count + size > self._most_partitions:
@@ -376,7 +376,7 @@ def _rank(session: _Session) -> tuple[bool, int, int]:
 
 
 def _is_mostly_unknown(outcomes: Mapping[PartitionKey, FetchOutcome], partitions: int) -> bool:
-    """Tell whether more than half of a session's partitions do not exist here, and they are many."""
+    """Return whether more than half of a session's partitions do not exist here, and they are many."""
     if len(outcomes) <= _FREE_UNKNOWN:
         return False
     unknown = sum(1 for outcome in outcomes.values() if outcome.error_code in _UNKNOWN)

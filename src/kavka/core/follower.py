@@ -1,14 +1,15 @@
-"""The follower's side of replication, by which its log becomes and stays equal to the leader's; pure, one machine per
-partition and one per session.
+"""The follower's side of replication: its log becomes and stays equal to the leader's.
 
-    phase        asks                        goes on
+Pure; one machine for each partition and one for each fetch session.
+
+    phase        requests                    next
     TRUNCATING   the end of its last epoch   FETCHING, once the leader knows the epoch, too (leaders below Fetch v12)
     FETCHING     records from its end on     SEARCHING when that is out of the leader's range
-    SEARCHING    the leader's end and start  FETCHING, cut to the leader's end or begun anew at its start
+    SEARCHING    the leader's end and start  FETCHING, truncated to the leader's end or begun again at its start
     FAILED       nothing                     TRUNCATING or FETCHING, when the controller names a newer leader epoch
 
-A follower says with each fetch which epoch wrote its last record, so a leader of Fetch v12 or later answers at once
-where their histories part (KIP-595); with older leaders it asks for the ends of epochs first (KIP-101, KIP-279).
+A follower sends the epoch of its last record with each fetch, so a leader of Fetch v12 or later answers at once
+where the logs diverge (KIP-595); with older leaders it asks for the ends of epochs first (KIP-101, KIP-279).
 It never truncates by its high watermark, which may be behind the leader's, unless there are no epochs to go by.
 
 The shell reads `question`, gives the answer to `answer_*`, and does the step that comes out *before* it asks for the
@@ -147,7 +148,7 @@ class FollowedPartition:
         is_checked_by_fetch: bool = True,
         longest_backoff_ms: int = 1000,
     ) -> None:
-        """`is_checked_by_fetch`: the leader serves Fetch v12, and tells of divergence by itself."""
+        """`is_checked_by_fetch`: the leader serves Fetch v12, whose response reports divergence."""
         self.log = log
         self.leader_epoch = leader_epoch
         self.is_checked_by_fetch = is_checked_by_fetch
@@ -322,7 +323,7 @@ class FollowerSession:
         """Begin with a full fetch that asks for a session."""
         self._metadata = FetchMetadata()
         self._wanted: dict[PartitionKey, FetchPartition] = {}
-        # What the leader was told, and by which request. Of a session that begins anew, nothing.
+        # What was sent to the leader, and in which request. Of a session that begins again, nothing.
         self._sent: dict[PartitionKey, tuple[FetchPartition, int]] = {}
         self._changed: dict[PartitionKey, None] = {}
         # What the leader said of these was dropped, because a later request named them again.
@@ -362,9 +363,9 @@ class FollowerSession:
         self._changed[key] = None
 
     def resend_superseded(self) -> None:
-        """Name again those of which an answer was dropped that came too late; asked when no request is on its way.
+        """Name the partitions of a dropped late response again; called while no request is in flight.
 
-        The leader takes them for told, so without new records they would not hear of a high watermark again.
+        The leader counts them as sent, so without new records they would not get a high watermark again.
         """
         for key in self._superseded:
             self.resend(key)
@@ -402,7 +403,7 @@ class FollowerSession:
         return named, forgotten
 
     def response_received(self, number: int, error: ErrorCode, session_id: int) -> bool:
-        """Take the head of the answer to request `number`; tell whether its partitions count."""
+        """Handle the head of the response to request `number`; return whether its partitions count."""
         if number < self._began_with:
             return False
         counts = self._metadata.response_received(
@@ -414,16 +415,16 @@ class FollowerSession:
 
     def requested(self, key: PartitionKey, number: int) -> FetchPartition | None:
         """Return what request `number` asked of a partition; None when that is not known, or asked no more."""
-        told = self._sent.get(key)
-        if told is None or key not in self._wanted:
+        sent = self._sent.get(key)
+        if sent is None or key not in self._wanted:
             return None
-        if told[1] > number:
+        if sent[1] > number:
             self._superseded[key] = None
             return None
-        return told[0]
+        return sent[0]
 
     def lost(self) -> None:
-        """Learn that an answer will never come: what the leader knows is unknown."""
+        """Note that no response will arrive: the leader's session state is unknown."""
         self._metadata.restart()
         self._start_session_at_next()
 

@@ -1,27 +1,27 @@
-"""The contract of a machine: *handle decides, apply remembers*.
+"""The contract of a machine: *handle decides, apply changes the state*.
 
-A machine holds hard state, which its log carries, and soft state (sessions, timers, who waits), which it does not.
-The shell that drives it works like this:
+A machine has hard state, which is in its log, and soft state (sessions, timers, waiting requests), which is not.
+The runtime that drives it works like this:
 
     decision = machine.handle(event, now_ms)          or machine.tick(now_ms)
     append decision.records, all or none, in order    (nothing to append: at once committed; with must_confirm only
-                                                       where nobody else can lead the log, see below)
+                                                       where no other broker can lead the log, see below)
     committed:  machine.apply(record) for each, in log order; then let decision.effects leave
     refused:    machine.failed(decision, error, now_ms) in place of both; let its effects leave
     always:     ask machine.deadline_ms() again; applying, too, can make something due
 
-What a machine remembers is of the past when another has its place and it has not heard. Its records are refused then,
-for the log is another's; an answer without records would leave. One that matters is marked `must_confirm`: the shell
-appends a record that says nothing, and the answer leaves when that is committed (decision 013).
+The state of a machine is out of date when its broker is deposed and not yet notified. Its records are refused then,
+because another broker leads the log; an answer without records would be sent. One that matters is marked
+`must_confirm`: the runtime appends an empty record, and the answer is sent when that is committed (decision 013).
 
 Decisions may overlap: a second may be made while the records of the first are on their way. They are applied, and
-their effects leave, in the order in which they were made; only one that waits for its confirmation holds nobody up. So
+their effects leave, in the order in which they were made; only one that waits for its confirmation delays no other. So
 hard state is always a prefix of the log, and replaying the log of any run into a fresh machine, with `apply` alone,
 reproduces it.
 
-An answer belongs to a token that the shell gave with an event. The first answer of a token counts: one that was
+An answer belongs to a token that the runtime gave with an event. The first answer of a token counts: one that was
 decided with records and overtaken by a later event (a rebalance begins while an assignment is being written) is
-dropped by the shell when its token is answered already.
+dropped by the runtime when its token is answered already.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ class Answer(Generic[Reply]):
 
 @frozen
 class Decision(Generic[Record, Effect]):
-    """The result of an event: `records` are appended, all or none, and once committed the `effects` are performed in
-    order.
-    """
+    """The result of an event: `records` to append, all or none, and `effects` to perform in order once committed."""
 
     records: tuple[Record, ...] = ()
     effects: tuple[Effect, ...] = ()
@@ -78,7 +76,7 @@ class Machine(Protocol[Event, Record, Effect]):
     def failed(
         self, decision: Decision[Record, Effect], error: ErrorCode, now_ms: int
     ) -> Decision[Record, Effect]:
-        """Take back the soft state of a decision whose records were refused by the log, and decide what to answer."""
+        """Take back the soft state of a decision whose records were refused by the log, and decide on the answers."""
         ...
 
     def tick(self, now_ms: int) -> Decision[Record, Effect]:

@@ -3,7 +3,7 @@
     log_start_offset                    last_stable_offset   high_watermark       log_end_offset
           |  readable by read_committed       |                    |                    |
           v---------------------------------->v                    |                    |
-          |  readable by everybody            +------------------->v                    |
+          |  readable by all consumers        +------------------->v                    |
           |  replicated by followers                               +------------------->v
 
 The leader takes appends, hears from followers how far they are by their fetches, and moves the high watermark to
@@ -37,7 +37,7 @@ _NEVER_MS = -(2**62)
 
 
 class Role(Enum):
-    """This broker's role for the partition."""
+    """The role of this broker for the partition."""
 
     NONE = "none"
     LEADER = "leader"
@@ -66,16 +66,14 @@ class IsrChange(NamedTuple):
     leader_epoch: LeaderEpoch
     partition_epoch: int
     broker_epochs: tuple[int, ...]
-    """Of each of them, as its fetches said when it was proposed; -1 of the leader, and where none said it.
+    """Broker epoch of each of them, from its fetches at the proposal; -1 for the leader, and where no fetch had one.
 
-    Who has registered anew since need not have what it had (KIP-903): the controller tells by these.
+    A broker that has registered again since may have lost records (KIP-903): the controller compares these epochs.
     """
 
 
 class FollowerActivity:
-    """The facts that every fetch of a follower states for all its partitions, though it names only the changed
-    ones.
-    """
+    """Facts in each fetch of a follower that hold for all its partitions, though the fetch names only changed ones."""
 
     __slots__ = ("broker_epoch", "last_fetch_ms")
 
@@ -122,7 +120,7 @@ class Follower:
     ) -> None:
         """Note a fetch from `offset`, which says that it has all before; `leader_end_offset` is of that moment.
 
-        Who reaches now what was the leader's end at its previous fetch was caught up then: a follower that is
+        A follower that now reaches the leader's end of its previous fetch was caught up then: a follower that is
         always one fetch behind a busy leader is in sync.
         """
         if offset >= leader_end_offset:
@@ -149,7 +147,7 @@ def _always_alive(_broker: BrokerId) -> bool:
 class Partition:
     """The replication state of one partition on this broker.
 
-    `min_insync_replicas` and `max_lag_ms` are set anew by the owner when the settings change.
+    `min_insync_replicas` and `max_lag_ms` are set again by the owner when the settings change.
     """
 
     def __init__(
@@ -184,7 +182,7 @@ class Partition:
         self._pending: IsrChange | None = None
         # Since then this log was not cut: what was appended in any epoch from here on is in it.
         self.leads_since = LeaderEpoch(-1)
-        # Where this leader's epoch begins: who has not reached it may hold records of another history.
+        # Start of this leader's epoch: a replica that has not reached it may have records of a diverging log.
         self.leader_epoch_start_offset = -1
         self.followers: dict[BrokerId, Follower] = {}
         # While following: whether this replica was in sync when the leader's epoch began.
@@ -217,9 +215,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Return the end of read_committed: the first offset of an undecided transaction, at most the high
-        watermark.
-        """
+        """Return the end of read_committed: the first undecided transaction's offset, or the high watermark."""
         first_unstable = self.first_unstable_offset
         if first_unstable is None or first_unstable >= self.high_watermark:
             return self.high_watermark
@@ -255,14 +251,12 @@ class Partition:
 
     @property
     def has_enough_replicas(self) -> bool:
-        """Return whether the in-sync set is large enough for acks=all; checked before the append
-        (NOT_ENOUGH_REPLICAS).
-        """
+        """Return whether the in-sync set is large enough for acks=all, before an append."""
         in_sync = len(self.in_sync_replicas)
         return in_sync >= self.min_insync_replicas or in_sync >= self.effective_min_insync_replicas
 
     def acknowledged(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
-        """Judge a produce with acks=all whose last batch ends before `end_offset`; None waits on.
+        """Return the outcome of a produce with acks=all that ends before `end_offset`; None while it waits.
 
         `leader_epoch` is that of the append. A leader that stays leader in a newer epoch (another replica failed, say)
         still has the records, so its producers need not send them once more.
@@ -280,7 +274,7 @@ class Partition:
     # The leader's log
 
     def appended(self, end_offset: int, now_ms: int) -> bool:
-        """Note that the leader's log now ends at `end_offset`; tell whether the high watermark moved.
+        """Note that the leader's log now ends at `end_offset`; return whether the high watermark moved.
 
         `now_ms` counts only where there are followers.
         """
@@ -299,7 +293,7 @@ class Partition:
         return True
 
     def advance_high_watermark(self, now_ms: int) -> bool:
-        """Move the leader's high watermark as far as the replicas allow; tell whether it moved. It never goes back."""
+        """Advance the leader's high watermark as far as the replicas allow; return whether it moved."""
         if self.role is not Role.LEADER or not self.has_enough_replicas:
             return False
         end_offset = self.log_end_offset
@@ -312,14 +306,12 @@ class Partition:
 
     @property
     def live_replicas(self) -> list[BrokerId]:
-        """The replicas whose brokers are alive as far as is known."""
+        """The replicas with a live broker, as far as is known."""
         return [broker for broker in self.replicas if self.is_alive(broker)]
 
     @property
     def may_be_replaced(self) -> bool:
-        """Return whether the controller may have elected another leader of the maximal in-sync set without this
-        broker's knowledge.
-        """
+        """Return whether another leader of the maximal in-sync set may have been elected without notifying this one."""
         maximal = {*self.in_sync_replicas, *(self.pending_isr or ())}
         return maximal != {self.broker_id}
 
@@ -384,7 +376,7 @@ class Partition:
         return self._propose((*self.in_sync_replicas, replica))
 
     def propose_expansion(self, alive: Container[BrokerId], now_ms: int) -> IsrChange | None:
-        """Propose a replica that has caught up, and whose own fetch could not say so, or was refused."""
+        """Propose a replica that has caught up, but was not proposed at its own fetch, or was refused."""
         if self.role is not Role.LEADER or self._pending is not None:
             return None
         for replica, follower in self.followers.items():
@@ -412,7 +404,7 @@ class Partition:
             return False
         follower = self.followers.get(broker_id)
         if follower is None:
-            return True  # it is not, or no longer, a replica: nobody hears of it
+            return True  # it is not, or no longer, a replica: no response names it
         return not follower.is_caught_up(self.log_end_offset, now_ms, self.max_lag_ms)
 
     def _propose(self, in_sync_replicas: tuple[BrokerId, ...]) -> IsrChange:
@@ -433,7 +425,7 @@ class Partition:
         partition_epoch: int,
         now_ms: int,
     ) -> bool:
-        """Adopt what the controller answered to `change`; tell whether the high watermark moved.
+        """Adopt the controller's response to `change`; return whether the high watermark moved.
 
         An answer that newer news has overtaken is dropped.
         """
@@ -447,7 +439,7 @@ class Partition:
         return self.advance_high_watermark(now_ms)
 
     def isr_change_failed(self, change: IsrChange, error: ErrorCode) -> bool:
-        """Take the refusal of `change`; tell whether the same proposal should be sent again later.
+        """Handle the refusal of `change`; return whether the same proposal should be sent again later.
 
         After errors that mean "your view is old" the set stays maximal until the controller's news comes: the
         proposal may have been carried out, and is made again from time to time (`pending_change`).
@@ -472,11 +464,11 @@ class Partition:
 
     @property
     def pending_isr(self) -> tuple[BrokerId, ...] | None:
-        """Return the proposed in-sync set whose outcome is unknown."""
+        """Return the proposed in-sync set, while its outcome is unknown."""
         return None if self._pending is None else self._pending.in_sync_replicas
 
     def pending_change(self) -> IsrChange | None:
-        """Return the proposal whose outcome is unknown, if there is one."""
+        """Return the pending proposal, if there is one."""
         return self._pending
 
     # What the controller says
@@ -535,7 +527,7 @@ class Partition:
     # The follower's log, and what storage does
 
     def follower_appended(self, end_offset: int, leader_high_watermark: int) -> bool:
-        """Note what was fetched from the leader and written; tell whether the high watermark moved."""
+        """Note what was fetched from the leader and written; return whether the high watermark moved."""
         assert self.role is Role.FOLLOWER, self
         assert end_offset >= self.log_end_offset, (self, end_offset)
         self.log_end_offset = end_offset

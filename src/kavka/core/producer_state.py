@@ -12,15 +12,15 @@ last sequence, answered from memory when it is one of the five, and refused othe
     same epoch, anything else              OUT_OF_ORDER_SEQUENCE_NUMBER
 
 A `.snapshot` has the last batch only. A producer with five in flight whose answers a restart took sends all of
-them again, and refusing the first would make it renumber and write them twice; so it is told that they are
-written, which clients take for success without an offset. (Kafka 3.9 refuses, and duplicates.)
+them again, and refusing the first would make it renumber and write them twice; so they are answered as duplicates,
+which clients take as success without an offset. (Kafka 3.9 refuses, and duplicates.)
 
-Transactions: the entry remembers the first offset of the open one, and the state the order of all open ones, whose
-first is the first unstable offset. The batch that opens one is taken when its coordinator has said that the partition
-belongs to it (KIP-890): a `Verification` begins before the coordinator is asked and is void when a marker comes
-meanwhile, so that no late batch can open a transaction that nobody will end. Until the first batch is in the log, the
-lowest sequence seen is the only one taken. Sources: KIP-98, KIP-360, KIP-890; Kafka's `ProducerAppendInfo` and
-`ProducerStateManager`.
+Transactions: the entry has the first offset of the open one, and the state the order of all open ones; the oldest
+begins at the first unstable offset. The batch that opens one is accepted when its coordinator has confirmed that the
+partition belongs to it (KIP-890): a `Verification` begins before the request to the coordinator and is void when a
+marker arrives meanwhile, so that no late batch can open a transaction that would never end. Until the first batch is in
+the log, the lowest sequence seen is the only one taken. Sources: KIP-98, KIP-360, KIP-890; Kafka's `ProducerAppendInfo`
+and `ProducerStateManager`.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def advance_sequence(sequence: int, by: int) -> int:
 
 
 class ProducerState:
-    """The producers of one partition. The leader asks `check` before it appends and tells `appended` after."""
+    """The producers of one partition. The leader calls `check` before it appends and `appended` after."""
 
     def __init__(self) -> None:
         """Know nothing, as of an empty log."""
@@ -330,9 +330,9 @@ class ProducerState:
     def check_verified(
         self, header: BatchHeader, verification: Verification | None
     ) -> ErrorCode | None:
-        """Judge a transactional batch of a client by what its coordinator was asked; None takes it.
+        """Check a transactional batch of a client against its coordinator's response; None accepts it.
 
-        NOT_ENOUGH_REPLICAS has the producer send it again: where its leader adds, a void answer is asked for anew.
+        With NOT_ENOUGH_REPLICAS the producer sends it again: a leader that adds partitions repeats a void request.
         """
         producer_id = header.producer_id
         if self.has_open_transaction(producer_id, header.producer_epoch):
@@ -355,7 +355,7 @@ class ProducerState:
         return bool(self._open_txns or self._unreplicated_txns)
 
     def first_unstable_offset(self) -> int | None:
-        """Return the first offset of the oldest transaction that is open or whose marker is not replicated yet."""
+        """Return the first offset of the oldest transaction that is open or has an unreplicated marker."""
         if not self._open_txns and not self._unreplicated_txns:
             return None
         oldest_open = self.oldest_open_transaction
@@ -366,7 +366,7 @@ class ProducerState:
         return min(oldest_open, oldest_ended)
 
     def high_watermark_advanced(self, high_watermark: int) -> None:
-        """Forget ended transactions whose marker is below the high watermark: readers may pass them."""
+        """Drop ended transactions with a marker below the high watermark: readers may pass them."""
         if self._unreplicated_txns:
             done = [f for f, last in self._unreplicated_txns.items() if last < high_watermark]
             for first_offset in done:
@@ -375,7 +375,7 @@ class ProducerState:
     # Keeping
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Drop who wrote nothing for `producer.id.expiration.ms` and has no open transaction; return how many.
+        """Drop producers without writes for `producer.id.expiration.ms` and without open transaction; return how many.
 
         A verification as old as that is void, too.
         """

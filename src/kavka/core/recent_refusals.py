@@ -1,11 +1,11 @@
-"""Producers whose batch was refused a moment ago for a transient reason.
+"""Producers with a batch that was refused a moment ago for a transient reason.
 
 An idempotent producer has several batches in flight. When the first is refused because the broker does not lead yet,
-or lacks replicas in sync, and the reason passes before the second arrives, the second has a gap before it. Told so
-(OUT_OF_ORDER_SEQUENCE_NUMBER), librdkafka takes a new producer epoch for all partitions, and what another partition
-took without being able to say so is written twice (its issue 4953). A producer that is not known may begin anywhere,
-so there the second would be taken, and the first lost (decision 007). So whoever follows a batch that was refused hears
-the same reason, until that batch has come again, or two seconds are over.
+or lacks replicas in sync, and the reason passes before the second arrives, the second has a gap before it. After
+OUT_OF_ORDER_SEQUENCE_NUMBER librdkafka takes a new producer epoch for all partitions, and a batch whose acknowledgement
+another partition could not send is written twice (its issue 4953). A producer that is not known may begin anywhere,
+so there the second would be accepted, and the first lost (decision 007). So batches behind a refused one get the same
+error, until that batch has been sent again, or two seconds are over.
 """
 
 from __future__ import annotations

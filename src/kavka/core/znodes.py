@@ -111,9 +111,9 @@ class Deleted(NamedTuple):
 
 
 class SessionBegun(NamedTuple):
-    """A resolved change: a client's session, which lives until it ends or is silent for its time-out.
+    """A resolved change: a client's session, which lives until it ends or its timeout expires.
 
-    Only sessions that outlive the keeper's process are told to the tree.
+    The tree is notified only of sessions that outlive the server's process.
     """
 
     session: int
@@ -476,9 +476,7 @@ def parent_of(path: str) -> str:
 
 
 def is_valid_path(path: str) -> bool:
-    """Return whether ZooKeeper would take the path: absolute, no empty, `.` or `..` part, no unprintable
-    character.
-    """
+    """Return whether ZooKeeper accepts the path: absolute, no empty, `.` or `..` part, no unprintable character."""
     if path == "/":
         return True
     if not path.startswith("/") or path.endswith("/") or _UNPRINTABLE.search(path):

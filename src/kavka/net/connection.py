@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from kavka.io import Sendable, Transport
 from kavka.net.flow_control import ReadFlowControl
@@ -95,6 +95,8 @@ class Connection:
         All connections of a broker share its `budget`; without one, a connection has a budget without bounds.
         """
         self.listener_name = listener_name
+        self.attachment: Any = None
+        """What the handler keeps for the connection."""
         self.peer_host = ""
         self.last_active_ms = 0
         self._handler = handler

@@ -20,7 +20,7 @@ from kavka.io import Buffer, Sendable
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame, decode, encode_in_slices, encode_into
 from kavka.wire.primitives import length_of, skip_tags
-from kavka.wire.schema import schema_of
+from kavka.wire.schema import fields_of, schema_of
 
 M = TypeVar("M")
 
@@ -31,6 +31,7 @@ _RESPONSE = Struct(">i")
 _RESPONSE_WITH_SIZE = Struct(">ii")
 _ERROR_CODE = Struct(">h")
 _UNSUPPORTED_VERSION = 35
+_THROTTLE_TIME = "throttle_time_ms"
 _NEVER = 1 << 15
 _FLEXIBLE_FROM = {
     key: _NEVER if api.flexible_from is None else api.flexible_from for key, api in APIS.items()
@@ -48,6 +49,12 @@ class RequestHeader(NamedTuple):
     client_id: str | None
     body_position: int
     """Position of the body in the frame."""
+
+
+class EncodedResponse(bytearray):
+    """A response that its maker has encoded: the frame, with its size."""
+
+    __slots__ = ()
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:
@@ -104,6 +111,25 @@ def encode_response_in_slices(
     parts: list[Sendable] = []
     last = yield from encode_in_slices(message, version, out, parts)
     return _framed(out, parts, last)
+
+
+def with_throttle_time(
+    frame: EncodedResponse, cls: type, version: int, throttle_ms: int
+) -> EncodedResponse:
+    """Write `throttle_time_ms` into the frame of a response of class `cls`, if its version has that; return it."""
+    first = next(field for field in fields_of(cls) if version in field.versions)
+    if first.name == _THROTTLE_TIME:
+        position = _RESPONSE_WITH_SIZE.size + _has_response_tags(cls, version)
+        _RESPONSE.pack_into(frame, position, throttle_ms)
+        return frame
+    body: Buffer = bytes(frame[_RESPONSE.size :])
+    response: object
+    correlation_id, response = decode_response(cls, version, body)
+    setattr(response, _THROTTLE_TIME, throttle_ms)
+    (part,) = encode_response(response, version, correlation_id)
+    assert isinstance(part, bytearray)
+    frame[:] = part
+    return frame
 
 
 def _response_head(message: object, version: int, correlation_id: int) -> bytearray:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kavka.ids import TopicId
 from kavka.io import Buffer
+from kavka.wire.frame import EncodedResponse
 from kavka.wire.primitives import put_text_length, put_varint
 
 _SIZE = Struct(">i")
@@ -118,13 +119,13 @@ def encode_topic_end(version: int, operations: int) -> bytes:
     return end + b"\0" if version >= _FLEXIBLE_FROM else end
 
 
-def with_topics(frame: Buffer, version: int, topics: Sequence[Buffer]) -> bytearray:
+def with_topics(frame: Buffer, version: int, topics: Sequence[Buffer]) -> EncodedResponse:
     """Return the frame of an answer without topics, with these encoded ones put in."""
     tail = 1 if version >= _FLEXIBLE_FROM else 0
     if _WITH_TOPIC_OPERATIONS <= version <= _LAST_WITH_CLUSTER_OPERATIONS:
         tail += 4
     end = len(frame) - tail
-    out = bytearray(frame[: end - (1 if version >= _FLEXIBLE_FROM else 4)])
+    out = EncodedResponse(frame[: end - (1 if version >= _FLEXIBLE_FROM else 4)])
     _put_count(out, version, len(topics))
     out += b"".join(topics)
     out += frame[end:]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 
+from kavka.wire.frame import EncodedResponse
 from kavka.wire.primitives import put_varint
 
 Written = tuple[int, int, int, int]
@@ -34,11 +35,11 @@ _END = bytes(4)
 
 def encode_written(
     version: int, correlation_id: int, topics: Sequence[tuple[str, Sequence[Written]]]
-) -> bytearray:
+) -> EncodedResponse:
     """Return the frame, with its size, of an answer in which no partition has an error."""
     if version < _FLEXIBLE_FROM:
         return _encode_older(version, correlation_id, topics)
-    out = bytearray(_FLEXIBLE_HEAD.pack(0, correlation_id))
+    out = EncodedResponse(_FLEXIBLE_HEAD.pack(0, correlation_id))
     put_varint(out, len(topics) + 1)
     for name, partitions in topics:
         text = name.encode()
@@ -55,9 +56,9 @@ def encode_written(
 
 def _encode_older(
     version: int, correlation_id: int, topics: Sequence[tuple[str, Sequence[Written]]]
-) -> bytearray:
+) -> EncodedResponse:
     """Encode for versions that count with whole numbers; each of the steps has added a field."""
-    out = bytearray(_HEAD.pack(0, correlation_id))
+    out = EncodedResponse(_HEAD.pack(0, correlation_id))
     out += _SIZE.pack(len(topics))
     for name, partitions in topics:
         text = name.encode()

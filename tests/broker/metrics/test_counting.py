@@ -9,7 +9,8 @@ import pytest
 
 from kavka.broker.metrics.page import families
 from kavka.broker.metrics.requests import request_name
-from kavka.broker.traffic import TopicTraffic, Traffic, error_finder, error_steps
+from kavka.broker.requests.counters import error_finder, error_steps
+from kavka.broker.traffic import TopicTraffic, Traffic
 from kavka.errors import ErrorCode
 from kavka.metrics.families import lines
 from kavka.wire.apis import ApiKey
@@ -259,7 +260,7 @@ def test_timings_grow_old_while_the_page_is_served(run: Any, page: Any) -> None:
 def test_every_name_is_of_kafka_of_the_process_or_ours(run: Any) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        for family in families(served.broker, 1.0):
+        for family in families(served.broker.metrics_sources(), 1.0):
             assert family.name.startswith(("kafka_", "kavka_", "process_", "python_")), family.name
             assert family.help.endswith("."), family.name
             assert list(lines(family)) or family.name.startswith(

@@ -29,7 +29,7 @@ def test_a_broker_without_metrics_does_not_import_them() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = out.stdout.split()
-    assert "kavka.broker.dispatch" in names
+    assert "kavka.broker.requests.dispatcher" in names
     assert not [name for name in names if name.startswith("kavka.broker.metrics")]
     assert "kavka.metrics.families" not in names
 

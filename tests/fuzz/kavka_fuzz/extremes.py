@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kavka.broker.traffic import error_finder
+from kavka.broker.requests.counters import error_finder
 from kavka.errors import ErrorCode
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.frame import decode_response

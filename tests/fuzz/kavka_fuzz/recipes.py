@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from random import Random
 
-from kavka.broker.dispatch import SUPPORTED_APIS
+from kavka.broker.requests.served_apis import SUPPORTED_APIS
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.schema import Kind, ListOf, fields_of
 from kavka_fuzz import batches, vocabulary

@@ -8,7 +8,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from random import Random
 
-from kavka.broker.dispatch import SUPPORTED_APIS
+from kavka.broker.requests.served_apis import SUPPORTED_APIS
 from kavka.wire.apis import APIS, ApiKey
 from kavka_fuzz.emitter import frame_of
 from kavka_fuzz.recipes import Recipe, drawn, mutated, served_versions, systematic

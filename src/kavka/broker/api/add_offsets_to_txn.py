@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.transaction.events import AddPartitions, AddPartitionsReply
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -13,25 +13,25 @@ _FIRST_WITH_PRODUCER_FENCED = 2
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+    services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
     """Add the group's partition of `__consumer_offsets` to the transaction; the topic is created on first use."""
-    topic_partition = broker.groups.partition_of(request.group_id)
+    topic_partition = services.groups.partition_of(request.group_id)
     if topic_partition is None:
-        await broker.groups.leader_of(request.group_id)
-        topic_partition = broker.groups.partition_of(request.group_id)
+        await services.groups.leader_of(request.group_id)
+        topic_partition = services.groups.partition_of(request.group_id)
     if topic_partition is None:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    code = await _add(broker, request, topic_partition)
+    code = await _add(services, request, topic_partition)
     if code is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_WITH_PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return AddOffsetsToTxnResponse(error_code=code)
 
 
 async def _add(
-    broker: Broker, request: AddOffsetsToTxnRequest, topic_partition: TopicPartition
+    services: Services, request: AddOffsetsToTxnRequest, topic_partition: TopicPartition
 ) -> ErrorCode:
-    reply: AddPartitionsReply | ErrorCode = await broker.transactions.submit(
+    reply: AddPartitionsReply | ErrorCode = await services.transactions.submit(
         request.transactional_id,
         lambda token: AddPartitions(
             token,

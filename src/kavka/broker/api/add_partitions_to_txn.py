@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.metadata import INTERNAL_TOPICS
 from kavka.broker.pace import Pace
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -34,7 +34,7 @@ _Codes = dict[TopicPartition, ErrorCode]
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
+    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
     """Ask the shard of each transactional id."""
     if context.version < _FIRST_BATCHED:
@@ -45,7 +45,7 @@ async def handle(
             verify_only=False,
             topics=request.v3_and_below_topics,
         )
-        codes = await _handle_transaction(broker, context, transaction)
+        codes = await _handle_transaction(services, context, transaction)
         return AddPartitionsToTxnResponse(
             results_by_topic_v3_and_below=await _topics(codes, context.pace)
         )
@@ -53,7 +53,7 @@ async def handle(
     for at in range(0, len(request.transactions), _AT_ONCE):
         some = request.transactions[at : at + _AT_ONCE]
         answers = await asyncio.gather(
-            *(_handle_transaction(broker, context, each) for each in some)
+            *(_handle_transaction(services, context, each) for each in some)
         )
         rows += [
             AddPartitionsToTxnResponseTransaction(
@@ -66,7 +66,7 @@ async def handle(
 
 
 async def _handle_transaction(
-    broker: Broker, context: RequestContext, transaction: AddPartitionsToTxnRequestTransaction
+    services: Services, context: RequestContext, transaction: AddPartitionsToTxnRequestTransaction
 ) -> _Codes:
     """Return what became of each partition; where one is not known, none is added."""
     version = context.version
@@ -78,7 +78,7 @@ async def _handle_transaction(
         for index in topic.partitions:
             topic_partition = TopicPartition(topic.name, index)
             asked[topic_partition] = None
-            code = _refusal(broker, version, topic_partition)
+            code = _refusal(services, version, topic_partition)
             if code is not ErrorCode.NONE:
                 refused[topic_partition] = code
             if context.pace.is_over():
@@ -87,31 +87,31 @@ async def _handle_transaction(
         return dict.fromkeys(asked, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
     partitions = tuple(asked)
     if transaction.verify_only:
-        codes = await _verify(broker, transaction, partitions)
+        codes = await _verify(services, transaction, partitions)
     else:
         client_version = 0 if version < _FIRST_BATCHED else 2
-        codes = await _add(broker, transaction, partitions, client_version)
+        codes = await _add(services, transaction, partitions, client_version)
     return {
         topic_partition: _code_for_version(code, version) for topic_partition, code in codes.items()
     }
 
 
-def _refusal(broker: Broker, version: int, topic_partition: TopicPartition) -> ErrorCode:
+def _refusal(services: Services, version: int, topic_partition: TopicPartition) -> ErrorCode:
     """Return why a partition can take no part: it is unknown, or to a client one that only brokers write."""
     if version < _FIRST_BATCHED and topic_partition.topic in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if broker.metadata.partition(topic_partition) is None:
+    if services.metadata.partition(topic_partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 
 
 async def _add(
-    broker: Broker,
+    services: Services,
     transaction: AddPartitionsToTxnRequestTransaction,
     partitions: tuple[TopicPartition, ...],
     client_version: int,
 ) -> _Codes:
-    reply: AddPartitionsReply | ErrorCode = await broker.transactions.submit(
+    reply: AddPartitionsReply | ErrorCode = await services.transactions.submit(
         transaction.transactional_id,
         lambda token: AddPartitions(
             token,
@@ -127,11 +127,11 @@ async def _add(
 
 
 async def _verify(
-    broker: Broker,
+    services: Services,
     transaction: AddPartitionsToTxnRequestTransaction,
     partitions: tuple[TopicPartition, ...],
 ) -> _Codes:
-    reply: VerifyReply | ErrorCode = await broker.transactions.submit(
+    reply: VerifyReply | ErrorCode = await services.transactions.submit(
         transaction.transactional_id,
         lambda token: Verify(
             token,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
 from kavka.broker.control.requests import allocate_producer_ids
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -13,9 +13,9 @@ from kavka.wire.messages.allocate_producer_ids import (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: AllocateProducerIdsRequest
+    services: Services, context: RequestContext, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     """Give the next block."""
-    if broker.has_own_registry:  # there is no other broker that could ask
+    if services.has_own_registry:  # there is no other broker that could ask
         return AllocateProducerIdsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return await allocate_producer_ids(broker, request)
+    return await allocate_producer_ids(services.controller, services.producer_ids, request)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -16,7 +16,7 @@ _REFUSAL = "This broker has no client quotas: none was changed, and none would b
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: AlterClientQuotasRequest
+    services: Services, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     """Refuse each entity's changes: a quota that is stored and not obeyed would be taken for one that is."""
     answer = AlterClientQuotasResponse()

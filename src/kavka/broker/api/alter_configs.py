@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.overrides import ConfigRefused
+from kavka.broker.requests.context import RequestContext
 from kavka.broker.resources import DUPLICATE_RESOURCE, alter, check_changes, duplicates
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -18,7 +18,7 @@ from kavka.wire.messages.alter_configs import (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: AlterConfigsRequest
+    services: Services, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     """Replace the overrides of each resource, or say why not."""
     pace = context.pace
@@ -26,7 +26,7 @@ async def handle(
     duplicated = await duplicates(named, pace)
     responses = []
     for resource in request.resources:
-        answer = await _alter(broker, resource, duplicated, validate_only=request.validate_only)
+        answer = await _alter(services, resource, duplicated, validate_only=request.validate_only)
         responses.append(answer)
         if pace.is_over(1 + len(resource.configs)):
             await pace.rest()
@@ -34,7 +34,7 @@ async def handle(
 
 
 async def _alter(
-    broker: Broker,
+    services: Services,
     resource: AlterConfigsRequestResource,
     duplicated: Collection[tuple[int, str]],
     *,
@@ -50,7 +50,7 @@ async def _alter(
         if (kind, name) in duplicated:
             raise ConfigRefused(ErrorCode.INVALID_REQUEST, DUPLICATE_RESOURCE)
         check_changes((config.name, config.value) for config in resource.configs)
-        await alter(broker, kind, name, edit, validate_only=validate_only)
+        await alter(services, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
         answer.error_code, answer.error_message = refused.code, str(refused)
     return answer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from kavka.broker.broker import Broker
 from kavka.broker.control.controller_term import NotControllerError
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.pace import Pace
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.controller.events import (
     ReassignmentRequested,
 )
@@ -31,7 +31,7 @@ Targets = dict[TopicPartition, tuple[int, ...] | None]
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
+    services: Services, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Begin each move or say why not; how far it is ListPartitionReassignments tells."""
     pace = context.pace
@@ -45,7 +45,7 @@ async def handle(
             if pace.is_over():
                 await pace.rest()
     try:
-        verdicts = await _reassign(broker, targets, pace)
+        verdicts = await _reassign(services, targets, pace)
     except NotControllerError:
         code = ErrorCode.NOT_CONTROLLER
         return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.message)
@@ -69,13 +69,15 @@ async def handle(
     )
 
 
-async def _reassign(broker: Broker, targets: Targets, pace: Pace) -> dict[TopicPartition, Verdict]:
+async def _reassign(
+    services: Services, targets: Targets, pace: Pace
+) -> dict[TopicPartition, Verdict]:
     """Have some partitions at a time moved. Raise NotControllerError."""
     verdicts: dict[TopicPartition, Verdict] = {}
     wanted = list(targets.items())
     for at in range(0, max(1, len(wanted)), _AT_ONCE):
         event = partial(_event, dict(wanted[at : at + _AT_ONCE]))
-        reply: PartitionsReply = await broker.controller.submit_and_wait(event)
+        reply: PartitionsReply = await services.controller.submit_and_wait(event)
         verdicts |= reply.verdicts
         if pace.is_over(_AT_ONCE):
             await pace.rest()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.replica import Replica
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.controller.topics import bad_name
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -20,7 +20,7 @@ _MOST_PREFERRED = 10_000
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
+    services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     """Begin each move; it goes on when this is answered. Of what is named repeatedly the last counts."""
     pace = context.pace
@@ -42,7 +42,7 @@ async def handle(
             topic = topics[topic_partition.topic] = AlterReplicaLogDirsResponseTopic(
                 topic_name=topic_partition.topic
             )
-        code = await _move(broker, topic_partition, path)
+        code = await _move(services, topic_partition, path)
         topic.partitions.append(
             AlterReplicaLogDirsResponsePartition(
                 partition_index=topic_partition.partition, error_code=code
@@ -53,19 +53,19 @@ async def handle(
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
-async def _move(broker: Broker, topic_partition: TopicPartition, path: str) -> ErrorCode:
+async def _move(services: Services, topic_partition: TopicPartition, path: str) -> ErrorCode:
     if bad_name(topic_partition.topic) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    store = broker.replica_manager.store
+    store = services.replica_manager.store
     path = path.rstrip("/") or "/"
     directory = next((each for each in store.directories if each.path == path), None)
     if directory is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if directory.failure is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    replica = broker.replica_manager.find(topic_partition)
+    replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, Replica):
-        return await broker.replica_manager.alter_log_dirs.move(replica, path)
+        return await services.alter_log_dirs.move(replica, path)
     if replica is ErrorCode.KAFKA_STORAGE_ERROR:
         return replica
     # The broker has no such replica yet: it will be made there.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -19,7 +19,7 @@ _REFUSAL = (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: AlterUserScramCredentialsRequest
+    services: Services, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     """Refuse each user's changes: what is stored and not used would be taken for protection."""
     answer = AlterUserScramCredentialsResponse()

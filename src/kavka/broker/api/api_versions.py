@@ -6,16 +6,15 @@ import re
 from functools import lru_cache
 from struct import Struct
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import SUPPORTED_APIS, RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.served_apis import SUPPORTED_APIS, version_ranges
+from kavka.broker.services import Services
 from kavka.core.features import SUPPORTED
 from kavka.errors import ErrorCode
-from kavka.wire.apis import APIS, ApiKey
-from kavka.wire.frame import encode_response
+from kavka.wire.frame import EncodedResponse, encode_response
 from kavka.wire.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
-    ApiVersionsResponseApi,
     ApiVersionsResponseFinalizedFeature,
     ApiVersionsResponseSupportedFeature,
 )
@@ -28,15 +27,15 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: ApiVersionsRequest
-) -> ApiVersionsResponse | bytearray:
+    services: Services, context: RequestContext, request: ApiVersionsRequest
+) -> ApiVersionsResponse | EncodedResponse:
     """List the served APIs. INVALID_REQUEST for a software name or version that is not well formed (KIP-511)."""
     if context.version >= 3:
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    features = broker.features
-    frame = bytearray(_frame(context.version, features.epoch, tuple(features.levels.items())))
+    features = services.features
+    frame = EncodedResponse(_frame(context.version, features.epoch, tuple(features.levels.items())))
     _CORRELATION_ID.pack_into(frame, _CORRELATION_ID_POSITION, context.header.correlation_id)
     return frame
 
@@ -45,7 +44,7 @@ def handle(
 def _frame(version: int, features_epoch: int, levels: tuple[tuple[str, int], ...]) -> bytes:
     """Return the frame of an answer but for its correlation id: every client asks first, and all are answered alike."""
     response = ApiVersionsResponse(
-        api_keys=_ranges(sorted(SUPPORTED_APIS)),
+        api_keys=version_ranges(SUPPORTED_APIS),
         supported_features=[
             ApiVersionsResponseSupportedFeature(name=name, min_version=lowest, max_version=highest)
             for name, (lowest, highest) in SUPPORTED.items()
@@ -61,19 +60,3 @@ def _frame(version: int, features_epoch: int, levels: tuple[tuple[str, int], ...
     )
     parts = encode_response(response, version, 0)
     return b"".join(part for part in parts if isinstance(part, bytes | bytearray | memoryview))
-
-
-def unsupported() -> ApiVersionsResponse:
-    """Return the answer, in version 0, to a version that this broker does not know."""
-    return ApiVersionsResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_ranges([ApiKey.API_VERSIONS])
-    )
-
-
-def _ranges(keys: list[ApiKey]) -> list[ApiVersionsResponseApi]:
-    return [
-        ApiVersionsResponseApi(
-            api_key=key, min_version=APIS[key].min_version, max_version=APIS[key].max_version
-        )
-        for key in keys
-    ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.controller.topics import TopicRefusal
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.create_partitions import (
@@ -17,7 +17,7 @@ from kavka.wire.messages.create_partitions import (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: CreatePartitionsRequest
+    services: Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     """Grow each topic to the count that is asked for, or say why not; a topic has one answer."""
     pace = context.pace
@@ -37,7 +37,7 @@ async def handle(
             refusal = TopicRefusal(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
         else:
             given = None if topic.assignments is None else [a.broker_ids for a in topic.assignments]
-            refusal = await broker.topics.create_partitions(
+            refusal = await services.topics.create_partitions(
                 topic.name,
                 topic.count,
                 given,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from kavka.broker.broker import Broker
 from kavka.broker.configs import ConfigEntry
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.known_topics import NOT_TOPICS
 from kavka.broker.overrides import check_new_topic_overrides
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.broker.topics import CreatedTopic
 from kavka.core.controller.topics import MOST_PARTITIONS, USE_DEFAULT, NewTopic, TopicRefusal
 from kavka.errors import ErrorCode, error_message
@@ -25,12 +25,12 @@ _AT_ONCE = 64
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: CreateTopicsRequest
+    services: Services, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     """Create topics in the order of the request; a name that stands twice is refused each time."""
     named = Counter(topic.name for topic in request.topics)
-    excess = _excess(broker, request)
-    pace = broker.slices.pace()
+    excess = _excess(services, request)
+    pace = services.slices.pace()
     answers: list[CreateTopicsResponseTopic] = []
     context.begin_wait()
     while request.topics:
@@ -38,7 +38,7 @@ async def handle(
         some = request.topics[:_AT_ONCE]
         del request.topics[:_AT_ONCE]  # each chunk may wait long
         answers += await asyncio.gather(
-            *(_answer(broker, request, topic, excess, named[topic.name]) for topic in some)
+            *(_answer(services, request, topic, excess, named[topic.name]) for topic in some)
         )
         if pace.is_over(len(some)):
             await pace.rest()
@@ -46,7 +46,7 @@ async def handle(
 
 
 async def _answer(
-    broker: Broker,
+    services: Services,
     request: CreateTopicsRequest,
     topic: CreateTopicsRequestTopic,
     excess: TopicRefusal | None,
@@ -54,18 +54,18 @@ async def _answer(
 ) -> CreateTopicsResponseTopic:
     outcome: CreatedTopic | TopicRefusal | None = excess or _misuse(topic.name, count)
     if outcome is None:
-        outcome = await broker.topics.create(
+        outcome = await services.topics.create(
             _wanted(topic), validate_only=request.validate_only, timeout_ms=request.timeout_ms
         )
     if isinstance(outcome, TopicRefusal):
         return _refused(topic.name, outcome)
-    rows = _rows(broker, topic, validate_only=request.validate_only)
+    rows = _rows(services, topic, validate_only=request.validate_only)
     return _created(topic.name, outcome, rows)
 
 
-def _excess(broker: Broker, request: CreateTopicsRequest) -> TopicRefusal | None:
+def _excess(services: Services, request: CreateTopicsRequest) -> TopicRefusal | None:
     """Return why nothing is created of a request for too many partitions, as Kafka's KRaft controller says it."""
-    default = broker.configs.broker_integer("num.partitions")
+    default = services.configs.broker_integer("num.partitions")
     total = 0
     for topic in request.topics:
         asked = default if topic.num_partitions == USE_DEFAULT else topic.num_partitions
@@ -106,13 +106,15 @@ def _refused(name: str, refusal: TopicRefusal) -> CreateTopicsResponseTopic:
 
 
 def _rows(
-    broker: Broker, topic: CreateTopicsRequestTopic, *, validate_only: bool
+    services: Services, topic: CreateTopicsRequestTopic, *, validate_only: bool
 ) -> list[ConfigEntry]:
     """Return the settings of a topic that was created, or that could be."""
     if not validate_only:
-        return broker.configs.describe_topic(topic.name)
+        return services.configs.describe_topic(topic.name)
     overrides = {config.name: config.value for config in topic.configs}
-    return broker.configs.describe_new_topic(check_new_topic_overrides(broker.configs, overrides))
+    return services.configs.describe_new_topic(
+        check_new_topic_overrides(services.configs, overrides)
+    )
 
 
 def _created(

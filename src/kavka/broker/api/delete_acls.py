@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.delete_acls import (
     DeleteAclsRequest,
@@ -13,7 +13,7 @@ from kavka.wire.messages.delete_acls import (
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: DeleteAclsRequest
+    services: Services, context: RequestContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse:
     """Refuse each filter as Apache Kafka without an authorizer: SECURITY_DISABLED."""
     refused = DeleteAclsResponseFilterResult(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.group.events import DeleteGroup
 from kavka.core.machine import Token
 from kavka.errors import ErrorCode
@@ -15,7 +15,7 @@ from kavka.wire.messages.delete_groups import (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DeleteGroupsRequest
+    services: Services, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
     """Ask each group's shard."""
     pace = context.pace
@@ -25,7 +25,7 @@ async def handle(
         def make(token: Token, group_id: str = group_id) -> DeleteGroup:
             return DeleteGroup(token, group_id)
 
-        reply = await broker.groups.submit(group_id, make)
+        reply = await services.groups.submit(group_id, make)
         code = reply if isinstance(reply, ErrorCode) else reply.error_code
         results.append(DeleteGroupsResponseGroup(group_id=group_id, error_code=code))
         if pace.is_over(4):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.metadata import INTERNAL_TOPICS
 from kavka.broker.replica import Replica
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.failures import OffsetOutOfRange
@@ -29,12 +29,12 @@ class _LowWatermarkWait:
     waited for, though its broker's session may last.
     """
 
-    __slots__ = ("_broker", "_epoch", "_replica", "_wanted", "answer", "done")
+    __slots__ = ("_epoch", "_replica", "_services", "_wanted", "answer", "done")
 
     def __init__(
-        self, broker: Broker, replica: Replica, answer: DeleteRecordsResponsePartition
+        self, services: Services, replica: Replica, answer: DeleteRecordsResponsePartition
     ) -> None:
-        self._broker = broker
+        self._services = services
         self._replica = replica
         self._epoch = replica.partition.leader_epoch
         self._wanted = answer.low_watermark
@@ -42,7 +42,7 @@ class _LowWatermarkWait:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def _judge(self) -> ErrorCode | None:
-        replica = self._broker.replica_manager.find(self._replica.topic_partition)
+        replica = self._services.replica_manager.find(self._replica.topic_partition)
         if isinstance(replica, ErrorCode):  # its disk has failed, say
             return replica
         partition = replica.partition
@@ -54,16 +54,16 @@ class _LowWatermarkWait:
     def is_complete(self) -> bool:
         return self._judge() is not None
 
-    def complete(self) -> None:
+    def wake(self) -> None:
         if not self.done.done():
             self.done.set_result(None)
 
     def begin(self, timeout_ms: int) -> None:
         """Wait from now on."""
         if self.is_complete():
-            self.complete()
+            self.wake()
         else:
-            self._broker.produce_purgatory.wait([self._replica.topic_partition], timeout_ms, self)
+            self._services.produce_purgatory.wait([self._replica.topic_partition], timeout_ms, self)
 
     async def end(self) -> None:
         """Put into the answer what came of it."""
@@ -75,7 +75,7 @@ class _LowWatermarkWait:
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DeleteRecordsRequest
+    services: Services, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
     """Move the log start offset of each partition; of those named repeatedly the last counts.
 
@@ -93,19 +93,19 @@ async def handle(
     topics: dict[str, DeleteRecordsResponseTopic] = {}
     waits = []
     for topic_partition, offset in offsets.items():
-        answer = _delete(broker, topic_partition, offset)
+        answer = _delete(services, topic_partition, offset)
         of_topic = topics.get(topic_partition.topic)
         if of_topic is None:
             of_topic = topics[topic_partition.topic] = DeleteRecordsResponseTopic(
                 name=topic_partition.topic
             )
         of_topic.partitions.append(answer)
-        replica = broker.replica_manager.find(topic_partition)
+        replica = services.replica_manager.find(topic_partition)
         if not answer.error_code and isinstance(replica, Replica):
-            waits.append(_LowWatermarkWait(broker, replica, answer))
+            waits.append(_LowWatermarkWait(services, replica, answer))
         if pace.is_over():
             await pace.rest()
-    await broker.replica_manager.write_checkpoints()
+    await services.replica_manager.write_checkpoints()
     for wait in waits:
         wait.begin(request.timeout_ms)
     request.topics, offsets = [], {}  # it may wait long
@@ -119,7 +119,7 @@ async def handle(
 
 
 def _delete(
-    broker: Broker, topic_partition: TopicPartition, offset: int
+    services: Services, topic_partition: TopicPartition, offset: int
 ) -> DeleteRecordsResponsePartition:
     answer = DeleteRecordsResponsePartition(
         partition_index=topic_partition.partition, low_watermark=-1
@@ -127,7 +127,7 @@ def _delete(
     if topic_partition.topic in INTERNAL_TOPICS:
         answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
         return answer
-    replica = broker.replica_manager.find(topic_partition)
+    replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         answer.error_code = replica
         return answer

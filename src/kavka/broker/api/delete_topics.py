@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.controller.topics import TopicRefusal
 from kavka.errors import ErrorCode, error_message
 from kavka.ids import NO_TOPIC_ID, TopicId
@@ -23,7 +23,7 @@ _FIRST_DISABLED = 3
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DeleteTopicsRequest
+    services: Services, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
     """Delete each topic; one that is named twice, or by name and id at once, is left as it is."""
     pace = context.pace
@@ -35,7 +35,7 @@ async def handle(
         if pace.is_over():
             await pace.rest()
     for topic in request.topics:
-        named[_name(broker, topic)] += 1
+        named[_name(services, topic)] += 1
         distinct[topic.name, topic.topic_id] = topic
         if pace.is_over():
             await pace.rest()
@@ -46,10 +46,10 @@ async def handle(
     for at in range(0, len(wanted), _AT_ONCE):
         # Some together: their replicas are stopped by the same orders.
         some = wanted[at : at + _AT_ONCE]
-        counts = [named[_name(broker, topic)] for topic in some]
+        counts = [named[_name(services, topic)] for topic in some]
         answers += await asyncio.gather(
             *(
-                _answer(broker, context, request, topic, count)
+                _answer(services, context, request, topic, count)
                 for topic, count in zip(some, counts, strict=True)
             )
         )
@@ -59,7 +59,7 @@ async def handle(
 
 
 async def _answer(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: DeleteTopicsRequest,
     topic: DeleteTopicsRequestTopic,
@@ -67,27 +67,27 @@ async def _answer(
 ) -> DeleteTopicsResponseTopic:
     answer = DeleteTopicsResponseTopic(name=topic.name, topic_id=TopicId(topic.topic_id))
     refusal: TopicRefusal | None
-    if not broker.controller.is_active:
+    if not services.controller.is_active:
         code = ErrorCode.NOT_CONTROLLER
         refusal = TopicRefusal(code, code.message)
-    elif not broker.config.flag("delete.topic.enable"):
+    elif not services.config.flag("delete.topic.enable"):
         is_new = context.version >= _FIRST_DISABLED
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_new else ErrorCode.INVALID_REQUEST
         refusal = TopicRefusal(code, code.message)
     else:
         refusal = _misuse(topic, count)
-        refusal = refusal or await _delete(broker, answer, request.timeout_ms)
+        refusal = refusal or await _delete(services, answer, request.timeout_ms)
     if refusal is not None:
         answer.error_code = refusal.code
         answer.error_message = error_message(refusal.message)
     return answer
 
 
-def _name(broker: Broker, topic: DeleteTopicsRequestTopic) -> str | bytes:
+def _name(services: Services, topic: DeleteTopicsRequestTopic) -> str | bytes:
     """Return the name of a topic, or its id when the name is unknown."""
     if topic.name is not None:
         return topic.name
-    return broker.metadata.name_of(TopicId(topic.topic_id)) or topic.topic_id
+    return services.metadata.name_of(TopicId(topic.topic_id)) or topic.topic_id
 
 
 def _misuse(topic: DeleteTopicsRequestTopic, count: int) -> TopicRefusal | None:
@@ -105,21 +105,21 @@ def _misuse(topic: DeleteTopicsRequestTopic, count: int) -> TopicRefusal | None:
 
 
 async def _delete(
-    broker: Broker, answer: DeleteTopicsResponseTopic, timeout_ms: int
+    services: Services, answer: DeleteTopicsResponseTopic, timeout_ms: int
 ) -> TopicRefusal | None:
     """Delete the topic of an answer, which then has its name and its id."""
     name = answer.name
     if name is None:
-        name = broker.metadata.name_of(TopicId(answer.topic_id))
+        name = services.metadata.name_of(TopicId(answer.topic_id))
         if name is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
             return TopicRefusal(code, code.message)
-    topic = broker.metadata.topics.get(name)
+    topic = services.metadata.topics.get(name)
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
         refusal: TopicRefusal | None = TopicRefusal(missing, missing.message)
     else:
-        refusal = await broker.topics.delete(name, topic.topic_id, timeout_ms)
+        refusal = await services.topics.delete(name, topic.topic_id, timeout_ms)
     if refusal is not None:
         by_id = answer.name is None and refusal.code is missing
         code = ErrorCode.UNKNOWN_TOPIC_ID

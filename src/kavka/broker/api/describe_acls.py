@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: DescribeAclsRequest
+    services: Services, context: RequestContext, request: DescribeAclsRequest
 ) -> DescribeAclsResponse:
     """Answer SECURITY_DISABLED: there is no authorizer."""
     return DescribeAclsResponse(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -18,7 +18,7 @@ _MATCH_TYPES = range(3)
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: DescribeClientQuotasRequest
+    services: Services, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     """Answer that there are none: quotas cannot be set. What Apache Kafka refuses to look for is refused."""
     refusal = _refusal(request.components)

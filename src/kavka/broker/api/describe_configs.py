@@ -8,18 +8,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from kavka.broker.broker import Broker
 from kavka.broker.configs import ConfigEntry, Source
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.loggers import describe_loggers
 from kavka.broker.overrides import ConfigRefused
 from kavka.broker.pace import Pace
 from kavka.broker.repetitions import Repetitions
+from kavka.broker.requests.context import RequestContext
 from kavka.broker.resources import (
     ResourceType,
     check_broker_resource,
     check_logger_resource,
 )
+from kavka.broker.services import Services
 from kavka.core.controller.topics import bad_name
 from kavka.errors import ErrorCode
 from kavka.registry.interface import RegistryRefused
@@ -43,23 +43,23 @@ Stored = Mapping[str, Mapping[str, str]]
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
+    services: Services, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """Describe each resource, or say why not. A few bytes may ask for much, so small requests are paced, too."""
-    pace = broker.slices.pace()
+    pace = services.slices.pace()
     topics = {r.resource_name for r in request.resources if r.resource_type == ResourceType.TOPIC}
-    if broker.has_own_registry or not topics:  # nobody else changes anything
-        return await _answer(broker, request, context.version, {}, pace)
-    known = sorted(topics & broker.metadata.topics.keys())
-    return await _answer(broker, request, context.version, await _stored(broker, known), pace)
+    if services.has_own_registry or not topics:  # nobody else changes anything
+        return await _answer(services, request, context.version, {}, pace)
+    known = sorted(topics & services.metadata.topics.keys())
+    return await _answer(services, request, context.version, await _stored(services, known), pace)
 
 
-async def _stored(broker: Broker, topics: Iterable[str]) -> Stored:
+async def _stored(services: Services, topics: Iterable[str]) -> Stored:
     """Read what topics override from the registry."""
     stored: dict[str, Mapping[str, str]] = {}
     for name in topics:
         try:
-            data, _stat = await broker.registry.get(znodes.config_path("topics", name))
+            data, _stat = await services.registry.get(znodes.config_path("topics", name))
             stored[name] = znodes.decode_config(data)
         except RegistryRefused:
             stored[name] = {}
@@ -69,7 +69,7 @@ async def _stored(broker: Broker, topics: Iterable[str]) -> Stored:
 
 
 async def _answer(
-    broker: Broker, request: DescribeConfigsRequest, version: int, stored: Stored, pace: Pace
+    services: Services, request: DescribeConfigsRequest, version: int, stored: Stored, pace: Pace
 ) -> DescribeConfigsResponse:
     """Describe each resource once, and answer it as often as it is named."""
     described: dict[tuple[int, str, frozenset[str] | None], DescribeConfigsResponseResource] = {}
@@ -81,7 +81,7 @@ async def _answer(
         which = resource.resource_type, resource.resource_name, keys
         answer = described.get(which)
         if answer is None:
-            answer = _describe(broker, resource, keys, request, version, stored)
+            answer = _describe(services, resource, keys, request, version, stored)
             described[which] = answer
             steps = _STEPS_OF_NONE + 4 * len(answer.configs)
         else:
@@ -94,7 +94,7 @@ async def _answer(
 
 
 def _describe(
-    broker: Broker,
+    services: Services,
     resource: DescribeConfigsRequestResource,
     keys: frozenset[str] | None,
     request: DescribeConfigsRequest,
@@ -105,7 +105,7 @@ def _describe(
         resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
-        rows = _rows(broker, resource, stored)
+        rows = _rows(services, resource, stored)
     except ConfigRefused as refused:
         answer.error_code, answer.error_message = refused.code, str(refused)
         return answer
@@ -116,7 +116,7 @@ def _describe(
 
 
 def _rows(
-    broker: Broker, resource: DescribeConfigsRequestResource, stored: Stored
+    services: Services, resource: DescribeConfigsRequestResource, stored: Stored
 ) -> Iterable[ConfigEntry]:
     """Return the rows of a resource. Raise ConfigRefused."""
     name = resource.resource_name
@@ -125,15 +125,15 @@ def _rows(
         if reason is not None:
             message = f"Topic name is invalid: {reason}"
             raise ConfigRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
-        if name not in broker.metadata.topics:
+        if name not in services.metadata.topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ConfigRefused(code, code.message)
-        return broker.configs.describe_topic(name, stored.get(name))
+        return services.configs.describe_topic(name, stored.get(name))
     if resource.resource_type == ResourceType.BROKER:
-        check_broker_resource(name, broker.broker_id)
-        return broker.configs.describe_broker(default=name == "")
+        check_broker_resource(name, services.broker_id)
+        return services.configs.describe_broker(default=name == "")
     if resource.resource_type == ResourceType.BROKER_LOGGER:
-        check_logger_resource(name, broker.broker_id)
+        check_logger_resource(name, services.broker_id)
         return describe_loggers()
     message = f"Unsupported resource type: {resource.resource_type}"
     raise ConfigRefused(ErrorCode.INVALID_REQUEST, message)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kavka.broker.authorized_operations import group_operations
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.repetitions import Repetitions
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.group.events import DescribedGroup
 from kavka.wire.messages.describe_groups import (
     DescribeGroupsRequest,
@@ -16,17 +16,17 @@ from kavka.wire.messages.describe_groups import (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeGroupsRequest
+    services: Services, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     """Show each group; one that does not exist is Dead."""
-    pace = broker.slices.pace()
+    pace = services.slices.pace()
     repetitions = Repetitions("DESCRIBE_GROUPS")
     shown: dict[str, DescribeGroupsResponseGroup] = {}
     groups = []
     for group_id in request.groups:
         group = shown.get(group_id)
         if group is None:
-            group = shown[group_id] = _show(broker.groups.describe(group_id))
+            group = shown[group_id] = _show(services.groups.describe(group_id))
             if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = group_operations()
         else:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.pace import Pace
 from kavka.broker.replica import Replica
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.store.log_store import DirectoryReport
@@ -20,24 +20,24 @@ from kavka.wire.messages.describe_log_dirs import (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
+    services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     """Describe every directory; null topics mean all."""
-    pace = broker.slices.pace()
+    pace = services.slices.pace()
     wanted = None
     if request.topics is not None:
-        wanted = await _known(broker, request.topics, pace)
-    reports = await broker.replica_manager.describe_directories()
+        wanted = await _known(services, request.topics, pace)
+    reports = await services.replica_manager.describe_directories()
     return DescribeLogDirsResponse(
-        results=[await _directory(broker, report, wanted, pace) for report in reports]
+        results=[await _directory(services, report, wanted, pace) for report in reports]
     )
 
 
 async def _known(
-    broker: Broker, topics: list[DescribeLogDirsRequestTopic], pace: Pace
+    services: Services, topics: list[DescribeLogDirsRequestTopic], pace: Pace
 ) -> set[TopicPartition]:
     """Return the partitions that are asked for and have a log here."""
-    store = broker.replica_manager.store
+    store = services.replica_manager.store
     known = set()
     for topic in topics:
         if pace.is_over():
@@ -52,7 +52,7 @@ async def _known(
 
 
 async def _directory(
-    broker: Broker, report: DirectoryReport, wanted: set[TopicPartition] | None, pace: Pace
+    services: Services, report: DirectoryReport, wanted: set[TopicPartition] | None, pace: Pace
 ) -> DescribeLogDirsResponseLogDir:
     answer = DescribeLogDirsResponseLogDir(
         log_dir=report.path, total_bytes=report.total_bytes, usable_bytes=report.usable_bytes
@@ -72,7 +72,7 @@ async def _directory(
                 DescribeLogDirsResponsePartition(
                     partition_index=topic_partition.partition,
                     partition_size=size,
-                    offset_lag=_lag(broker, topic_partition, is_future=is_future),
+                    offset_lag=_lag(services, topic_partition, is_future=is_future),
                     is_future_key=is_future,
                 )
             )
@@ -82,15 +82,15 @@ async def _directory(
     return answer
 
 
-def _lag(broker: Broker, topic_partition: TopicPartition, *, is_future: bool) -> int:
+def _lag(services: Services, topic_partition: TopicPartition, *, is_future: bool) -> int:
     """Return how far a copy is behind its log, or a log behind the high watermark."""
-    store = broker.replica_manager.store
+    store = services.replica_manager.store
     log, future = store.get(topic_partition), store.future(topic_partition)
     if is_future:
         if log is None or future is None:
             return 0
         return max(0, log.log_end_offset - future.log_end_offset)
-    replica = broker.replica_manager.find(topic_partition)
+    replica = services.replica_manager.find(topic_partition)
     if log is None or not isinstance(replica, Replica):
         return 0
     return max(0, replica.partition.high_watermark - log.log_end_offset)

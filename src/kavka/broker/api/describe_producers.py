@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.repetitions import Repetitions
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.producer_state import ProducerEntry
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -18,10 +18,10 @@ from kavka.wire.messages.describe_producers import (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+    services: Services, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     """Answer each partition that is hosted here, as often as it is named."""
-    pace = broker.slices.pace()
+    pace = services.slices.pace()
     repetitions = Repetitions("DESCRIBE_PRODUCERS")
     rows: dict[TopicPartition, DescribeProducersResponsePartition] = {}
     topics = []
@@ -34,7 +34,7 @@ async def handle(
             topic_partition = TopicPartition(topic.name, index)
             row = rows.get(topic_partition)
             if row is None:
-                row = rows[topic_partition] = _partition(broker, topic_partition)
+                row = rows[topic_partition] = _partition(services, topic_partition)
             else:
                 repetitions.add(row)
             answer.partitions.append(row)
@@ -44,9 +44,9 @@ async def handle(
 
 
 def _partition(
-    broker: Broker, topic_partition: TopicPartition
+    services: Services, topic_partition: TopicPartition
 ) -> DescribeProducersResponsePartition:
-    replica = broker.replica_manager.find(topic_partition)
+    replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return DescribeProducersResponsePartition(
             partition_index=topic_partition.partition,

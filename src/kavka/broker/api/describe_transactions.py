@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.repetitions import Repetitions
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.transaction.events import DescribedTransaction
 from kavka.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -15,17 +15,17 @@ from kavka.wire.messages.describe_transactions import (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
+    services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     """Describe each; who coordinates it not is told so for that one."""
-    pace = broker.slices.pace()
+    pace = services.slices.pace()
     repetitions = Repetitions("DESCRIBE_TRANSACTIONS")
     shown: dict[str, DescribeTransactionsResponseTransactionState] = {}
     states = []
     for name in request.transactional_ids:
         state = shown.get(name)
         if state is None:
-            described = broker.transactions.describe(name)
+            described = services.transactions.describe(name)
             state = shown[name] = _show(described)
             steps = 1 + len(described.partitions)
         else:

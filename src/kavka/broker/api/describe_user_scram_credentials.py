@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -15,7 +15,7 @@ from kavka.wire.messages.describe_user_scram_credentials import (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
+    services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """Answer that no user has any: credentials cannot be set. Codes and texts are Apache Kafka's."""
     asked: Counter[str] = Counter()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.transaction.events import End, EndReply
 from kavka.errors import ErrorCode
 from kavka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -12,9 +12,11 @@ _FIRST_WITH_PRODUCER_FENCED = 2
 _FIRST_WITH_NEXT_EPOCH = 5
 
 
-async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+async def handle(
+    services: Services, context: RequestContext, request: EndTxnRequest
+) -> EndTxnResponse:
     """Ask the transactional id's shard; the answer comes when the outcome is stored, before markers are written."""
-    reply: EndReply | ErrorCode = await broker.transactions.submit(
+    reply: EndReply | ErrorCode = await services.transactions.submit(
         request.transactional_id,
         lambda token: End(
             token,

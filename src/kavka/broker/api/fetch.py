@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from kavka.broker.broker import Broker
 from kavka.broker.current_leaders import add_current_leaders_to_fetch
-from kavka.broker.deferred_response import DeferredResponse
-from kavka.broker.dispatch import RequestContext
-from kavka.broker.fetch_reader import FetchReader, PartitionRead, start_load
+from kavka.broker.fetch_reader import ConsumerRead, FetchReader
 from kavka.broker.pace import Pace
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
     forgotten_partitions,
     named_partitions,
 )
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.deferred import DeferredResponse, SecondStage
+from kavka.broker.services import Services
 from kavka.core.fetch_session import (
     FetchAnswer,
     FetchContext,
@@ -27,25 +25,22 @@ from kavka.ids import TopicId
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
-    FetchResponseDivergingEpoch,
     FetchResponsePartition,
     FetchResponseTopic,
 )
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: FetchRequest
-) -> FetchResponse | DeferredResponse | Awaitable[FetchResponse | DeferredResponse]:
+    services: Services, context: RequestContext, request: FetchRequest
+) -> FetchResponse | DeferredResponse | SecondStage:
     """Begin or continue a session, read, and wait when there is too little."""
     by_id = context.version >= FIRST_BY_TOPIC_ID
     replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
     if replica_id >= 0:
-        return broker.replica_manager.replication_manager.followers.handle(
-            context, request, replica_id
-        )
+        return services.replication_manager.followers.handle(context, request, replica_id)
     if context.large is not None:
-        return _handle_many(broker, context, request)
-    session = broker.fetch_sessions.begin(
+        return SecondStage(_handle_many(services, context, request))
+    session = services.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,
         dict(named_partitions(request)),
@@ -56,23 +51,25 @@ def handle(
     )
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
-    reader = FetchReader(broker, request, context.version, session.partitions())
+    reader = FetchReader(
+        services, request, context.version, session.partitions(), context.authorizer
+    )
     reads = reader.read()
     if any(read.is_uncached for read in reads):
-        return _load_later(broker, context, request, session, reader, reads)
+        return _load_later(services, context, request, session, reader, reads)
     if _is_enough(request, reader, reads):
-        return _response(broker, context, request, session, reads)
-    have = sum(read.outcome.records_length for read in reads)
+        return _response(services, context, request, session, reads)
+    have = sum(read.length for read in reads)
     reader.release(reads)
     request.topics, request.forgotten_topics_data = (
         [],
         [],
     )  # all is in the session: it may wait long
-    return _DelayedFetch(broker, context, request, session, reader, have).deferred
+    return _DelayedFetch(services, context, request, session, reader, have)
 
 
 async def _handle_many(
-    broker: Broker, context: RequestContext, request: FetchRequest
+    services: Services, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | DeferredResponse:
     """Do as `handle` for thousands of partitions, in slices of the loop's time."""
     pace = context.pace
@@ -81,7 +78,7 @@ async def _handle_many(
         named[key] = asked
         if pace.is_over():
             await pace.rest()
-    session = broker.fetch_sessions.begin(
+    session = services.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,
         named,
@@ -94,22 +91,24 @@ async def _handle_many(
         return FetchResponse(error_code=session)
     request.topics, request.forgotten_topics_data = [], []  # all is in the session
     await pace.rest()
-    reader = FetchReader(broker, request, context.version, session.partitions())
+    reader = FetchReader(
+        services, request, context.version, session.partitions(), context.authorizer
+    )
     await pace.rest()
     before = reader.appended_bytes()
     reads = await reader.read_at(pace)
     if any(read.is_uncached for read in reads) or _is_enough(request, reader, reads):
-        return await _load_and_respond(broker, context, request, session, reader, reads)
-    have = sum(read.outcome.records_length for read in reads)
+        return await _load_and_respond(services, context, request, session, reader, reads)
+    have = sum(read.length for read in reads)
     reader.release(reads)
     # What was appended between two slices wakes nothing.
     if reader.appended_bytes() - before >= max(1, reader.min_bytes - have):
-        return await _read_and_respond(broker, context, request, session, reader)
-    return _DelayedFetch(broker, context, request, session, reader, have, before).deferred
+        return await _read_and_respond(services, context, request, session, reader)
+    return _DelayedFetch(services, context, request, session, reader, have, before)
 
 
 async def _read_and_respond(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: FetchRequest,
     session: FetchContext,
@@ -117,68 +116,61 @@ async def _read_and_respond(
 ) -> FetchResponse:
     """Read thousands of partitions again, after the wait, and respond with whatever there is."""
     reads = await reader.read_at(context.pace)
-    return await _load_and_respond(broker, context, request, session, reader, reads)
+    return await _load_and_respond(services, context, request, session, reader, reads)
 
 
 async def _load_and_respond(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: FetchRequest,
     session: FetchContext,
     reader: FetchReader,
-    reads: list[PartitionRead],
+    reads: list[ConsumerRead],
 ) -> FetchResponse:
     """Bring what is not in the page cache there, then build the response in slices of the loop's time."""
     try:
         if any(read.is_uncached for read in reads):
             await reader.load(reads)
-        return await _response_at(broker, context, request, session, reads, context.pace)
+        return await _response_at(services, context, request, session, reads, context.pace)
     except BaseException:
         reader.release(reads)
         raise
 
 
-def _is_enough(request: FetchRequest, reader: FetchReader, reads: list[PartitionRead]) -> bool:
+def _is_enough(request: FetchRequest, reader: FetchReader, reads: list[ConsumerRead]) -> bool:
     """Return whether to answer now: enough bytes, or as many as there can be, an error, or nothing to wait for."""
     if request.max_wait_ms <= 0 or not reads:
         return True
-    total = 0
-    for read in reads:
-        outcome = read.outcome
-        if outcome.error_code or outcome.has_diverging_epoch:
-            return True
-        if outcome.preferred_read_replica >= 0:
-            return True
-        total += outcome.records_length
-    return total >= reader.min_bytes or any(read.is_of_older_segment for read in reads)
+    total = sum(read.length for read in reads)
+    return total >= reader.min_bytes or any(read.is_final for read in reads)
 
 
 def _load_later(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: FetchRequest,
     session: FetchContext,
     reader: FetchReader,
-    reads: list[PartitionRead],
-) -> Awaitable[FetchResponse]:
-    load = _load(broker, context, request, session, reader, reads)
-    return start_load(load, lambda: reader.release(reads))
+    reads: list[ConsumerRead],
+) -> SecondStage:
+    load = _load(services, context, request, session, reader, reads)
+    return SecondStage(load, lambda: reader.release(reads))
 
 
 async def _load(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: FetchRequest,
     session: FetchContext,
     reader: FetchReader,
-    reads: list[PartitionRead],
+    reads: list[ConsumerRead],
 ) -> FetchResponse:
     """Bring what is not in the page cache there, in the pool, then answer."""
     await reader.load(reads)
-    return _response(broker, context, request, session, reads)
+    return _response(services, context, request, session, reads)
 
 
-class _DelayedFetch:
+class _DelayedFetch(DeferredResponse):
     """A fetch that waits until its partitions have grown by enough bytes, or its time is over.
 
     The wait is registered in the first stage: what is appended after the read wakes this fetch too.
@@ -186,19 +178,18 @@ class _DelayedFetch:
 
     __slots__ = (
         "_before",
-        "_broker",
         "_context",
         "_reader",
         "_request",
+        "_services",
         "_session",
-        "_waiting",
+        "_ticket",
         "_wanted",
-        "deferred",
     )
 
     def __init__(
         self,
-        broker: Broker,
+        services: Services,
         context: RequestContext,
         request: FetchRequest,
         session: FetchContext,
@@ -207,18 +198,20 @@ class _DelayedFetch:
         before: int | None = None,
     ) -> None:
         """Begin to wait; `have` bytes were there, when `before` had been appended, now if that is not given."""
-        self._broker = broker
+        super().__init__()
+        self._services = services
         self._context = context
         self._request = request
         self._session = session
         self._reader = reader
         self._wanted = reader.min_bytes - have
         self._before = reader.appended_bytes() if before is None else before
-        self.deferred = DeferredResponse(self._answer, self._drop)
-        purgatory = broker.fetch_purgatory
-        self._waiting = purgatory.wait(reader.topic_partitions(), request.max_wait_ms, self)
+        self._ticket = services.fetch_purgatory.wait(
+            reader.topic_partitions(), request.max_wait_ms, self
+        )
 
     def is_complete(self) -> bool:
+        """Return whether to respond, now that one of the partitions has changed."""
         if self._request.isolation_level:
             return self._is_committed_enough()
         if self._wanted <= 1:
@@ -238,56 +231,54 @@ class _DelayedFetch:
         self._reader.release(reads)
         return is_enough
 
-    def complete(self) -> None:
-        self.deferred.wake()
+    def release(self) -> None:
+        """Leave the purgatory."""
+        if self._ticket is not None:
+            self._services.fetch_purgatory.cancel(self._ticket)
 
-    def _drop(self) -> None:
-        if self._waiting is not None:
-            self._broker.fetch_purgatory.cancel(self._waiting)
-
-    def _answer(self) -> FetchResponse | Awaitable[FetchResponse]:
-        """Read again, and answer with whatever there is."""
-        broker, context, request, session = (
-            self._broker,
+    def build(self) -> FetchResponse | SecondStage:
+        """Read again, and respond with whatever there is."""
+        services, context, request, session = (
+            self._services,
             self._context,
             self._request,
             self._session,
         )
         reader = self._reader
         if context.large is not None:
-            return _read_and_respond(broker, context, request, session, reader)
+            return SecondStage(_read_and_respond(services, context, request, session, reader))
         reads = reader.read()
         if any(read.is_uncached for read in reads):
-            return _load_later(broker, context, request, session, reader, reads)
-        return _response(broker, context, request, session, reads)
+            return _load_later(services, context, request, session, reader, reads)
+        return _response(services, context, request, session, reads)
 
 
 def _response(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: FetchRequest,
     session: FetchContext,
-    reads: list[PartitionRead],
+    reads: list[ConsumerRead],
 ) -> FetchResponse:
-    answer = _finish(broker, context, session, reads)
+    answer = _finish(services, context, session, reads)
     included = set(answer.partitions)
     topics: dict[str | bytes, FetchResponseTopic] = {}
     for read in reads:
         _add(topics, request, read, is_included=read.key in included)
-    return _headed(broker, context, answer, topics, reads)
+    return _headed(services, context, answer, topics, reads)
 
 
 async def _response_at(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: FetchRequest,
     session: FetchContext,
-    reads: list[PartitionRead],
+    reads: list[ConsumerRead],
     pace: Pace,
 ) -> FetchResponse:
     """Do as `_response`, in slices of the loop's time."""
     await pace.rest()
-    answer = _finish(broker, context, session, reads)
+    answer = _finish(services, context, session, reads)
     await pace.rest()
     included = set(answer.partitions)
     topics: dict[str | bytes, FetchResponseTopic] = {}
@@ -295,23 +286,23 @@ async def _response_at(
         _add(topics, request, read, is_included=read.key in included)
         if pace.is_over():
             await pace.rest()
-    return _headed(broker, context, answer, topics, reads)
+    return _headed(services, context, answer, topics, reads)
 
 
 def _finish(
-    broker: Broker, context: RequestContext, session: FetchContext, reads: list[PartitionRead]
+    services: Services, context: RequestContext, session: FetchContext, reads: list[ConsumerRead]
 ) -> FetchAnswer:
     outcomes: dict[PartitionKey, FetchOutcome] = {read.key: read.outcome for read in reads}
     candidate = 0
     if session.makes_session:
-        candidate = int.from_bytes(broker.random.random_bytes(4)) & 0x7FFFFFFF
+        candidate = int.from_bytes(services.random.random_bytes(4)) & 0x7FFFFFFF
     return session.finish(outcomes, candidate, context.received_ms)
 
 
 def _add(
     topics: dict[str | bytes, FetchResponseTopic],
     request: FetchRequest,
-    read: PartitionRead,
+    read: ConsumerRead,
     *,
     is_included: bool,
 ) -> None:
@@ -319,7 +310,7 @@ def _add(
     if read.replica is not None:
         traffic = read.replica.traffic
         traffic.fetch_requests += 1
-        traffic.bytes_out += read.outcome.records_length
+        traffic.bytes_out += read.length
     if not is_included:
         read.release()
         return
@@ -331,19 +322,19 @@ def _add(
 
 
 def _headed(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     answer: FetchAnswer,
     topics: dict[str | bytes, FetchResponseTopic],
-    reads: list[PartitionRead],
+    reads: list[ConsumerRead],
 ) -> FetchResponse:
     response = FetchResponse(
         error_code=answer.error_code,
         session_id=answer.session_id,
         responses=list(topics.values()),
     )
-    if any(read.outcome.error_code for read in reads):
-        add_current_leaders_to_fetch(broker, context.listener_name, context.version, response)
+    if any(read.error for read in reads):
+        add_current_leaders_to_fetch(services, context.listener_name, context.version, response)
     return response
 
 
@@ -353,19 +344,8 @@ def _topic(name: str | bytes) -> FetchResponseTopic:
     return FetchResponseTopic(topic_id=TopicId(name))
 
 
-def _partition(request: FetchRequest, read: PartitionRead) -> FetchResponsePartition:
-    outcome = read.outcome
-    answer = FetchResponsePartition(
-        partition_index=read.key[1],
-        error_code=outcome.error_code,
-        high_watermark=outcome.high_watermark,
-        last_stable_offset=read.last_stable_offset,
-        log_start_offset=outcome.log_start_offset,
-        aborted_transactions=read.aborted if request.isolation_level else None,
-        preferred_read_replica=outcome.preferred_read_replica,
-        records=b"" if read.records is None else read.records,
-    )
-    if read.diverging is not None:
-        epoch, end_offset = read.diverging
-        answer.diverging_epoch = FetchResponseDivergingEpoch(epoch=epoch, end_offset=end_offset)
-    return answer
+def _partition(request: FetchRequest, read: ConsumerRead) -> FetchResponsePartition:
+    row = read.row(read.key[1])
+    row.aborted_transactions = read.aborted if request.isolation_level else None
+    row.preferred_read_replica = read.preferred_read_replica
+    return row

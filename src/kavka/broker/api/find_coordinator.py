@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -17,11 +17,11 @@ _FIRST_BATCHED = 4
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+    services: Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     """Answer one key, or many from version 4 on."""
     if context.version < _FIRST_BATCHED:
-        one = await _find(broker, context, request.key_type, request.key)
+        one = await _find(services, context, request.key_type, request.key)
         return FindCoordinatorResponse(
             error_code=one.error_code,
             error_message=one.error_message,
@@ -29,12 +29,12 @@ async def handle(
             host=one.host,
             port=one.port,
         )
-    pace = broker.slices.pace()
+    pace = services.slices.pace()
     found: dict[str, FindCoordinatorResponseCoordinator] = {}
     found_all = []
     for key in request.coordinator_keys:
         if key not in found:
-            found[key] = await _find(broker, context, request.key_type, key)
+            found[key] = await _find(services, context, request.key_type, key)
         found_all.append(found[key])
         if pace.is_over():
             await pace.rest()
@@ -42,18 +42,18 @@ async def handle(
 
 
 async def _find(
-    broker: Broker, context: RequestContext, key_type: int, key: str
+    services: Services, context: RequestContext, key_type: int, key: str
 ) -> FindCoordinatorResponseCoordinator:
     answer = FindCoordinatorResponseCoordinator(key=key, node_id=-1, host="", port=-1)
     if key_type == _GROUP:
-        leader = await broker.groups.leader_of(key)
+        leader = await services.groups.leader_of(key)
     elif key_type == _TRANSACTION:
-        leader = await broker.transactions.leader_of(key)
+        leader = await services.transactions.leader_of(key)
     else:
         answer.error_code = ErrorCode.INVALID_REQUEST
         answer.error_message = f"Unknown coordinator key type {key_type}"
         return answer
-    live = None if isinstance(leader, ErrorCode) else broker.metadata.brokers.get(leader)
+    live = None if isinstance(leader, ErrorCode) else services.metadata.brokers.get(leader)
     endpoint = None if live is None else live.endpoint(context.listener_name)
     if live is None or endpoint is None:
         code = leader if isinstance(leader, ErrorCode) else ErrorCode.COORDINATOR_NOT_AVAILABLE

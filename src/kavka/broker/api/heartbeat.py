@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.group.events import Heartbeat
 from kavka.errors import ErrorCode
 from kavka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: HeartbeatRequest
+    services: Services, context: RequestContext, request: HeartbeatRequest
 ) -> HeartbeatResponse:
     """Ask the group's shard."""
-    reply = await broker.groups.submit(
+    reply = await services.groups.submit(
         request.group_id,
         lambda token: Heartbeat(
             token,

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.loggers import alter_loggers
 from kavka.broker.overrides import ConfigRefused, Operation, changed
+from kavka.broker.requests.context import RequestContext
 from kavka.broker.resources import (
     DUPLICATE_RESOURCE,
     ResourceType,
@@ -19,6 +18,7 @@ from kavka.broker.resources import (
     check_logger_resource,
     duplicates,
 )
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -29,7 +29,7 @@ from kavka.wire.messages.incremental_alter_configs import (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
+    services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change each resource, or say why not."""
     pace = context.pace
@@ -37,7 +37,7 @@ async def handle(
     duplicated = await duplicates(named, pace)
     responses = []
     for resource in request.resources:
-        answer = await _alter(broker, resource, duplicated, validate_only=request.validate_only)
+        answer = await _alter(services, resource, duplicated, validate_only=request.validate_only)
         responses.append(answer)
         if pace.is_over(1 + len(resource.configs)):
             await pace.rest()
@@ -45,7 +45,7 @@ async def handle(
 
 
 async def _alter(
-    broker: Broker,
+    services: Services,
     resource: IncrementalAlterConfigsRequestResource,
     duplicated: Collection[tuple[int, str]],
     *,
@@ -56,7 +56,7 @@ async def _alter(
 
     def edit(present: dict[str, str]) -> dict[str, str | None]:
         is_topic = kind == ResourceType.TOPIC
-        effective = broker.configs.topic(name) if is_topic else broker.configs.broker_values()
+        effective = services.configs.topic(name) if is_topic else services.configs.broker_values()
         return changed(present, changes, effective, topic=is_topic)
 
     try:
@@ -64,10 +64,10 @@ async def _alter(
             raise ConfigRefused(ErrorCode.INVALID_REQUEST, DUPLICATE_RESOURCE)
         changes = _changes(resource)
         if kind == ResourceType.BROKER_LOGGER:
-            check_logger_resource(name, broker.broker_id)
+            check_logger_resource(name, services.broker_id)
             alter_loggers(changes, validate_only=validate_only)
             return answer
-        await alter(broker, kind, name, edit, validate_only=validate_only)
+        await alter(services, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
         answer.error_code, answer.error_message = refused.code, str(refused)
     return answer

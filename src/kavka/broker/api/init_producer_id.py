@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.producer_ids import NoProducerId
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.transaction.events import InitProducer, InitProducerReply
 from kavka.errors import ErrorCode
 from kavka.registry.interface import RegistryRefused
@@ -18,7 +18,7 @@ _FIRST_WITH_PRODUCER_FENCED = 4
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: InitProducerIdRequest
+    services: Services, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
     """Give a new producer id with epoch 0, whatever id the producer had; with a transactional id its shard decides.
 
@@ -27,12 +27,12 @@ async def handle(
     """
     if (request.producer_id < 0) != (request.producer_epoch < 0) or request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
-    if request.keep_prepared_txn and broker.features.transaction_version < 2:
+    if request.keep_prepared_txn and services.features.transaction_version < 2:
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
     if request.transactional_id is not None:
-        return await _transactional(broker, context, request, request.transactional_id)
+        return await _transactional(services, context, request, request.transactional_id)
     try:
-        producer_id = await broker.producer_ids.next()
+        producer_id = await services.producer_ids.next()
     except (ConnectionError, RegistryRefused):
         # What Kafka 3.9 answers while it has no block of ids.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -47,9 +47,12 @@ async def handle(
 
 
 async def _transactional(
-    broker: Broker, context: RequestContext, request: InitProducerIdRequest, transactional_id: str
+    services: Services,
+    context: RequestContext,
+    request: InitProducerIdRequest,
+    transactional_id: str,
 ) -> InitProducerIdResponse:
-    reply: InitProducerReply | ErrorCode = await broker.transactions.submit(
+    reply: InitProducerReply | ErrorCode = await services.transactions.submit(
         transactional_id,
         lambda token: InitProducer(
             token,

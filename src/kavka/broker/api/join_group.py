@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
-from kavka.broker.request_memory import check_count
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.memory import check_count
+from kavka.broker.services import Services
 from kavka.core.group.events import Join, JoinReply
 from kavka.errors import ErrorCode
 from kavka.wire.messages.join_group import (
@@ -22,16 +22,16 @@ _LONGEST_STEM = 8_000
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: JoinGroupRequest
+    services: Services, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse:
     """Ask the group's shard; it answers when the generation is complete."""
     check_count("JOIN_GROUP", "protocols", len(request.protocols), _MOST_PROTOCOLS)
     stem = (request.group_instance_id or context.client_id)[:_LONGEST_STEM]
-    suffix = uuid.UUID(bytes=broker.random.random_bytes(16), version=4)
+    suffix = uuid.UUID(bytes=services.random.random_bytes(16), version=4)
     rebalance_ms = (
         request.session_timeout_ms if context.version == 0 else request.rebalance_timeout_ms
     )
-    reply = await broker.groups.submit(
+    reply = await services.groups.submit(
         request.group_id,
         lambda token: Join(
             token,

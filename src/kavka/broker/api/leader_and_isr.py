@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.leader_and_isr import (
     LeaderAndIsrRequest,
@@ -17,13 +17,13 @@ _FIRST_BY_ID = 5
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: LeaderAndIsrRequest
+    services: Services, context: RequestContext, request: LeaderAndIsrRequest
 ) -> LeaderAndIsrResponse:
     """Carry out the order if it comes from the controller."""
-    error = await broker.control_request_check.check(request)
+    error = await services.control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return await _refused(request, context, error)
-    return await broker.control_requests.leader_and_isr(request, context.version)
+    return await services.control_requests.leader_and_isr(request, context.version)
 
 
 async def _refused(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.group.events import Leave, LeavingMember
 from kavka.core.machine import Token
 from kavka.errors import ErrorCode
@@ -21,13 +21,13 @@ _AT_ONCE = 500
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: LeaveGroupRequest
+    services: Services, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse:
     """Ask the group's shard."""
     leaving = request.members
     if context.version < _FIRST_BATCHED:
         leaving = [LeaveGroupRequestMember(member_id=request.member_id)]
-    answer = await _leave(broker, context, request.group_id, leaving)
+    answer = await _leave(services, context, request.group_id, leaving)
     if context.version < _FIRST_BATCHED:
         code = answer.error_code or next((row.error_code for row in answer.members), 0)
         return LeaveGroupResponse(error_code=code)
@@ -35,7 +35,10 @@ async def handle(
 
 
 async def _leave(
-    broker: Broker, context: RequestContext, group_id: str, leaving: list[LeaveGroupRequestMember]
+    services: Services,
+    context: RequestContext,
+    group_id: str,
+    leaving: list[LeaveGroupRequestMember],
 ) -> LeaveGroupResponse:
     """Let members leave, some at a time; what keeps all of them is said at once."""
     answer = LeaveGroupResponse(error_code=ErrorCode.NONE)
@@ -44,7 +47,7 @@ async def _leave(
             LeavingMember(member.member_id, member.group_instance_id)
             for member in leaving[at : at + _AT_ONCE]
         )
-        reply = await broker.groups.submit(group_id, partial(_event, group_id, some))
+        reply = await services.groups.submit(group_id, partial(_event, group_id, some))
         if isinstance(reply, ErrorCode):
             return LeaveGroupResponse(error_code=reply)
         if reply.error_code is not ErrorCode.NONE:

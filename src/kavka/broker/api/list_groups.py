@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.wire.messages.list_groups import (
     ListGroupsRequest,
     ListGroupsResponse,
@@ -12,10 +12,10 @@ from kavka.wire.messages.list_groups import (
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: ListGroupsRequest
+    services: Services, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
     """List groups, filtered by state (version 4 on) and type (version 5 on)."""
-    code, groups = broker.groups.list(request.states_filter, request.types_filter)
+    code, groups = services.groups.list(request.states_filter, request.types_filter)
     return ListGroupsResponse(
         error_code=code,
         groups=[

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Set
+from collections.abc import Set
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.pace import UNPACED, Pace
 from kavka.broker.repetitions import Repetitions
 from kavka.broker.replica import Replica
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.deferred import SecondStage
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.failures import CorruptFile
@@ -46,16 +47,16 @@ _NOTHING = TimedOffset(-1, -1, -1)
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    services: Services, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | SecondStage:
     """Answer each partition that this broker leads; INVALID_REQUEST for one that is named twice, but in version 0.
 
     Nearly every request asks for the ends of logs, which are known: it is answered in this turn of the loop. Times are
     looked up in the pool, one of a request after the other.
     """
-    answering = _answer(broker, context, request)
+    answering = _answer(services, context, request)
     if context.large is not None or context.version == 0 or _asks_for_times(request):
-        return answering
+        return SecondStage(answering)
     try:
         answering.send(None)
     except StopIteration as stop:
@@ -74,7 +75,7 @@ def _asks_for_times(request: ListOffsetsRequest) -> bool:
 
 
 async def _answer(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+    services: Services, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
     pace = context.pace
     repeated = _repeated(request) if pace is UNPACED else await _repeated_at(request, pace)
@@ -92,7 +93,7 @@ async def _answer(
                 error = _misuse(asked.timestamp, context.version, is_repeated=is_repeated)
             if error is ErrorCode.NONE:
                 topic_partition = TopicPartition(topic.name, asked.partition_index)
-                error = await _fill(answer, broker, context, request, topic_partition, asked)
+                error = await _fill(answer, services, context, request, topic_partition, asked)
             answer.error_code = error
             partitions.append(answer)
             if is_repeated:
@@ -139,14 +140,14 @@ def _misuse(timestamp: int, version: int, *, is_repeated: bool) -> ErrorCode:
 
 async def _fill(
     answer: ListOffsetsResponsePartition,
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: ListOffsetsRequest,
     topic_partition: TopicPartition,
     asked: ListOffsetsRequestPartition,
 ) -> ErrorCode:
     """Put what is found into the answer, or return why nothing can be said."""
-    replica = broker.replica_manager.find(topic_partition)
+    replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return replica
     partition = replica.partition

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.transaction.describe import STATE_NAMES
 from kavka.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -13,11 +13,11 @@ from kavka.wire.messages.list_transactions import (
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: ListTransactionsRequest
+    services: Services, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
     """List the transactions that match all filters; an unknown state matches nothing, and is returned as unknown."""
     wanted = dict.fromkeys(request.state_filters)
-    code, listed = broker.transactions.list(
+    code, listed = services.transactions.list(
         wanted, frozenset(request.producer_id_filters), request.duration_filter
     )
     return ListTransactionsResponse(

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from kavka.broker.authorized_operations import cluster_operations, topic_operations
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.authorized_operations import (
+    AclOperation,
+    cluster_operations,
+    topic_operations,
+)
 from kavka.broker.encoded_topics import EncodedTopic, Form, pieces
 from kavka.broker.metadata import INTERNAL_TOPICS, NO_LEADER, PartitionMetadata, TopicMetadata
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.deferred import SecondStage
+from kavka.broker.requests.session import CLUSTER_NAME, AclResourceType
+from kavka.broker.services import Services
 from kavka.core.controller.topics import bad_name
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, TopicId
 from kavka.io import Sendable
-from kavka.wire.apis import ApiKey
-from kavka.wire.frame import encode_response
+from kavka.wire.frame import EncodedResponse, encode_response
 from kavka.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -37,34 +42,33 @@ _MOST_CREATED = 1000
 """Topics that one large request creates on the way; who asks for more asks again."""
 
 
-Answer = MetadataResponse | bytearray
-"""A response, or its frame."""
+Answer = MetadataResponse | EncodedResponse
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: MetadataRequest
-) -> Answer | Awaitable[Answer]:
+    services: Services, context: RequestContext, request: MetadataRequest
+) -> Answer | SecondStage:
     """Answer at once, or after the topics that are asked for and missing have been created."""
-    if _has_expected_topics(broker, request):
-        return _answer_when_updated(broker, context, request)
-    if broker.metadata.has_suspects and _has_suspected_leaders(broker, request):
-        return _answer_when_unsuspected(broker, context, request)
-    return _answer_now(broker, context, request)
+    if _has_expected_topics(services, request):
+        return SecondStage(_answer_when_updated(services, context, request))
+    if services.metadata.has_suspects and _has_suspected_leaders(services, request):
+        return SecondStage(_answer_when_unsuspected(services, context, request))
+    return _answer_now(services, context, request)
 
 
-def _has_expected_topics(broker: Broker, request: MetadataRequest) -> bool:
+def _has_expected_topics(services: Services, request: MetadataRequest) -> bool:
     """Return whether this broker has just started, and expects an update of the requested topics."""
-    metadata = broker.metadata
+    metadata = services.metadata
     if metadata.controller_id == NO_LEADER:
         return True
-    expected = metadata.expected_topics(broker.clock.tick_ms())
+    expected = metadata.expected_topics(services.clock.tick_ms())
     if not expected or request.topics is None:
         return bool(expected)
     return any(topic.name is None or topic.name in expected for topic in request.topics)
 
 
 async def _answer_when_updated(
-    broker: Broker, context: RequestContext, request: MetadataRequest
+    services: Services, context: RequestContext, request: MetadataRequest
 ) -> Answer:
     """Wait for the first news of a controller: a broker that has just started knows neither topics nor brokers.
 
@@ -73,15 +77,15 @@ async def _answer_when_updated(
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(_MAX_UPDATE_WAIT_MS / 1000):
-            while _has_expected_topics(broker, request):
-                await broker.metadata.next_change()
-    answer = _answer_now(broker, context, request)
-    return answer if isinstance(answer, (MetadataResponse, bytearray)) else await answer
+            while _has_expected_topics(services, request):
+                await services.metadata.next_change()
+    answer = _answer_now(services, context, request)
+    return await answer if isinstance(answer, SecondStage) else answer
 
 
-def _has_suspected_leaders(broker: Broker, request: MetadataRequest) -> bool:
+def _has_suspected_leaders(services: Services, request: MetadataRequest) -> bool:
     """Return whether a partition that is asked for has a leader that was lost a moment ago."""
-    metadata, now_ms = broker.metadata, broker.clock.tick_ms()
+    metadata, now_ms = services.metadata, services.clock.tick_ms()
     topics: Iterable[TopicMetadata]
     if request.topics is None:
         topics = metadata.topics.values()
@@ -95,114 +99,119 @@ def _has_suspected_leaders(broker: Broker, request: MetadataRequest) -> bool:
 
 
 async def _answer_when_unsuspected(
-    broker: Broker, context: RequestContext, request: MetadataRequest
+    services: Services, context: RequestContext, request: MetadataRequest
 ) -> Answer:
     """Wait a little for the new leaders: a client that gets a dead one retries much later."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_MAX_SUSPECT_WAIT_MS / 1000):
-            while _has_suspected_leaders(broker, request):
-                await broker.metadata.next_change()
-    answer = _answer_now(broker, context, request)
-    return answer if isinstance(answer, (MetadataResponse, bytearray)) else await answer
+            while _has_suspected_leaders(services, request):
+                await services.metadata.next_change()
+    answer = _answer_now(services, context, request)
+    return await answer if isinstance(answer, SecondStage) else answer
 
 
 def _answer_now(
-    broker: Broker, context: RequestContext, request: MetadataRequest
-) -> Answer | Awaitable[Answer]:
+    services: Services, context: RequestContext, request: MetadataRequest
+) -> Answer | SecondStage:
     if context.large is not None and request.topics is not None:
-        return _answer_large(broker, context, request)
-    known = _all_known(broker, request, context.version)
+        return SecondStage(_answer_large(services, context, request))
+    known = _all_known(services, context, request)
     if known is not None:
-        return _answer_known(broker, context, request, known)
-    missing = _to_create(broker, _distinct(request)) if request.allow_auto_topic_creation else []
-    if missing and broker.config.flag("auto.create.topics.enable"):
-        return _create_and_answer(broker, context, request, missing)
+        return _answer_known(services, context, request, known)
+    missing = (
+        _to_create(services, context, _distinct(request))
+        if request.allow_auto_topic_creation
+        else []
+    )
+    if missing and services.config.flag("auto.create.topics.enable"):
+        return SecondStage(_create_and_answer(services, context, request, missing))
     return _answer(
-        broker,
+        services,
         context,
         request,
-        [
-            _describe_requested(broker, topic, request, context.version)
-            for topic in _distinct(request)
-        ],
+        [_describe_requested(services, context, topic, request) for topic in _distinct(request)],
     )
 
 
 async def _create_and_answer(
-    broker: Broker, context: RequestContext, request: MetadataRequest, missing: list[str]
+    services: Services, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
     """Answer after the creation; why a topic was not created is its error."""
-    codes = await asyncio.gather(*map(broker.create_topic_automatically, missing))
+    codes = await asyncio.gather(*(_create(services, context, name) for name in missing))
     refused = dict(zip(missing, codes, strict=True))
     topics = [
-        _describe_requested(broker, topic, request, context.version) for topic in _distinct(request)
+        _describe_requested(services, context, topic, request) for topic in _distinct(request)
     ]
     for topic in topics:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
             topic.error_code = refused[topic.name]
-    return _answer(broker, context, request, topics)
+    return _answer(services, context, request, topics)
 
 
 def _all_known(
-    broker: Broker, request: MetadataRequest, version: int
+    services: Services, context: RequestContext, request: MetadataRequest
 ) -> list[TopicMetadata] | None:
     """Return the topics that are asked for; None when there is something else to say of one."""
-    topics = broker.metadata.topics
+    topics, version = services.metadata.topics, context.version
+    is_restricted = context.authorizer is not None
     if request.topics is None or (version == 0 and not request.topics):
-        return list(topics.values())
+        if not is_restricted:
+            return list(topics.values())
+        return [topic for name, topic in topics.items() if _may_describe(context, name)]
     found = []
     for wanted in _distinct(request):
         name = wanted.name
         if wanted.topic_id != NO_TOPIC_ID:
             is_by_id = version >= _FIRST_BY_TOPIC_ID
-            name = broker.metadata.name_of(TopicId(wanted.topic_id)) if is_by_id else None
+            name = services.metadata.name_of(TopicId(wanted.topic_id)) if is_by_id else None
         topic = None if name is None else topics.get(name)
-        if topic is None:
+        if topic is None or (is_restricted and not _may_describe(context, topic.name)):
             return None
         found.append(topic)
     return found
 
 
 def _answer_known(
-    broker: Broker, context: RequestContext, request: MetadataRequest, known: list[TopicMetadata]
-) -> bytearray | Awaitable[bytearray]:
+    services: Services,
+    context: RequestContext,
+    request: MetadataRequest,
+    known: list[TopicMetadata],
+) -> EncodedResponse | SecondStage:
     """Answer with topics that are kept encoded, now, or after what is missing was encoded piece by piece."""
     operations = topic_operations() if request.include_topic_authorized_operations else _NOT_ASKED
-    topics = broker.encoded_topics.take(known, Form(context.version, operations))
+    topics = services.encoded_topics.take(known, Form(context.version, operations))
     (frame,) = encode_response(
-        _answer(broker, context, request, []), context.version, context.header.correlation_id
+        _answer(services, context, request, []), context.version, context.header.correlation_id
     )
     missing = pieces(topics)
     if next(missing, _COMPLETE) is _COMPLETE:
-        return _with_topics(broker, context, frame, topics)
-    return _answer_piecewise(broker, context, frame, topics, missing)
+        return _with_topics(context, frame, topics)
+    return SecondStage(_answer_piecewise(context, frame, topics, missing))
 
 
 async def _answer_piecewise(
-    broker: Broker,
     context: RequestContext,
     frame: Sendable,
     topics: list[EncodedTopic],
     missing: Iterator[None],
-) -> bytearray:
+) -> EncodedResponse:
     for _ in missing:
         await asyncio.sleep(0)
-    return _with_topics(broker, context, frame, topics)
+    return _with_topics(context, frame, topics)
 
 
 def _with_topics(
-    broker: Broker, context: RequestContext, frame: Sendable, topics: list[EncodedTopic]
-) -> bytearray:
+    context: RequestContext, frame: Sendable, topics: list[EncodedTopic]
+) -> EncodedResponse:
     leaderless = sum(topic.leaderless for topic in topics)
     if leaderless:
-        errors = broker.dispatcher.traffic()[ApiKey.METADATA]
-        errors.count_error(ErrorCode.LEADER_NOT_AVAILABLE, leaderless)
+        context.count_error(ErrorCode.LEADER_NOT_AVAILABLE, leaderless)
     assert isinstance(frame, (bytes, bytearray))
     return with_topics(frame, context.version, [topic.data or b"" for topic in topics])
 
 
 async def _answer_large(
-    broker: Broker, context: RequestContext, request: MetadataRequest
+    services: Services, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse:
     """Answer a request for many topics in slices of time; of those that are missing some are created."""
     pace = context.pace
@@ -212,23 +221,23 @@ async def _answer_large(
         if pace.is_over():
             await pace.rest()
     refused: dict[str | None, ErrorCode] = {}
-    if request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable"):
+    if request.allow_auto_topic_creation and services.config.flag("auto.create.topics.enable"):
         for topic in distinct.values():
-            for name in _to_create(broker, (topic,)):
-                refused[name] = await broker.create_topic_automatically(name)
+            for name in _to_create(services, context, (topic,)):
+                refused[name] = await _create(services, context, name)
             if pace.is_over():
                 await pace.rest()
             if len(refused) == _MOST_CREATED:
                 break
     topics = []
     for topic in distinct.values():
-        answer = _describe_requested(broker, topic, request, context.version)
+        answer = _describe_requested(services, context, topic, request)
         if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
             answer.error_code = refused[topic.name]
         topics.append(answer)
         if pace.is_over(1 + len(answer.partitions)):
             await pace.rest()
-    return _answer(broker, context, request, topics)
+    return _answer(services, context, request, topics)
 
 
 def _distinct(request: MetadataRequest) -> Iterable[MetadataRequestTopic]:
@@ -241,25 +250,43 @@ def _key(topic: MetadataRequestTopic) -> str | bytes | None:
     return topic.name if topic.topic_id == NO_TOPIC_ID else topic.topic_id
 
 
-def _to_create(broker: Broker, wanted: Iterable[MetadataRequestTopic]) -> list[str]:
+def _to_create(
+    services: Services, context: RequestContext, wanted: Iterable[MetadataRequestTopic]
+) -> list[str]:
     return [
         topic.name
         for topic in wanted
         if topic.name is not None
         and topic.topic_id == NO_TOPIC_ID
-        and topic.name not in broker.metadata.topics
-        and not broker.metadata.is_expected(topic.name, broker.clock.tick_ms())
+        and topic.name not in services.metadata.topics
+        and not services.metadata.is_expected(topic.name, services.clock.tick_ms())
         and bad_name(topic.name) is None
+        and _may_describe(context, topic.name)
     ]
 
 
+async def _create(services: Services, context: RequestContext, name: str) -> ErrorCode:
+    """Create a topic because the client asked for it; return the error of its answer."""
+    create = AclOperation.CREATE
+    if not (
+        context.allows(create, AclResourceType.CLUSTER, CLUSTER_NAME)
+        or context.allows(create, AclResourceType.TOPIC, name)
+    ):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return await services.create_topic_automatically(name)
+
+
+def _may_describe(context: RequestContext, topic: str) -> bool:
+    return context.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
+
+
 def _answer(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: MetadataRequest,
     topics: list[MetadataResponseTopic],
 ) -> MetadataResponse:
-    metadata = broker.metadata
+    metadata = services.metadata
     answer = MetadataResponse(
         brokers=[
             MetadataResponseBroker(
@@ -277,23 +304,32 @@ def _answer(
 
 
 def _describe_requested(
-    broker: Broker, wanted: MetadataRequestTopic, request: MetadataRequest, version: int
+    services: Services,
+    context: RequestContext,
+    wanted: MetadataRequestTopic,
+    request: MetadataRequest,
 ) -> MetadataResponseTopic:
     """Return a topic that was asked for by name, or by id when it has no name."""
-    topic_id, name = TopicId(wanted.topic_id), wanted.name
+    topic_id, name, version = TopicId(wanted.topic_id), wanted.name, context.version
     if version < _FIRST_BY_TOPIC_ID and (name is None or topic_id != NO_TOPIC_ID):
         return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name or "")
     if topic_id != NO_TOPIC_ID:
-        name = broker.metadata.name_of(topic_id)
+        name = services.metadata.name_of(topic_id)
         if name is None:
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
             )
-    topic = broker.metadata.topics.get(name or "")
+    if not _may_describe(context, name or ""):
+        return MetadataResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            name=name if topic_id == NO_TOPIC_ID else None,
+            topic_id=topic_id,
+        )
+    topic = services.metadata.topics.get(name or "")
     if topic is not None:
-        return _known(broker, topic, request)
+        return _known(services, topic, request)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if name is not None and broker.metadata.is_expected(name, broker.clock.tick_ms()):
+    if name is not None and services.metadata.is_expected(name, services.clock.tick_ms()):
         code = ErrorCode.LEADER_NOT_AVAILABLE  # it exists, and is told of soon
     if bad_name(name or "") is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -302,13 +338,15 @@ def _describe_requested(
     )
 
 
-def _known(broker: Broker, topic: TopicMetadata, request: MetadataRequest) -> MetadataResponseTopic:
+def _known(
+    services: Services, topic: TopicMetadata, request: MetadataRequest
+) -> MetadataResponseTopic:
     answer = MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[
-            _partition(broker, index, partition_metadata)
+            _partition(services, index, partition_metadata)
             for index, partition_metadata in enumerate(topic.partitions)
         ],
     )
@@ -318,9 +356,9 @@ def _known(broker: Broker, topic: TopicMetadata, request: MetadataRequest) -> Me
 
 
 def _partition(
-    broker: Broker, index: int, partition_metadata: PartitionMetadata
+    services: Services, index: int, partition_metadata: PartitionMetadata
 ) -> MetadataResponsePartition:
-    has_leader = partition_metadata.leader in broker.metadata.brokers
+    has_leader = partition_metadata.leader in services.metadata.brokers
     return MetadataResponsePartition(
         error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,
@@ -328,5 +366,5 @@ def _partition(
         leader_epoch=partition_metadata.leader_epoch,
         replica_nodes=list(partition_metadata.replicas),
         isr_nodes=list(partition_metadata.in_sync_replicas),
-        offline_replicas=[*broker.metadata.offline_replicas_of(partition_metadata)],
+        offline_replicas=[*services.metadata.offline_replicas_of(partition_metadata)],
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.group.events import CommitOffsets, OffsetToCommit
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -22,7 +22,7 @@ Codes = dict[tuple[str, int], ErrorCode]
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: OffsetCommitRequest
+    services: Services, context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse:
     """Commit what is asked for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION.
 
@@ -38,7 +38,7 @@ async def handle(
             topic_partition = TopicPartition(topic.name, asked.partition_index)
             if pace.is_over():
                 await pace.rest()
-            if broker.metadata.partition(topic_partition) is None:
+            if services.metadata.partition(topic_partition) is None:
                 continue
             wanted[topic_partition] = OffsetToCommit(
                 topic.name,
@@ -50,7 +50,7 @@ async def handle(
             )
     codes: Codes = {}
     for some in batches(list(wanted.values())):
-        codes |= await _commit(broker, request, some)
+        codes |= await _commit(services, request, some)
         if pace.is_over(len(some)):
             await pace.rest()
     answers: dict[str, OffsetCommitResponseTopic] = {}
@@ -89,9 +89,9 @@ def take_code(
 
 
 async def _commit(
-    broker: Broker, request: OffsetCommitRequest, wanted: tuple[OffsetToCommit, ...]
+    services: Services, request: OffsetCommitRequest, wanted: tuple[OffsetToCommit, ...]
 ) -> dict[tuple[str, int], ErrorCode]:
-    reply = await broker.groups.submit(
+    reply = await services.groups.submit(
         request.group_id,
         lambda token: CommitOffsets(
             token,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from kavka.broker.api.offset_commit import Codes, take_code
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.group.events import DeleteOffsets
 from kavka.core.machine import Token
 from kavka.errors import ErrorCode
@@ -22,7 +22,7 @@ _AT_ONCE = 500
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
+    services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse:
     """Ask the group's shard about partitions that exist."""
     pace = context.pace
@@ -32,11 +32,11 @@ async def handle(
             await pace.rest()
         for asked in topic.partitions:
             topic_partition = TopicPartition(topic.name, asked.partition_index)
-            if broker.metadata.partition(topic_partition) is not None:
+            if services.metadata.partition(topic_partition) is not None:
                 known[topic_partition] = None
             if pace.is_over():
                 await pace.rest()
-    codes = await _delete(broker, context, request.group_id, tuple(known))
+    codes = await _delete(services, context, request.group_id, tuple(known))
     if isinstance(codes, ErrorCode):
         return OffsetDeleteResponse(error_code=codes)
     answers: dict[str, OffsetDeleteResponseTopic] = {}
@@ -60,13 +60,13 @@ async def handle(
 
 
 async def _delete(
-    broker: Broker, context: RequestContext, group_id: str, known: tuple[TopicPartition, ...]
+    services: Services, context: RequestContext, group_id: str, known: tuple[TopicPartition, ...]
 ) -> Codes | ErrorCode:
     """Delete offsets, some at a time; return what became of each, or what keeps all of them."""
     codes: Codes = {}
     for at in range(0, max(1, len(known)), _AT_ONCE):
         event = partial(_event, group_id, known[at : at + _AT_ONCE])
-        reply = await broker.groups.submit(group_id, event)
+        reply = await services.groups.submit(group_id, event)
         if isinstance(reply, ErrorCode):
             return reply
         if reply.error_code is not ErrorCode.NONE:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.pace import Pace
 from kavka.broker.repetitions import Repetitions
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.group.events import FetchOffsets, FetchOffsetsReply
 from kavka.core.group.records import CommittedOffset
 from kavka.core.machine import Token
@@ -43,15 +43,15 @@ class _Topic(Protocol):
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+    services: Services, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse:
     """Answer each group."""
     pace = context.pace
     if context.version >= _FIRST_BATCHED:
-        return OffsetFetchResponse(groups=await _groups(broker, request, pace))
+        return OffsetFetchResponse(groups=await _groups(services, request, pace))
     rows = _Rows(OffsetFetchResponseTopic, OffsetFetchResponsePartition)
     wanted = await _wanted(request.topics, pace)
-    code = await _fetch(broker, request.group_id, wanted, request.require_stable, rows, pace)
+    code = await _fetch(services, request.group_id, wanted, request.require_stable, rows, pace)
     if code is not ErrorCode.NONE and context.version < _FIRST_WITH_GROUP_ERROR:
         # Old versions look for the error of a group in its partitions.
         for where in wanted or ():
@@ -63,7 +63,7 @@ async def handle(
 
 
 async def _groups(
-    broker: Broker, request: OffsetFetchRequest, pace: Pace
+    services: Services, request: OffsetFetchRequest, pace: Pace
 ) -> list[OffsetFetchResponseGroup]:
     """Answer each group; who asks repeatedly for all that one has, or for nothing of it, has it looked up once."""
     repetitions = Repetitions("OFFSET_FETCH")
@@ -73,7 +73,7 @@ async def _groups(
         some = request.groups[at : at + _GROUPS_AT_ONCE]
         new = {_which(n, g): g for n, g in enumerate(some) if _which(n, g) not in whole}
         # Side by side, for each may wait for replicas.
-        work = (_group(broker, g, request.require_stable, pace) for g in new.values())
+        work = (_group(services, g, request.require_stable, pace) for g in new.values())
         found = dict(zip(new, await asyncio.gather(*work), strict=True))
         whole |= {which: answer for which, answer in found.items() if which[1] is not None}
         for n, group in enumerate(some):
@@ -94,11 +94,11 @@ def _which(n: int, group: OffsetFetchRequestGroup) -> tuple[str | int, bool | No
 
 
 async def _group(
-    broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool, pace: Pace
+    services: Services, group: OffsetFetchRequestGroup, require_stable: bool, pace: Pace
 ) -> OffsetFetchResponseGroup:
     rows = _Rows(OffsetFetchResponseGroupTopic, OffsetFetchResponseGroupPartition)
     wanted = await _wanted(group.topics, pace)
-    code = await _fetch(broker, group.group_id, wanted, require_stable, rows, pace)
+    code = await _fetch(services, group.group_id, wanted, require_stable, rows, pace)
     return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code, topics=rows.topics())
 
 
@@ -151,7 +151,7 @@ async def _wanted(topics: Sequence[_Topic] | None, pace: Pace) -> Partitions | N
 
 
 async def _fetch(
-    broker: Broker,
+    services: Services,
     group_id: str,
     wanted: Partitions | None,
     require_stable: bool,
@@ -161,7 +161,7 @@ async def _fetch(
     """Put the offsets of a group into rows, some at a time; return the error of the group."""
     for at in range(0, max(1, len(wanted or ())), _AT_ONCE):
         some = None if wanted is None else wanted[at : at + _AT_ONCE]
-        reply = await broker.groups.submit(
+        reply = await services.groups.submit(
             group_id, partial(_event, group_id, some, require_stable)
         )
         code = reply if isinstance(reply, ErrorCode) else reply.error_code

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.offset_for_leader_epoch import (
@@ -16,7 +16,7 @@ from kavka.wire.messages.offset_for_leader_epoch import (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
+    services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Answer each partition that this broker leads."""
     pace = context.pace
@@ -26,7 +26,7 @@ async def handle(
             await pace.rest()
         partitions = []
         for asked in topic.partitions:
-            partitions.append(_answer(broker, topic.topic, asked))
+            partitions.append(_answer(services, topic.topic, asked))
             if pace.is_over():
                 await pace.rest()
         topics.append(OffsetForLeaderEpochResponseTopic(topic=topic.topic, partitions=partitions))
@@ -34,12 +34,12 @@ async def handle(
 
 
 def _answer(
-    broker: Broker, topic: str, asked: OffsetForLeaderEpochRequestPartition
+    services: Services, topic: str, asked: OffsetForLeaderEpochRequestPartition
 ) -> OffsetForLeaderEpochResponsePartition:
     answer = OffsetForLeaderEpochResponsePartition(
         partition=asked.partition, leader_epoch=-1, end_offset=-1
     )
-    replica = broker.replica_manager.find(TopicPartition(topic, asked.partition))
+    replica = services.replica_manager.find(TopicPartition(topic, asked.partition))
     if isinstance(replica, ErrorCode):
         answer.error_code = replica
         return answer

@@ -14,37 +14,39 @@ requests. What it may decompress to in all is bounded (decision 030).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator
-from typing import Final, TypeVar
+from collections.abc import Generator
+from typing import Final, NamedTuple, TypeVar
 
-from kavka.broker.broker import Broker
-from kavka.broker.current_leaders import add_current_leaders_to_produce
-from kavka.broker.deferred_response import DeferredResponse
-from kavka.broker.delayed_produce import (
-    Append,
-    DelayedProduce,
-    wait_until_written,
-)
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.authorized_operations import AclOperation
+from kavka.broker.delayed_produce import Append, DelayedProduce, wait_until_written
 from kavka.broker.metadata import INTERNAL_TOPICS
+from kavka.broker.produce_outcomes import (
+    PartitionOutcome,
+    TopicOutcomes,
+    appended,
+    has_errors,
+    respond,
+    respond_with_errors,
+    waiting,
+    with_codes,
+)
 from kavka.broker.replica import ACKS_ALL, AppendOutcome, Replica
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.deferred import NO_RESPONSE, SecondStage
+from kavka.broker.requests.session import AclResourceType
+from kavka.broker.services import Services
 from kavka.broker.traffic import count_refused_produce
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
-from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceResponse,
-    ProduceResponsePartition,
-    ProduceResponseRecordError,
-    ProduceResponseTopic,
-)
-from kavka.wire.produce_response import Written, encode_written
+from kavka.wire.frame import EncodedResponse
+from kavka.wire.messages.produce import ProduceRequest, ProduceResponse
 from kavka.wire.records.batch_check import Allowance, BatchCheck
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import COMPRESSION_MASK, BatchHeader, read_header
 
 _NONE = ErrorCode.NONE
 _ACKS = (ACKS_ALL, 0, 1)
+_WRITE, _TOPIC = AclOperation.WRITE, AclResourceType.TOPIC
 _NO_RECORDS = AppendOutcome(ErrorCode.INVALID_RECORD, message="The partition has no records.")
 
 _FIRST_BYTES: Final = 5 << 19
@@ -60,67 +62,75 @@ _DECOMPRESSED_BYTES: Final = 256 << 20
 _DECOMPRESSED_RATIO: Final = 16
 """A request may decompress to so many bytes, and to so many times the size of its compressed batches."""
 
-_Outcomes = list[tuple[int, Replica | None, AppendOutcome]]
-"""Outcomes of the partitions of one topic. Invariant: an outcome without error is of one partition only."""
+_Result = ProduceResponse | EncodedResponse | DelayedProduce | SecondStage
 
-_Appends = list[tuple[int, Replica | None, AppendOutcome | asyncio.Future[AppendOutcome]]]
-"""The same, or what will."""
 
-_Topics = list[tuple[str, _Outcomes]]
+class _Unverified(NamedTuple):
+    """The batch of one partition that is appended when its coordinator has agreed."""
 
-_Later = ProduceResponse | bytearray | DeferredResponse | None
-"""What a second stage returns: the response, or one that waits for the replicas."""
+    partition: int
+    replica: Replica
+    append: asyncio.Future[AppendOutcome]
+
+
+class _TopicAppends(NamedTuple):
+    """The batches of one topic in a transaction."""
+
+    name: str
+    partitions: list[PartitionOutcome | _Unverified]
+
 
 _T = TypeVar("_T")
 _Steps = Generator[BatchCheck | None, None, _T]
 """Appends a request. It yields a check that is to be finished before it goes on, or None to give others their turn."""
 
 
-def handle(
-    broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[_Later] | None:
+def handle(services: Services, context: RequestContext, request: ProduceRequest) -> _Result:
     """Append to each partition, in the order of the request."""
     allowance = Allowance(_FIRST_BYTES, _DECOMPRESSED_BYTES, _DECOMPRESSED_RATIO)
     if request.transactional_id is not None:
-        return _handle_in_transaction(broker, context, request, allowance)
-    steps = _append_all(broker, context, request, allowance)
+        return _handle_in_transaction(services, context, request, allowance)
+    steps = _append_all(services, context, request, allowance)
     try:
         wanted = next(steps)
     except StopIteration as stop:
-        return _answer_appended(broker, context, request, stop.value)
+        return _respond_to_appended(services, context, request, stop.value)
     context.connection.block()
-    return _append_later(broker, context, request, steps, wanted, allowance)
+    return SecondStage(_append_later(services, context, request, steps, wanted, allowance))
 
 
-def _answer_appended(
-    broker: Broker, context: RequestContext, request: ProduceRequest, outcomes: _Topics
-) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[_Later] | None:
+def _respond_to_appended(
+    services: Services,
+    context: RequestContext,
+    request: ProduceRequest,
+    outcomes: list[TopicOutcomes],
+) -> _Result:
     """Answer what was appended in this turn of the loop, now or when the replicas have it."""
     if request.acks == 0:
         return _without_response(context, outcomes)
-    waiting = _waiting(request.acks, outcomes)
-    if not waiting:
-        return _accounted(broker, context, outcomes)
-    if any(outcome.written is not None for _, outcome in waiting):
-        return _answer_when_written(broker, context, request, outcomes, waiting)
-    return _answer_when_replicated(broker, context, request, outcomes, waiting)
+    appends = waiting(request.acks, outcomes)
+    if not appends:
+        return respond(services, context, outcomes)
+    if any(append.outcome.written is not None for append in appends):
+        return SecondStage(_respond_when_written(services, context, request, outcomes, appends))
+    return _respond_when_replicated(services, context, request, outcomes, appends)
 
 
 async def _append_later(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: ProduceRequest,
-    steps: _Steps[_Topics],
+    steps: _Steps[list[TopicOutcomes]],
     wanted: BatchCheck | None,
     allowance: Allowance,
-) -> _Later:
+) -> _Result:
     """Append the rest of a request in later turns of the loop, then answer it."""
-    outcomes = await _finish_steps(broker, context, steps, wanted, allowance)
-    return await _answer_later(broker, context, request, outcomes)
+    outcomes = await _finish_steps(services, context, steps, wanted, allowance)
+    return await _respond_later(services, context, request, outcomes)
 
 
 async def _finish_steps(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     steps: _Steps[_T],
     wanted: BatchCheck | None,
@@ -135,7 +145,7 @@ async def _finish_steps(
             if wanted is None:
                 await asyncio.sleep(0)
             else:
-                await broker.batch_checks.finish(wanted)
+                await services.batch_checks.finish(wanted)
             allowance.bytes_left = _SLICE_BYTES
             try:
                 wanted = next(steps)
@@ -146,29 +156,29 @@ async def _finish_steps(
         context.connection.unblock()
 
 
-async def _answer_later(
-    broker: Broker, context: RequestContext, request: ProduceRequest, outcomes: _Topics
-) -> _Later:
+async def _respond_later(
+    services: Services,
+    context: RequestContext,
+    request: ProduceRequest,
+    outcomes: list[TopicOutcomes],
+) -> _Result:
     """Answer what was not appended in one turn of the loop."""
     if request.acks == 0:
-        unanswered = _without_response(context, outcomes)
-        if unanswered is not None:
-            await unanswered
-        return None
+        return _without_response(context, outcomes)
     # All are judged again: leaders may have changed since the first of them were appended.
-    return await _answer_when_written(broker, context, request, outcomes, _appended(outcomes))
+    return await _respond_when_written(services, context, request, outcomes, appended(outcomes))
 
 
 def _append_all(
-    broker: Broker, context: RequestContext, request: ProduceRequest, allowance: Allowance
-) -> _Steps[_Topics]:
+    services: Services, context: RequestContext, request: ProduceRequest, allowance: Allowance
+) -> _Steps[list[TopicOutcomes]]:
     """Append to each partition of a request without transaction."""
-    acks, version, find = request.acks, context.version, broker.replica_manager.find
-    topics: _Topics = []
+    acks, version, find = request.acks, context.version, services.replica_manager.find
+    topics: list[TopicOutcomes] = []
     for topic in request.topic_data:
         name = topic.name
-        refusal = _refusal(request, name)
-        outcomes: _Outcomes = []
+        refusal = _refusal(context, request, name)
+        outcomes: list[PartitionOutcome] = []
         for data in topic.partition_data:
             index, records = data.index, data.records
             if allowance.bytes_left < 0:
@@ -176,7 +186,7 @@ def _append_all(
             replica = find(TopicPartition(name, index))
             if refusal is not None or isinstance(replica, ErrorCode) or not records:
                 allowance.bytes_left -= _ROW_COST
-                outcomes.append((index, None, refusal or _not_appended(replica)))
+                outcomes.append(PartitionOutcome(index, None, refusal or _not_appended(replica)))
                 continue
             assert isinstance(records, memoryview)
             allowance.bytes_left -= len(records) + _BATCH_COST
@@ -186,13 +196,13 @@ def _append_all(
                 yield check
                 replica = find(TopicPartition(name, index))
                 if isinstance(replica, ErrorCode):
-                    outcomes.append((index, None, AppendOutcome(replica)))
+                    outcomes.append(PartitionOutcome(index, None, AppendOutcome(replica)))
                     continue
                 outcome = replica.append(check, acks, version)
             if outcome.error is not _NONE:
                 count_refused_produce(replica.traffic, outcome.error, len(records))
-            outcomes.append((index, replica, outcome))
-        topics.append((name, outcomes))
+            outcomes.append(PartitionOutcome(index, replica, outcome))
+        topics.append(TopicOutcomes(name, outcomes))
     return topics
 
 
@@ -201,11 +211,13 @@ def _not_appended(found: Replica | ErrorCode) -> AppendOutcome:
     return AppendOutcome(found) if isinstance(found, ErrorCode) else _NO_RECORDS
 
 
-def _refusal(request: ProduceRequest, topic: str) -> AppendOutcome | None:
+def _refusal(context: RequestContext, request: ProduceRequest, topic: str) -> AppendOutcome | None:
     """Return why nothing of the request may be appended to the topic; None when it may.
 
     Apache Kafka lets any client write internal topics that calls itself `__admin_client`; here the coordinators do.
     """
+    if context.authorizer is not None and not context.allows(_WRITE, _TOPIC, topic):
+        return AppendOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if request.acks not in _ACKS:
         return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
     if topic in INTERNAL_TOPICS:
@@ -215,36 +227,37 @@ def _refusal(request: ProduceRequest, topic: str) -> AppendOutcome | None:
 
 
 def _handle_in_transaction(
-    broker: Broker, context: RequestContext, request: ProduceRequest, allowance: Allowance
-) -> ProduceResponse | bytearray | DeferredResponse | Awaitable[_Later] | None:
-    steps = _append_in_transaction(broker, context, request, allowance)
+    services: Services, context: RequestContext, request: ProduceRequest, allowance: Allowance
+) -> _Result:
+    steps = _append_in_transaction(services, context, request, allowance)
     try:
         wanted = next(steps)
     except StopIteration as stop:
-        appends: list[tuple[str, _Appends]] = stop.value
+        appends: list[_TopicAppends] = stop.value
         outcomes = _finished(appends)
         if len(outcomes) < len(appends):
-            return _finish(broker, context, request, appends)
-        return _answer_appended(broker, context, request, outcomes)
+            return SecondStage(_finish(services, context, request, appends))
+        return _respond_to_appended(services, context, request, outcomes)
     context.connection.block()
-    return _append_in_transaction_later(broker, context, request, steps, wanted, allowance)
+    later = _append_in_transaction_later(services, context, request, steps, wanted, allowance)
+    return SecondStage(later)
 
 
 async def _append_in_transaction_later(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: ProduceRequest,
-    steps: _Steps[list[tuple[str, _Appends]]],
+    steps: _Steps[list[_TopicAppends]],
     wanted: BatchCheck | None,
     allowance: Allowance,
-) -> _Later:
-    appends = await _finish_steps(broker, context, steps, wanted, allowance)
-    return await _finish(broker, context, request, appends)
+) -> _Result:
+    appends = await _finish_steps(services, context, steps, wanted, allowance)
+    return await _finish(services, context, request, appends)
 
 
 def _append_in_transaction(
-    broker: Broker, context: RequestContext, request: ProduceRequest, allowance: Allowance
-) -> _Steps[list[tuple[str, _Appends]]]:
+    services: Services, context: RequestContext, request: ProduceRequest, allowance: Allowance
+) -> _Steps[list[_TopicAppends]]:
     """Append batches of open transactions at once, the others when their coordinator has agreed (KIP-890)."""
     assert request.transactional_id is not None
     headers: list[list[BatchHeader | None]] = []
@@ -256,16 +269,16 @@ def _append_in_transaction(
             allowance.bytes_left -= _ROW_COST
             headers[-1].append(_header(data.records))
     mixture = _mixture([header for some in headers for header in some if header is not None])
-    appends: list[tuple[str, _Appends]] = []
+    appends: list[_TopicAppends] = []
     for topic, some in zip(request.topic_data, headers, strict=True):
-        refusal = _refusal(request, topic.name) or mixture
-        rows: _Appends = []
+        refusal = _refusal(context, request, topic.name) or mixture
+        rows: list[PartitionOutcome | _Unverified] = []
         for data, header in zip(topic.partition_data, some, strict=True):
             if allowance.bytes_left < 0:
                 yield None
             allowance.bytes_left -= _ROW_COST
             topic_partition = TopicPartition(topic.name, data.index)
-            replica = broker.replica_manager.find(topic_partition)
+            replica = services.replica_manager.find(topic_partition)
             records: memoryview | BatchCheck | None = None
             if refusal is None and data.records and not isinstance(replica, ErrorCode):
                 assert isinstance(data.records, memoryview)
@@ -275,18 +288,21 @@ def _append_in_transaction(
                     records = replica.begin_check(records, context.version, allowance)
                     if not records.advance():
                         yield records
-                        replica = broker.replica_manager.find(topic_partition)
+                        replica = services.replica_manager.find(topic_partition)
             if refusal is not None:
-                rows.append((data.index, None, refusal))
+                rows.append(PartitionOutcome(data.index, None, refusal))
             elif isinstance(replica, ErrorCode):
-                rows.append((data.index, None, AppendOutcome(replica)))
+                rows.append(PartitionOutcome(data.index, None, AppendOutcome(replica)))
             elif records is None:
-                rows.append((data.index, None, _NO_RECORDS))
+                rows.append(PartitionOutcome(data.index, None, _NO_RECORDS))
             else:
                 batch = (records, request.acks, context.version)
-                append = broker.verifier.append(replica, request.transactional_id, header, batch)
-                rows.append((data.index, replica, append))
-        appends.append((topic.name, rows))
+                append = services.verifier.append(replica, request.transactional_id, header, batch)
+                if isinstance(append, AppendOutcome):
+                    rows.append(PartitionOutcome(data.index, replica, append))
+                else:
+                    rows.append(_Unverified(data.index, replica, append))
+        appends.append(_TopicAppends(topic.name, rows))
     return appends
 
 
@@ -314,188 +330,83 @@ def _mixture(headers: list[BatchHeader]) -> AppendOutcome | None:
     return AppendOutcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message=message)
 
 
-def _finished(appends: list[tuple[str, _Appends]]) -> _Topics:
+def _finished(appends: list[_TopicAppends]) -> list[TopicOutcomes]:
     """Return what became of the topics of which nothing waits."""
-    outcomes: _Topics = []
+    topics = []
     for name, rows in appends:
-        finished: _Outcomes = []
-        for index, replica, append in rows:
-            if isinstance(append, AppendOutcome):
-                finished.append((index, replica, append))
-            elif append.done():
-                finished.append((index, replica, append.result()))
+        finished: list[PartitionOutcome] = []
+        for row in rows:
+            if isinstance(row, PartitionOutcome):
+                finished.append(row)
+            elif row.append.done():
+                finished.append(PartitionOutcome(row.partition, row.replica, row.append.result()))
         if len(finished) == len(rows):
-            outcomes.append((name, finished))
-    return outcomes
+            topics.append(TopicOutcomes(name, finished))
+    return topics
 
 
 async def _finish(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: ProduceRequest,
-    appends: list[tuple[str, _Appends]],
-) -> _Later:
+    appends: list[_TopicAppends],
+) -> _Result:
     """Answer when everything that waits for its coordinator is appended or refused."""
     unverified = [
-        append
-        for _, rows in appends
-        for _, _, append in rows
-        if not isinstance(append, AppendOutcome)
+        row.append for topic in appends for row in topic.partitions if isinstance(row, _Unverified)
     ]
     if unverified:
         await asyncio.wait(unverified)
-    return await _answer_later(broker, context, request, _finished(appends))
+    return await _respond_later(services, context, request, _finished(appends))
 
 
-def _without_response(context: RequestContext, outcomes: _Topics) -> Awaitable[None] | None:
+def _without_response(
+    context: RequestContext, topics: list[TopicOutcomes]
+) -> EncodedResponse | SecondStage:
     """End a request of acks=0: now, or when a slow disk has taken it, for it counts as in flight until then."""
-    if any(outcome.error is not _NONE for _, some in outcomes for _, _, outcome in some):
+    if has_errors(topics):
         context.connection.abort()
-        return None
-    queued = _waiting(0, outcomes)
-    return _without_response_when_written(context, queued) if queued else None
+        return NO_RESPONSE
+    queued = waiting(0, topics)
+    if not queued:
+        return NO_RESPONSE
+    return SecondStage(_without_response_when_written(context, queued))
 
 
-async def _without_response_when_written(context: RequestContext, queued: list[Append]) -> None:
+async def _without_response_when_written(
+    context: RequestContext, queued: list[Append]
+) -> EncodedResponse:
     if any(code is not _NONE for code in await wait_until_written(queued)):
         context.connection.abort()
+    return NO_RESPONSE
 
 
-def _appended(outcomes: _Topics) -> list[Append]:
-    """Return the batches without error."""
-    return [
-        (replica, outcome)
-        for _, some in outcomes
-        for _, replica, outcome in some
-        if replica is not None and outcome.error is _NONE
-    ]
-
-
-def _waiting(acks: int, outcomes: _Topics) -> list[Append]:
-    """Return the batches without error that wait for the disk, or for the replicas: in the turn of their append only.
-
-    Later a high watermark may have passed them with others' records, of another leader.
-    """
-    return [
-        (replica, outcome)
-        for _, some in outcomes
-        for _, replica, outcome in some
-        if replica is not None
-        and outcome.error is _NONE
-        and (
-            outcome.written is not None
-            or (acks == ACKS_ALL and replica.partition.high_watermark < outcome.end_offset)
-        )
-    ]
-
-
-def _answer_when_replicated(
-    broker: Broker,
+def _respond_when_replicated(
+    services: Services,
     context: RequestContext,
     request: ProduceRequest,
-    outcomes: _Topics,
+    topics: list[TopicOutcomes],
     appends: list[Append],
-) -> DeferredResponse:
-    """Answer when the replicas in sync have the batches that wait, all written here, or the time is over."""
+) -> DelayedProduce:
+    """Respond when the replicas in sync have the batches that wait, all written here, or the time is over."""
 
-    def answer() -> ProduceResponse | bytearray:
-        return _accounted(broker, context, _with_codes(outcomes, appends, replicating.codes()))
+    def build(codes: list[ErrorCode]) -> ProduceResponse | EncodedResponse:
+        return respond(services, context, with_codes(topics, appends, codes))
 
-    def drop() -> None:
-        if ticket is not None:
-            broker.produce_purgatory.cancel(ticket)
-
-    deferred = DeferredResponse(answer, drop)
-    replicating = DelayedProduce(appends, deferred.wake)
-    ticket = None
-    if replicating.is_complete():  # the disk has failed under a later batch of the request
-        deferred.wake()
-    else:
-        ticket = broker.produce_purgatory.wait(replicating.keys(), request.timeout_ms, replicating)
-    return deferred
+    return DelayedProduce(services.produce_purgatory, appends, request.timeout_ms, build)
 
 
-async def _answer_when_written(
-    broker: Broker,
+async def _respond_when_written(
+    services: Services,
     context: RequestContext,
     request: ProduceRequest,
-    outcomes: _Topics,
+    topics: list[TopicOutcomes],
     appends: list[Append],
-) -> ProduceResponse | bytearray | DeferredResponse:
-    """Answer when the batches that wait are finished: first the disk, then, for acks=all, the replicas."""
+) -> ProduceResponse | DelayedProduce:
+    """Respond when the batches that wait are finished: first the disk, then, for acks=all, the replicas."""
     codes = await wait_until_written(appends)
-    outcomes = _with_codes(outcomes, appends, codes)
+    topics = with_codes(topics, appends, codes)
     left = [append for append, code in zip(appends, codes, strict=True) if code is _NONE]
     if request.acks == ACKS_ALL and left:
-        return _answer_when_replicated(broker, context, request, outcomes, left)
-    return _with_leaders(broker, context, _response(outcomes))
-
-
-def _with_codes(outcomes: _Topics, appends: list[Append], codes: list[ErrorCode]) -> _Topics:
-    """Put the errors of what was not acknowledged in the place of what was appended."""
-    refused = {
-        id(outcome): AppendOutcome(code, message=code.message)
-        for (_, outcome), code in zip(appends, codes, strict=True)
-        if code is not _NONE
-    }
-    if not refused:
-        return outcomes
-    return [
-        (name, [(index, replica, refused.get(id(was), was)) for index, replica, was in some])
-        for name, some in outcomes
-    ]
-
-
-def _accounted(
-    broker: Broker, context: RequestContext, outcomes: _Topics
-) -> ProduceResponse | bytearray:
-    """Answer a request of which nothing waits any more: in short, unless there is an error to tell."""
-    topics: list[tuple[str, list[Written]]] = []
-    for name, some in outcomes:
-        partitions = []
-        for index, _, outcome in some:
-            if outcome.error is not _NONE:
-                return _with_leaders(broker, context, _response(outcomes))
-            partitions.append((index, outcome[1], outcome[2], outcome[3]))
-        topics.append((name, partitions))
-    return encode_written(context.version, context.header.correlation_id, topics)
-
-
-def _response(outcomes: _Topics) -> ProduceResponse:
-    return ProduceResponse(
-        responses=[
-            ProduceResponseTopic(
-                name=name,
-                partition_responses=[
-                    _partition_response(index, outcome) for index, _, outcome in some
-                ],
-            )
-            for name, some in outcomes
-        ]
-    )
-
-
-def _with_leaders(
-    broker: Broker, context: RequestContext, response: ProduceResponse
-) -> ProduceResponse:
-    return add_current_leaders_to_produce(broker, context.listener_name, context.version, response)
-
-
-def _partition_response(index: int, outcome: AppendOutcome) -> ProduceResponsePartition:
-    if outcome.error is _NONE:
-        return ProduceResponsePartition(
-            index=index,
-            base_offset=outcome.base_offset,
-            log_append_time_ms=outcome.log_append_time_ms,
-            log_start_offset=outcome.log_start_offset,
-        )
-    return ProduceResponsePartition(
-        index=index,
-        error_code=outcome.error,
-        base_offset=-1,
-        error_message=outcome.message,
-        record_errors=[
-            ProduceResponseRecordError(batch_index=at, batch_index_error_message=message)
-            for at, message in outcome.record_errors
-        ],
-    )
+        return _respond_when_replicated(services, context, request, topics, left)
+    return respond_with_errors(services, context, topics)

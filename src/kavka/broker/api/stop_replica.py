@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
 from kavka.broker.control_requests import stopped_replicas
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.stop_replica import (
     StopReplicaRequest,
@@ -14,13 +14,13 @@ from kavka.wire.messages.stop_replica import (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: StopReplicaRequest
+    services: Services, context: RequestContext, request: StopReplicaRequest
 ) -> StopReplicaResponse:
     """Carry out the order if it comes from the controller."""
-    error = await broker.control_request_check.check(request)
+    error = await services.control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return await _refused(request, context, error)
-    return await broker.control_requests.stop_replica(request, context.version)
+    return await services.control_requests.stop_replica(request, context.version)
 
 
 async def _refused(

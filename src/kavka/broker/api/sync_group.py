@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.group.events import Sync, SyncReply
 from kavka.errors import ErrorCode
 from kavka.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -13,7 +13,7 @@ _FIRST_WITH_PROTOCOL = 5
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: SyncGroupRequest
+    services: Services, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse:
     """Ask the group's shard; it answers when the leader has spoken."""
     if context.version >= _FIRST_WITH_PROTOCOL and None in (
@@ -26,7 +26,7 @@ async def handle(
         assignments.append((given.member_id, given.assignment))
         if context.pace.is_over():
             await context.pace.rest()
-    reply = await broker.groups.submit(
+    reply = await services.groups.submit(
         request.group_id,
         lambda token: Sync(
             token,

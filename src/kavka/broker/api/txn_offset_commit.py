@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kavka.broker.api.offset_commit import Codes, batches, take_code
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.metadata import OFFSETS_TOPIC
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.core.group.events import CommitOffsetsInTransaction, OffsetToCommit
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -30,7 +30,7 @@ _UNVERIFIED = (
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
     """Commit what is asked for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION.
 
@@ -46,7 +46,7 @@ async def handle(
             topic_partition = TopicPartition(topic.name, asked.partition_index)
             if pace.is_over():
                 await pace.rest()
-            if broker.metadata.partition(topic_partition) is None:
+            if services.metadata.partition(topic_partition) is None:
                 continue
             wanted[topic_partition] = OffsetToCommit(
                 topic.name,
@@ -57,7 +57,7 @@ async def handle(
             )
     codes: Codes = {}
     for some in batches(list(wanted.values())):
-        codes |= await _commit(broker, context.version, request, some)
+        codes |= await _commit(services, context.version, request, some)
         if pace.is_over(len(some)):
             await pace.rest()
     answers: dict[str, TxnOffsetCommitResponseTopic] = {}
@@ -81,15 +81,15 @@ async def handle(
 
 
 async def _commit(
-    broker: Broker,
+    services: Services,
     version: int,
     request: TxnOffsetCommitRequest,
     wanted: tuple[OffsetToCommit, ...],
 ) -> Codes:
-    code = await _verify(broker, version, request)
+    code = await _verify(services, version, request)
     if code is ErrorCode.NONE:
         # In the turn in which it was verified: no marker can come in between.
-        reply = await broker.groups.submit(
+        reply = await services.groups.submit(
             request.group_id,
             lambda token: CommitOffsetsInTransaction(
                 token,
@@ -108,21 +108,21 @@ async def _commit(
     return {(offset.topic, offset.partition): _code_for_version(code, version) for offset in wanted}
 
 
-async def _verify(broker: Broker, version: int, request: TxnOffsetCommitRequest) -> ErrorCode:
+async def _verify(services: Services, version: int, request: TxnOffsetCommitRequest) -> ErrorCode:
     """Return NONE when the group's partition of the offsets topic takes part in the transaction."""
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
-    shard = broker.groups.shard_of(request.group_id)
+    shard = services.groups.shard_of(request.group_id)
     if isinstance(shard, ErrorCode):
         return shard
     if shard.machine.is_loading:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    topic_partition = broker.groups.partition_of(request.group_id)
+    topic_partition = services.groups.partition_of(request.group_id)
     assert topic_partition is not None, f"{OFFSETS_TOPIC} has shards"
-    replica = broker.replica_manager.find(topic_partition)
+    replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return ErrorCode.NOT_COORDINATOR
-    code = await broker.verifier.verify(
+    code = await services.verifier.verify(
         replica,
         request.transactional_id,
         request.producer_id,

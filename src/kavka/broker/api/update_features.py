@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
 from kavka.broker.control.controller_term import NotControllerError
 from kavka.broker.control.registry_writer import ControllerMovedError
-from kavka.broker.dispatch import RequestContext
-from kavka.broker.request_memory import check_count
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.memory import check_count
+from kavka.broker.services import Services
 from kavka.core.features import FeatureUpdate
 from kavka.errors import ErrorCode, error_message
 from kavka.registry.interface import RegistryRefused
@@ -21,7 +21,7 @@ _MOST_FEATURES = 1000
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
+    services: Services, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
     """Have the controller decide about each feature, and write what is allowed."""
     named = {one.feature: one for one in request.feature_updates}
@@ -35,7 +35,7 @@ async def handle(
         for one in named.values()
     ]
     try:
-        verdicts = await broker.controller.update_features(
+        verdicts = await services.controller.update_features(
             updates, validate_only=request.validate_only
         )
     except (NotControllerError, ControllerMovedError):
@@ -45,7 +45,7 @@ async def handle(
         return UpdateFeaturesResponse(
             error_code=ErrorCode.FEATURE_UPDATE_FAILED, error_message=error_message(str(error))
         )
-    await broker.features.read()
+    await services.features.read()
     return UpdateFeaturesResponse(
         error_code=ErrorCode.NONE,
         results=[

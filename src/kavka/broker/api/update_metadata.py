@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
-from kavka.broker.dispatch import RequestContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: UpdateMetadataRequest
+    services: Services, context: RequestContext, request: UpdateMetadataRequest
 ) -> UpdateMetadataResponse:
     """Carry out the order if it comes from the controller."""
-    error = await broker.control_request_check.check(request)
+    error = await services.control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return UpdateMetadataResponse(error_code=error)
-    return await broker.control_requests.update_metadata(request, context.version)
+    return await services.control_requests.update_metadata(request, context.version)

@@ -7,12 +7,12 @@ have the coordinator itself refused for the rest of the producer's life, so it i
 
 from __future__ import annotations
 
-from kavka.broker.broker import Broker
 from kavka.broker.control.watched_registry import WatchedRegistry
 from kavka.broker.coordination.marker_appends import write_markers
-from kavka.broker.dispatch import RequestContext
 from kavka.broker.metadata import TRANSACTIONS_TOPIC
 from kavka.broker.pace import Pace
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.services import Services
 from kavka.ids import TopicPartition
 from kavka.registry.interface import RegistryRefused, sync
 from kavka.wire.messages.write_txn_markers import (
@@ -25,28 +25,28 @@ from kavka.wire.stored import znodes
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
+    services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     """Answer each marker in each partition, once."""
     claimed = max((marker.coordinator_epoch for marker in request.markers), default=-1)
-    newest = _known_epoch(broker)
-    if claimed > newest and not broker.has_own_registry:
+    newest = _known_epoch(services)
+    if claimed > newest and not services.has_own_registry:
         # A coordinator may begin before this broker hears that it leads.
-        newest = max(newest, await _stored_epoch(broker))
+        newest = max(newest, await _stored_epoch(services))
     distinct = await _without_duplicates(request, context.pace)
-    return await write_markers(broker, distinct, newest, context.pace)
+    return await write_markers(services, distinct, newest, context.pace)
 
 
-def _known_epoch(broker: Broker) -> int:
+def _known_epoch(services: Services) -> int:
     """Return the newest coordinator epoch that this broker knows of; 0 is what tools say where there was none."""
-    topic = broker.metadata.topics.get(TRANSACTIONS_TOPIC)
+    topic = services.metadata.topics.get(TRANSACTIONS_TOPIC)
     known = () if topic is None else topic.partitions
     return max((partition.leader_epoch for partition in known), default=0)
 
 
-async def _stored_epoch(broker: Broker) -> int:
+async def _stored_epoch(services: Services) -> int:
     """Return the newest coordinator epoch that the registry has. Raise ConnectionError when it does not answer."""
-    registry = broker.registry
+    registry = services.registry
     await sync(registry)
     try:
         names = await registry.children(f"{znodes.topic_path(TRANSACTIONS_TOPIC)}/partitions")

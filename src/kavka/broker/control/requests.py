@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kavka.broker.control.controller import Controller
 from kavka.broker.control.controller_term import NotControllerError
+from kavka.broker.producer_ids import NoProducerId, ProducerIdManager
 from kavka.core.controller.events import (
     AlterPartitionRequested,
     ControlledShutdownRequested,
@@ -36,9 +38,6 @@ from kavka.wire.messages.controlled_shutdown import (
     ControlledShutdownResponsePartition,
 )
 
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
-
 log = logging.getLogger(__name__)
 
 _NEWEST_ALTER_PARTITION = 3
@@ -46,28 +45,28 @@ _FIRST_WITH_INELIGIBLE = 2
 """The first version whose leaders know INELIGIBLE_REPLICA."""
 
 
-async def answer(broker: Broker, request: Any) -> Any:
+async def answer(controller: Controller, producer_ids: ProducerIdManager, request: Any) -> Any:
     """Answer a request of the controller's own broker, in its newest version. Raise ConnectionError."""
     if isinstance(request, AlterPartitionRequest):
-        return await alter_partition(broker, request, _NEWEST_ALTER_PARTITION)
+        return await alter_partition(controller, request, _NEWEST_ALTER_PARTITION)
     if isinstance(request, ControlledShutdownRequest):
-        return await controlled_shutdown(broker, request)
+        return await controlled_shutdown(controller, request)
     assert isinstance(request, AllocateProducerIdsRequest), request
-    return await allocate_producer_ids(broker, request)
+    return await allocate_producer_ids(controller, producer_ids, request)
 
 
 # -- AlterPartition
 
 
 async def alter_partition(
-    broker: Broker, request: AlterPartitionRequest, version: int
+    controller: Controller, request: AlterPartitionRequest, version: int
 ) -> AlterPartitionResponse:
     """Have a leader's proposals judged and written."""
     changes = [
         _change(topic, partition) for topic in request.topics for partition in topic.partitions
     ]
     try:
-        reply: IsrReply = await broker.controller.submit_and_wait(
+        reply: IsrReply = await controller.submit_and_wait(
             lambda token: AlterPartitionRequested(
                 token, request.broker_id, request.broker_epoch, changes
             )
@@ -123,11 +122,11 @@ def _row(outcome: IsrOutcome, version: int) -> AlterPartitionResponsePartition:
 
 
 async def controlled_shutdown(
-    broker: Broker, request: ControlledShutdownRequest
+    controller: Controller, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:
     """Have leaderships moved away from a broker that wants to stop."""
     try:
-        reply: ShutdownReply = await broker.controller.submit_and_wait(
+        reply: ShutdownReply = await controller.submit_and_wait(
             lambda token: ControlledShutdownRequested(
                 token, request.broker_id, request.broker_epoch
             )
@@ -149,12 +148,9 @@ async def controlled_shutdown(
 
 
 async def allocate_producer_ids(
-    broker: Broker, request: AllocateProducerIdsRequest
+    controller: Controller, producer_ids: ProducerIdManager, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     """Give a broker a block of producer ids."""
-    from kavka.broker.producer_ids import NoProducerId
-
-    controller = broker.controller
     if not controller.is_active:
         return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
     known = controller.state.brokers.get(request.broker_id)
@@ -163,7 +159,7 @@ async def allocate_producer_ids(
     if known.epoch != request.broker_epoch:
         return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     try:
-        block = await broker.producer_ids.allocate_block(request.broker_id)
+        block = await producer_ids.allocate_block(request.broker_id)
     except NoProducerId as error:
         log.error("no producer ids for a broker id=%d reason=%s", request.broker_id, error)
         return AllocateProducerIdsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -25,7 +25,7 @@ from kavka.wire.messages.write_txn_markers import (
 from kavka.wire.records.control import ControlType, EndMarker
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _Row = WriteTxnMarkersResponsePartition
 
 
 async def write_markers(
-    broker: Broker,
+    services: Services,
     request: WriteTxnMarkersRequest,
     newest_epoch: int | None = None,
     pace: Pace = UNPACED,
@@ -51,7 +51,7 @@ async def write_markers(
             for index in topic.partition_indexes:
                 row = _Row(partition_index=index)
                 topic_partition = TopicPartition(topic.name, index)
-                append = _append(broker, topic_partition, marker, newest_epoch)
+                append = _append(services, topic_partition, marker, newest_epoch)
                 if isinstance(append, ErrorCode):
                     row.error_code = append
                 else:
@@ -65,17 +65,17 @@ async def write_markers(
         markers.append(WriteTxnMarkersResponseMarker(producer_id=marker.producer_id, topics=topics))
         if pace.is_over():
             await pace.rest()
-    await _wait_until_replicated(broker, waiting)
+    await _wait_until_replicated(services, waiting)
     return WriteTxnMarkersResponse(markers=markers)
 
 
 def _append(
-    broker: Broker,
+    services: Services,
     topic_partition: TopicPartition,
     marker: WriteTxnMarkersRequestMarker,
     newest_epoch: int | None,
 ) -> Append | ErrorCode:
-    replica = broker.replica_manager.find(topic_partition)
+    replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return replica
     if newest_epoch is not None:
@@ -95,10 +95,10 @@ def _append(
     if outcome.error is not ErrorCode.NONE:
         _log_refusal(topic_partition, marker, outcome)
         return outcome.error
-    broker.groups.marker_appended(
+    services.groups.marker_appended(
         topic_partition, marker.producer_id, committed=committed, end_offset=outcome.end_offset
     )
-    return replica, outcome
+    return Append(replica, outcome)
 
 
 def _log_refusal(
@@ -109,7 +109,7 @@ def _log_refusal(
     log.info(what, topic_partition, marker.producer_id, *epochs, outcome.error.name)
 
 
-async def _wait_until_replicated(broker: Broker, waiting: list[tuple[_Row, Append]]) -> None:
+async def _wait_until_replicated(services: Services, waiting: list[tuple[_Row, Append]]) -> None:
     """Put into the rows what became of their markers."""
     codes = await wait_until_written([append for _row, append in waiting])
     there = []
@@ -119,8 +119,8 @@ async def _wait_until_replicated(broker: Broker, waiting: list[tuple[_Row, Appen
         else:
             row.error_code = code
     if there:
-        timeout_ms = broker.config.integer("request.timeout.ms")
+        timeout_ms = services.config.integer("request.timeout.ms")
         appends = [append for _row, append in there]
-        codes = await wait_until_replicated(broker.produce_purgatory, appends, timeout_ms)
+        codes = await wait_until_replicated(services.produce_purgatory, appends, timeout_ms)
         for (row, _append), code in zip(there, codes, strict=True):
             row.error_code = code

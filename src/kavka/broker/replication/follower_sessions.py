@@ -8,11 +8,11 @@ none, and an append wakes the fetch that waits for it within the same turn of th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
-from kavka.broker.deferred_response import DeferredResponse
 from kavka.broker.replica import Replica
+from kavka.broker.requests.deferred import DeferredResponse, SecondStage
 from kavka.core.fetch_session import NO_SESSION, FetchPartition, PartitionKey
 from kavka.core.partition import FollowerActivity
 from kavka.ids import BrokerId, TopicPartition
@@ -127,20 +127,20 @@ class FollowerSession:
             self.waiting.wake()
 
 
-class DelayedFollowerFetch:
+class DelayedFollowerFetch(DeferredResponse):
     """A fetch with nothing new to hear; it waits until something is touched, or its time is over."""
 
     def __init__(
         self,
         session: FollowerSession,
         max_wait_ms: int,
-        answer: Callable[[], FetchResponse | Awaitable[FetchResponse]],
+        answer: Callable[[], FetchResponse | SecondStage],
     ) -> None:
         """Wait in `session`; `answer` says what there is then, be it nothing."""
+        super().__init__()
         self._session = session
         self._answer = answer
         self._is_superseded = False
-        self.deferred = DeferredResponse(self._build, self._release)
         loop = asyncio.get_running_loop()
         self._until = loop.time() + max_wait_ms / 1000
         self._timer = loop.call_at(self._until, self.wake)
@@ -165,19 +165,20 @@ class DelayedFollowerFetch:
     def wake(self) -> None:
         """Answer in the next turn of the loop."""
         self._detach()
-        self.deferred.wake()
+        super().wake()
 
     def _detach(self) -> None:
         self._timer.cancel()
         if self._session.waiting is self:
             self._session.waiting = None
 
-    def _release(self) -> None:
-        """The connection is gone."""
+    def release(self) -> None:
+        """Leave the session: the connection is gone."""
         self._detach()
         self._session.end_without_id()
 
-    def _build(self) -> FetchResponse | Awaitable[FetchResponse]:
+    def build(self) -> FetchResponse | SecondStage:
+        """Respond with what there is, be it nothing."""
         if self._is_superseded:
             return FetchResponse(session_id=self._session.session_id)
         return self._answer()

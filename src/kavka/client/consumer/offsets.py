@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kavka.client.cluster import Channel, Cluster
-from kavka.client.consumer.subscription import OffsetAndMetadata
+from kavka.client.cluster import Cluster
+from kavka.core.group_member.steps import MemberSettings, OffsetAndMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.wire.apis import ApiKey
@@ -27,7 +27,7 @@ from kavka.wire.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from kavka.client.consumer.coordinator import GroupMember
+    from kavka.client.consumer.coordinator import ConsumerCoordinator
 
 _COORDINATOR_GONE = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -49,10 +49,13 @@ class CommittedOffsets:
     does again what the transaction has done (KIP-447).
     """
 
-    def __init__(self, cluster: Cluster, member: GroupMember) -> None:
-        """Ask for nothing yet."""
+    def __init__(
+        self, cluster: Cluster, coordinator: ConsumerCoordinator, settings: MemberSettings
+    ) -> None:
+        """Send nothing yet."""
         self._cluster = cluster
-        self._member = member
+        self._coordinator = coordinator
+        self._settings = settings
 
     async def commit(self, offsets: Offsets, timeout_ms: int) -> None:
         """Commit. Raise KafkaError when it is refused, TimeoutError when no coordinator answers in time."""
@@ -74,7 +77,7 @@ class CommittedOffsets:
                 if not error.retriable:
                     raise
             except (OSError, CorruptFrame):
-                self._member.forget_coordinator()
+                self._coordinator.coordinator.forget()
             await self._cluster.back_off(attempt)
             attempt += 1
 
@@ -88,19 +91,19 @@ class CommittedOffsets:
                 committed_metadata=metadata,
             )
             topics.setdefault(topic_partition.topic, []).append(part)
-        member = self._member
+        member = self._coordinator.member
         if member.is_groupless:
             # Without a generation it would count as the commit of a tool, which a group without members takes.
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, _OUTSIDE)
         is_member = member.generation >= 0
         request = OffsetCommitRequest(
-            group_id=member.settings.group_id,
+            group_id=self._settings.group_id,
             generation_id_or_member_epoch=member.generation,
             member_id=member.member_id if is_member else "",
-            group_instance_id=member.settings.instance_id if is_member else None,
+            group_instance_id=self._settings.instance_id if is_member else None,
             topics=[OffsetCommitRequestTopic(name=t, partitions=p) for t, p in topics.items()],
         )
-        peer = await member.peer(Channel.MAIN)
+        peer = await self._coordinator.coordinator.peer()
         answer: OffsetCommitResponse = await peer.send(
             request, timeout_ms=self._cluster.request_timeout_ms
         )
@@ -114,12 +117,12 @@ class CommittedOffsets:
         if code is ErrorCode.NONE:
             return
         if code in _COORDINATOR_GONE:
-            self._member.forget_coordinator()
+            self._coordinator.coordinator.forget()
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-            self._member.request_rejoin(f"commit answered {code.name}")
+            self._coordinator.request_rejoin(f"commit answered {code.name}")
             raise KafkaError(code, _REFUSED)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._member.request_rejoin("the group is rebalancing")
+            self._coordinator.request_rejoin("the group is rebalancing")
         raise KafkaError(code, f"{topic}-{partition}: {code.message}")
 
     async def fetch(
@@ -142,10 +145,10 @@ class CommittedOffsets:
         attempt = 0
         while True:
             try:
-                peer = await self._member.peer(Channel.MAIN)
+                peer = await self._coordinator.coordinator.peer()
                 version = peer.version_of(ApiKey.OFFSET_FETCH)
                 request = fetch_request(
-                    self._member.settings.group_id, wanted, version, require_stable=True
+                    self._settings.group_id, wanted, version, require_stable=True
                 )
                 answer: OffsetFetchResponse = await peer.send(
                     request, version, timeout_ms=self._cluster.request_timeout_ms
@@ -154,11 +157,11 @@ class CommittedOffsets:
             except KafkaError as error:
                 if error.code in (*_COORDINATOR_GONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
                     # One that goes on "loading" may be cut off, with another in its place (our decision 013).
-                    self._member.forget_coordinator()
+                    self._coordinator.coordinator.forget()
                 if not error.retriable:
                     raise
             except (OSError, CorruptFrame):
-                self._member.forget_coordinator()
+                self._coordinator.coordinator.forget()
             await self._cluster.back_off(attempt)
             attempt += 1
 

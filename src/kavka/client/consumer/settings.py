@@ -7,9 +7,10 @@ from typing import Any
 from kavka.client.config import Config, as_callable
 from kavka.client.consumer.assignors import ASSIGNORS, Assignor
 from kavka.client.consumer.batches import Deserializers
-from kavka.client.consumer.coordinator import GroupSettings
 from kavka.client.consumer.fetch_messages import FetchSettings
+from kavka.client.consumer.group_requests import GroupSettings
 from kavka.client.consumer.subscription import ResetPolicy
+from kavka.core.group_member.steps import MemberSettings
 from kavka.settings.declaration import InvalidSetting
 
 
@@ -40,13 +41,17 @@ def group_settings(config: Config, group_id: str) -> GroupSettings:
     if heartbeat_interval_ms >= session_timeout_ms:
         reason = "It must be lower than session.timeout.ms"
         raise InvalidSetting("heartbeat.interval.ms", heartbeat_interval_ms, reason)
+    assignors = _assignors(config.value("partition.assignment.strategy"))
     return GroupSettings(
-        group_id=group_id,
-        instance_id=config.optional_text("group.instance.id") or None,
-        session_timeout_ms=session_timeout_ms,
-        heartbeat_interval_ms=heartbeat_interval_ms,
-        max_poll_interval_ms=config.integer("max.poll.interval.ms"),
-        assignors=_assignors(config.value("partition.assignment.strategy")),
+        member=MemberSettings(
+            group_id=group_id,
+            instance_id=config.optional_text("group.instance.id") or None,
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+            max_poll_interval_ms=config.integer("max.poll.interval.ms"),
+            is_cooperative=all(assignor.is_cooperative for assignor in assignors),
+        ),
+        assignors=assignors,
         rack=config.text("client.rack") or None,
         exclude_internal=config.flag("exclude.internal.topics"),
     )

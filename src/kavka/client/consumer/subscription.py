@@ -13,18 +13,11 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
+from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.ids import BrokerId, TopicPartition
 from kavka.values import field, mutable
-
-
-class OffsetAndMetadata(NamedTuple):
-    """A committed offset: the next record to read, and a text of the user's."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = -1
 
 
 def as_offsets(
@@ -219,6 +212,11 @@ class Subscription:
     def uses_group(self) -> bool:
         """Return whether the group assigns the partitions."""
         return self.mode in (Mode.TOPICS, Mode.PATTERN)
+
+    @property
+    def is_unmatched_pattern(self) -> bool:
+        """Return whether this is a pattern that no known topic matches."""
+        return self.mode is Mode.PATTERN and not self.topics
 
     def _set_mode(self, mode: Mode) -> None:
         if self.mode not in (Mode.NONE, mode):

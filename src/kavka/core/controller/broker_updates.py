@@ -1,16 +1,16 @@
-"""Pending updates of brokers: sets of dirty partitions, so that a slow broker costs no memory and never gets stale
-state.
+"""Pending updates of brokers: sets of dirty partitions.
 
-An order is made when the channel to the broker is free, from the picture as it is then. Its parts go out in this order:
+So a slow broker costs no memory and never gets stale state. A control request is built when the channel to the broker
+is free, from the state at that time. Requests are sent in this order:
 
-    brokers     UpdateMetadata with the live brokers and topics that are gone (a follower obeys only if it knows that
+    brokers     UpdateMetadata with the live brokers and topics that are gone (a follower applies LeaderAndIsr only if
                 its leader is alive)
     replicas    LeaderAndIsr
     metadata    UpdateMetadata with partitions
     stops       StopReplica
 
 Of LeaderAndIsr and StopReplica for one replica the later one counts: the earlier is dropped from the set.
-New partitions are not shown before they are led (`unshown`).
+New partitions are withheld until they are led (`unpublished_partitions`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class PendingUpdates:
         return [self._of(first), self._of(set(partitions) - first)]
 
     def _of(self, partitions: Collection[TopicPartition]) -> PendingUpdates:
-        """Return what is for these partitions; who is alive goes with all that is shown."""
+        """Return the updates of these partitions, with the live brokers."""
         return PendingUpdates(
             self.live_brokers,
             {w: topic_id for w, topic_id in self.deleted.items() if w in partitions},
@@ -151,7 +151,7 @@ class Outbox:
         *,
         new: bool,
     ) -> None:
-        """Note a new leader epoch: the replicas obey it, everybody learns of it."""
+        """Note a new leader epoch: LeaderAndIsr for the replicas, UpdateMetadata for all brokers."""
         for broker in replicas:
             self._of(broker).lead_or_follow(topic_partition, is_new=new)
         self.partition_changed(topic_partition, live_brokers)
@@ -161,7 +161,7 @@ class Outbox:
     ) -> None:
         """Note that a partition looks different."""
         if self.unpublished.withholds(topic_partition):
-            return  # everybody sees it as it is when it is shown
+            return  # its publication sends the state of that time
         for broker in live_brokers:
             self._of(broker).metadata[topic_partition] = None
 

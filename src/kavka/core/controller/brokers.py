@@ -25,7 +25,7 @@ from kavka.ids import TopicPartition
 
 
 def update_brokers(step: Step, event: BrokersChanged) -> None:
-    """Take up who is registered now. A new epoch is a broker that died and came back: its leaderships move."""
+    """Apply the present registrations. A new epoch means that a broker died and returned: its leaderships move."""
     state = step.state
     now = {live.broker_id: live for live in event.brokers}
     came = [b for b in sorted(now) if b not in state.brokers]
@@ -93,7 +93,7 @@ def _interrupt_deletions(step: Step, broker: int) -> None:
 
 
 def add_brokers(step: Step, brokers: Sequence[int]) -> None:
-    """Tell brokers that came all that concerns them, and elect where only they can lead."""
+    """Send new brokers the whole state, and elect them where only they can lead."""
     if not brokers:
         return
     state = step.state
@@ -117,7 +117,7 @@ def add_brokers(step: Step, brokers: Sequence[int]) -> None:
         for topic_partition in partitions
         if not state.is_deleting(topic_partition.topic)
     )
-    if others and online:  # who else shows these replicas as offline
+    if others and online:  # their metadata has these replicas as offline
         step.update_brokers(BrokerUpdate(others, metadata=online))
     update_leaderships(step, partitions)
     reassignment.resume(step, partitions, brokers)
@@ -198,9 +198,7 @@ def _replicated_on(step: Step, broker: int) -> Iterable[TopicPartition]:
 
 
 def _leave(step: Step, topic_partition: TopicPartition, broker: int) -> bool:
-    """Remove a broker from a partition's leadership and in-sync set; return false when no other replica can lead
-    it.
-    """
+    """Remove a broker from a partition's leadership and in-sync set; return False if no other replica can lead."""
     node, assignment = step.node(topic_partition), step.assignment(topic_partition)
     assert node is not None
     assert assignment is not None
@@ -234,7 +232,7 @@ def start_brokers(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
 
 
 def mark_returned(step: Step, away: Mapping[int, set[TopicPartition]]) -> None:
-    """Do once more, for replicas whose states could not be written, what the return of their brokers led to."""
+    """Repeat the return of brokers for replicas with states that could not be written."""
     _assume_log_lost(step, away)
     update_leaderships(step, sorted(set().union(*away.values())))
 

@@ -89,8 +89,8 @@ def led_by(node: StateNode, leader: int, in_sync_replicas: Sequence[int]) -> Sta
 def without(node: StateNode, gone: Iterable[int]) -> StateNode:
     """Return the next epoch without some replicas; if the leader is among them, without a leader.
 
-    The in-sync set never becomes empty. When nobody would be left, all stay: whoever of them comes back first has
-    everything that was acknowledged. (Kafka takes them out one by one and keeps the last.)
+    The in-sync set never becomes empty. If it would be, all replicas stay: the first of them to return has
+    every acknowledged record. (Kafka removes them one by one and keeps the last.)
     """
     absent = set(gone)
     leader = NO_LEADER if node.leader in absent else node.leader

@@ -21,7 +21,7 @@ class ElectionKind(IntEnum):
     UNCLEAN = 1
 
 
-# -- what the registry tells
+# -- events of the registry
 
 
 @frozen
@@ -42,7 +42,7 @@ class Elected:
     bounced: frozenset[int] = frozenset()
     """Brokers that stopped uncleanly, as they know themselves."""
     returned: Mapping[int, frozenset[TopicPartition]] = field(factory=dict)
-    """By broker: partitions whose state was written before it registered, and counts on what it had then."""
+    """By broker: partitions with a state that was written before it registered, and that relies on its earlier log."""
 
 
 @frozen
@@ -59,7 +59,7 @@ class TopicsChanged:
     topics: Mapping[str, TopicRead] = field(factory=dict)
     removed: Sequence[str] = ()
     unreadable: Sequence[str] = ()
-    """Topics whose znodes cannot be decoded, and so cannot be changed: they are left as they are."""
+    """Topics with znodes that cannot be decoded, and so cannot be changed: they stay as they are."""
 
 
 @frozen
@@ -104,7 +104,7 @@ class UncleanEnabled:
     topic: str | None
 
 
-# -- what the network tells
+# -- events of the network
 
 
 @frozen
@@ -169,7 +169,7 @@ class DeleteTopicRequested:
     token: Token
     topic: str
     topic_id: TopicId = NO_TOPIC_ID
-    """If given, a topic of that name with another id is left alone."""
+    """If not None, a topic of that name with another id is not deleted."""
 
 
 @frozen

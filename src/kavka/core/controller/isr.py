@@ -76,7 +76,9 @@ def judge(
     """Return why a proposal is refused, or NONE; in the order of Kafka's controller."""
     node, partition_epoch = current
     if proposal.leader_epoch > node.leader_epoch or proposal.partition_epoch > partition_epoch:
-        return ErrorCode.NOT_CONTROLLER  # the leader knows of a newer state: somebody else rules
+        return (
+            ErrorCode.NOT_CONTROLLER
+        )  # the leader has a newer state: another broker is the controller
     if proposal.leader_epoch < node.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if leader != node.leader:

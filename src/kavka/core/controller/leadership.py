@@ -1,4 +1,7 @@
-"""Elections as part of a step: who has lost its leader gets another, who is not online is in sync no longer."""
+"""Elections as part of a step.
+
+A partition without leader gets another, and a replica that is not online leaves the in-sync set.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,8 @@ def update_leadership(
             step.put_node(topic_partition, fresh)
         return
     strangers = [b for b in node.in_sync_replicas if b not in assignment.replicas]
-    # A leader that shuts down serves on: it hands over by itself, to who is in sync, and keeps what nobody can take.
+    # A leader that shuts down serves meanwhile: ControlledShutdown moves its leaderships, except where no other can
+    # lead.
     serves = step.online(topic_partition, or_leaving=True)
     if node.leader != NO_LEADER and node.leader in assignment.replicas and serves(node.leader):
         followers = [b for b in node.in_sync_replicas if b != node.leader]
@@ -104,7 +108,7 @@ def stop_replicas(
     step.update_brokers(BrokerUpdate(gone, stops={topic_partition: stop}))
 
 
-# -- elections that somebody asks for
+# -- elections by request
 
 
 def elect(step: Step, topic_partition: TopicPartition, kind: ElectionKind) -> Verdict:

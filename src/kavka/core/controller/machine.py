@@ -1,12 +1,12 @@
-"""The controller: one machine that elects leaders, reassigns and deletes partitions, and tracks what brokers must be
-sent.
+"""The controller's machine: elections, reassignments, deletions, and pending updates of brokers.
 
     event -> handle -> records -> one multi after another, each fenced by the controller epoch -> apply
                     -> effects: answers to requests, and what is dirty for brokers (`outbox`)
 
-A multi that meets another version than expected changes nothing: the shell reads what is there now, tells the machine
-(`PartitionsRead`, `TopicsChanged`, `DeletionsMarked`) and handles the event again. So every event may be handled twice.
-What became due by applying (a move is complete, a deletion can go on) is done by `tick`.
+A multi that finds another version than expected changes nothing: the controller term reads the znodes again, passes
+them to the machine (`PartitionsRead`, `TopicsChanged`, `DeletionsMarked`) and handles the event again. So every event
+may be handled twice. Work that became due by applying (a reassignment is complete, a deletion can continue) is done by
+`tick`.
 
 A machine lives for one election. Source: Kafka 3.9's `KafkaController` and its state machines.
 """
@@ -86,7 +86,7 @@ class ControllerMachine:
         self._rebalance_ms: int | None = None
         self._handled: Event | None = None
         self._conflicting_event: Event | None = None
-        """The last event whose decision met another version: what was read then is newer than what it tells."""
+        """The last event with a version conflict: what was read after it is newer than the event."""
         self._updated: dict[int, set[TopicPartition]] = {}
         """Replicas that the current decision took from `_due.returned`."""
         # The last change of brokers, and which replicas it found back that were not written to be away yet.
@@ -133,7 +133,7 @@ class ControllerMachine:
         return step.decision()
 
     def apply(self, record: Record) -> None:
-        """Remember what was written, and whom that concerns."""
+        """Apply a written record, and note the brokers that need an update."""
         apply_record(self.state, self.outbox, self._pending, record)
 
     def failed(
@@ -161,7 +161,7 @@ class ControllerMachine:
     def version_conflict(self, decision: ControllerDecision, applied: int) -> None:
         """Keep the broker updates of a decision that met a version conflict after `applied` records.
 
-        Its event is handled again, which decides anew what was not written, and answers.
+        Its event is handled again, which decides on the unwritten rest again, and answers.
         """
         self._conflicting_event = self._handled
         written = {
@@ -266,7 +266,7 @@ class ControllerMachine:
         self._pending.deletions.update(dict.fromkeys(topics))
 
     def _brokers_changed(self, step: Step, event: BrokersChanged) -> None:
-        # Its first try met another version; who came back is known already.
+        # Its first try had a version conflict; the returned brokers are known already.
         if event is self._returned_brokers[0]:
             brokers.mark_returned(step, self._returned_brokers[1])
             return
@@ -349,7 +349,7 @@ class ControllerMachine:
                 self.outbox.unpublished.leader_answered(topic_partition)
 
     def _publish(self, step: Step, partitions: list[TopicPartition]) -> None:
-        """Show everybody partitions that are led now."""
+        """Publish partitions that are led now."""
         shown = [
             topic_partition
             for topic_partition in partitions

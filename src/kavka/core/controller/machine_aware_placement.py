@@ -95,9 +95,9 @@ class _MachineSpread:
         return []
 
     def _path(self, replicas: Sequence[int], old: int, seen: set[int]) -> list[Exchange]:
-        """Return how `old` goes to a machine without a replica, or to one whose replica goes on in the same way.
+        """Return a path from `old` to a machine without a replica, over machines with replicas that move on in turn.
 
-        `seen` are the machines that are not to be gone to: the leader's, and those that the path has tried.
+        `seen` are the excluded machines: the leader's, and those that the path has tried.
         """
         slots = self._slots
         on = {slots[broker].machine: broker for broker in replicas}
@@ -130,8 +130,8 @@ class _MachineSpread:
     def _cost(self, old: int, new: int) -> tuple[bool, int, int, int]:
         """Return what speaks against an exchange: another rack, many replicas there, another place, a far machine.
 
-        Place and distance map the brokers of like machines one to one, so that topics of a single partition, of
-        whose loads nothing is known here, are even on average too.
+        Place and distance map the brokers of like machines one to one, so that topics of a single partition,
+        with unknown loads, are even on average too.
         """
         here, there = self._slots[old], self._slots[new]
         return (

@@ -54,9 +54,9 @@ def place_replicas(
 
 
 def machine_of(host: str) -> str:
-    """Return the machine that a host stands for: its name in lower case; whatever means this machine is one name.
+    """Return the machine of a host: its name in lower case; all loopback addresses are one machine.
 
-    Several names of one machine are not known to be one; use one name in the endpoints of its brokers.
+    Several names of one machine count as several machines; use one name in the endpoints of its brokers.
     """
     name = host.lower()
     return "localhost" if name == "::1" or name.startswith("127.") else name

@@ -1,14 +1,14 @@
-"""Moving partitions to other brokers (KIP-455), step by step, so that any controller can go on from the znodes.
+"""Reassignment of partitions (KIP-455), step by step, so that any controller can continue from the znodes.
 
     origin, target given
-      -> write replicas = target + origin, adding, removing; raise the leader epoch; all of them obey     (begin)
+      -> write replicas = target + origin, adding, removing; raise the leader epoch for all of them       (begin)
       -> new replicas fetch, the leader adds them to the in-sync set through AlterPartition
       -> the in-sync set holds the whole target and one of it can lead:
-         a leader and an in-sync set of the target, which obey as if they were all; the others delete      (finish)
+         leader and in-sync set are of the target, LeaderAndIsr for it; StopReplica for the others         (finish)
       -> the others that can be reached have answered: write replicas = target                              (conclude)
 
-Until the last write the znode names who has to delete: a controller that takes over asks again. Calling a move off is a
-move to the origin, whose replicas are there already, in one step; it is refused when nobody of them is in sync.
+Until the last write the znode names the replicas to delete: a new controller asks again. Cancelling is a reassignment
+to the origin, where the replicas exist already, in one step; it is refused when none of them is in sync.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def request_by_znode(step: Step, event: ReassignmentNodeRead) -> None:
         if assignment is not None and assignment.target != target:
             _start(step, topic_partition, target)
         elif _is_moving(step, topic_partition):
-            # Its begin may have been written without the leader epoch that tells of it: the rest met another version.
+            # Its begin may have been written without the new leader epoch: that write had a version conflict.
             _advance(step, topic_partition)
         if not _is_moving(step, topic_partition):
             over.append(topic_partition)
@@ -89,7 +89,7 @@ def _judge(step: Step, topic_partition: TopicPartition, target: Sequence[int] | 
     """Refuse as Kafka does, in its order."""
     assignment = step.assignment(topic_partition) or Assignment(())
     if target is None:
-        # What the znode still asks for was called off by the first try of this event, whose rest met another version.
+        # The znode's request was cancelled by the first try of this event, which had a version conflict.
         is_under_way = assignment.is_reassigning or topic_partition in step.state.reassignment_node
         if not is_under_way or topic_partition in step.state.finishing:
             return _NOTHING_TO_STOP
@@ -116,7 +116,7 @@ def _judge(step: Step, topic_partition: TopicPartition, target: Sequence[int] | 
 def _loses_all_replicas(
     step: Step, topic_partition: TopicPartition, target: Sequence[int]
 ) -> str | None:
-    """Say so when another target would let go all replicas that are in sync. (Kafka lets that happen.)"""
+    """Refuse a new target that would drop all replicas in sync, which Kafka allows."""
     assignment, node = step.assignment(topic_partition), step.node(topic_partition)
     if assignment is None or node is None:
         return None
@@ -185,7 +185,7 @@ def _advance(step: Step, topic_partition: TopicPartition) -> None:
 def is_complete(step: Step, topic_partition: TopicPartition) -> bool:
     """Return whether all of the target are in sync, and one of them can lead.
 
-    An assignment that adds and removes nobody is complete at once, whoever is away.
+    An assignment that adds and removes no replica is complete at once, with any replica offline.
     """
     assignment, node = step.assignment(topic_partition), step.node(topic_partition)
     if assignment is None or node is None:
@@ -218,7 +218,7 @@ def _lead_by_target(step: Step, topic_partition: TopicPartition) -> int:
     target, is_online = assignment.target, step.online(topic_partition)
     after = election.led_by(node, node.leader, node.in_sync_replicas)
     if node.leader not in target or not is_online(node.leader):
-        # Nobody of a mere reordering may be able to lead: it stays as it is until one comes back.
+        # In a mere reordering perhaps no replica can lead: it stays as it is until one returns.
         after = election.elect_for_reassignment(node, target, is_online) or after
     rest = [b for b in after.in_sync_replicas if b in target]
     return step.put_node(
@@ -227,7 +227,7 @@ def _lead_by_target(step: Step, topic_partition: TopicPartition) -> int:
 
 
 def _finish_reassignment(step: Step, topic_partition: TopicPartition) -> None:
-    """Write the target alone, unless somebody who can be reached has yet to delete its replica."""
+    """Write the target alone, unless a reachable broker has yet to delete its replica."""
     assignment = step.assignment(topic_partition)
     assert assignment is not None
     finishing = step.state.finishing.get(

@@ -36,7 +36,7 @@ class PendingWork:
     deletions: dict[str, None] = field(factory=dict)
     reassignments: dict[TopicPartition, None] = field(factory=dict)
     written_by_others: dict[TopicPartition, None] = field(factory=dict)
-    """Partitions whose state somebody else wrote, or whose assignment was written without the state that tells it."""
+    """Partitions with a state of another writer, or with an assignment that was written without its state."""
 
     returned: dict[int, set[TopicPartition]] = field(factory=dict)
     """By broker: replicas that it may have lost when it died, unseen."""
@@ -132,7 +132,7 @@ def _continue_reassignment(
 def notify_replicas(
     state: ClusterState, outbox: Outbox, topic_partition: TopicPartition, *, is_new: bool
 ) -> None:
-    """Have the replicas of a partition obey its state, and everybody learn of it."""
+    """Mark a partition for LeaderAndIsr to its replicas and UpdateMetadata to all brokers."""
     assignment = state.obeyed_assignment(topic_partition)
     replicas = () if assignment is None else assignment.replicas
     outbox.leadership_written(

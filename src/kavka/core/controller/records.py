@@ -23,7 +23,7 @@ class TopicCreated(NamedTuple):
     topic_id: TopicId
     assignments: Mapping[int, Assignment]
     config: Mapping[str, str]
-    """Settings of that name that somebody left are replaced."""
+    """Settings that exist under that name already are replaced."""
 
 
 class AssignmentWritten(NamedTuple):
@@ -55,7 +55,7 @@ class StateWritten(NamedTuple):
 
 
 class DeletionMarked(NamedTuple):
-    """A topic that is to be deleted, whatever happens now."""
+    """A topic's deletion is requested, and cannot be undone."""
 
     topic: str
 

@@ -1,10 +1,10 @@
-"""The controller's picture of the cluster: brokers, assignments, leadership, deletions.
+"""The controller's state of the cluster: brokers, assignments, leadership, deletions.
 
-What the registry tells (brokers, new topics) is taken up as soon as it is read; what the controller itself writes is
-taken up when it is written. So another controller that loads the tree has the same picture, up to what is soft:
-suspicions, shutting down brokers, failed log directories, and how far a deletion is.
+Changes in the registry by others (brokers, new topics) are applied as soon as they are read, the controller's own
+writes when they are written. So another controller that loads the tree has the same state, except for the soft part:
+suspect brokers, brokers that shut down, failed log directories, and the progress of deletions.
 
-States of a partition, as they follow from the picture (Kafka keeps them as a field):
+States of a partition, as they follow from the state (Kafka keeps them as a field):
 
     NewPartition      no state znode yet: a leader is elected as soon as one of its replicas is online
     OnlinePartition   its leader is online
@@ -90,7 +90,7 @@ class TopicRead(NamedTuple):
     has_partitions: bool = True
     """True if the znode above the partitions exists."""
     partition_nodes: frozenset[int] = frozenset()
-    """The partitions whose own znode exists, with a state or without."""
+    """The partitions with a znode of their own, with a state or without."""
 
 
 class Leadership(NamedTuple):
@@ -136,8 +136,9 @@ class Deletion:
 
 @mutable
 class FinishingReassignment:
-    """A reassignment whose target leads: the removed replicas that were requested to delete, and those that
-    responded. Soft state.
+    """A reassignment with a leader in the target: removed replicas that were sent StopReplica, and that responded.
+
+    Soft state.
     """
 
     target: tuple[int, ...]
@@ -166,13 +167,13 @@ class ClusterState:
         them.
         """
         self.unread: dict[str, dict[int, int]] = {}
-        """Topics whose znodes cannot be decoded any more, with the brokers and epochs registered at that time."""
+        """Topics with znodes that cannot be decoded any more, with the brokers and epochs registered at that time."""
         self.waiting_deletions: dict[str, list[int]] = {}
-        """Requests whose topics are being marked."""
+        """Requests with topics that are being marked."""
         self.reassignment_node: dict[TopicPartition, tuple[int, ...]] = {}
         """The remaining content of `/admin/reassign_partitions`."""
         self.finishing: dict[TopicPartition, FinishingReassignment] = {}
-        # Invariant: by_broker[b] holds exactly the partitions whose assignment names b.
+        # Invariant: by_broker[b] holds exactly the partitions with b in their assignment.
         self.by_broker: dict[int, dict[TopicPartition, None]] = {}
 
     def inherit(self, before: ClusterState) -> None:
@@ -231,10 +232,9 @@ class ClusterState:
         return None if topic is None else topic.assignments.get(topic_partition.partition)
 
     def obeyed_assignment(self, topic_partition: TopicPartition) -> Assignment | None:
-        """Return the assignment that replicas are sent: those that are deleted at the end of a reassignment are left
-        out.
+        """Return the assignment that replicas are sent, without those that a finishing reassignment deletes.
 
-        What is decided and not written yet does not count: orders of the state before it may still be on their way.
+        Unwritten decisions do not count: control requests of the state before may still be on their way.
         """
         assignment, leadership = self.assignment(topic_partition), self.leadership(topic_partition)
         finishing = self.finishing.get(topic_partition)
@@ -245,7 +245,7 @@ class ClusterState:
         return Assignment(assignment.target) if is_written and is_same else assignment
 
     def forget_unwritten_finish(self, topic_partition: TopicPartition) -> None:
-        """Drop a finishing reassignment whose state was not written: it is decided again."""
+        """Drop a finishing reassignment after its state was not written: it is decided again."""
         finishing, leadership = (
             self.finishing.get(topic_partition),
             self.leadership(topic_partition),
@@ -308,7 +308,7 @@ class ClusterState:
             self.by_broker.setdefault(broker, {})[topic_partition] = None
 
     def drop_partition(self, topic_partition: TopicPartition) -> None:
-        """Forget a partition that somebody took out of the topic's znode."""
+        """Drop a partition that another writer removed from the topic's znode."""
         topic = self.topics[topic_partition.topic]
         assignment = topic.assignments.pop(topic_partition.partition)
         self.finishing.pop(topic_partition, None)

@@ -1,4 +1,4 @@
-"""One decision in the making: what is written is seen by what is decided later in the same step."""
+"""A decision while it is made: later parts of the same step see the records of earlier ones."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class Step:
     def online(
         self, topic_partition: TopicPartition, *, or_leaving: bool = False
     ) -> Callable[[int], bool]:
-        """Return the question whether a broker's replica of the partition is online."""
+        """Return a function that returns whether a broker's replica of the partition is online."""
         return lambda broker: self.state.is_online(broker, topic_partition, or_leaving=or_leaving)
 
     def may_return(self, broker: int, topic_partition: TopicPartition) -> bool:
-        """Return whether a broker whose replica is not online is registered all the same, or has yet to shut down."""
+        """Return whether a broker with an offline replica is registered nevertheless, or has yet to shut down."""
         if broker in self.returning or broker in self.state.suspects:
             return True
         return self.state.is_online(broker, topic_partition, or_leaving=True)
@@ -70,7 +70,7 @@ class Step:
     # -- writing
 
     def put_topic_id(self, name: str, topic_id: TopicId) -> None:
-        """Write the id of a topic whose znode has none."""
+        """Write the id of a topic into a znode without one."""
         self._topic_ids[name] = topic_id
 
     def put_assignment(self, topic_partition: TopicPartition, assignment: Assignment) -> None:

@@ -77,10 +77,10 @@ def add_partitions(step: Step, event: CreatePartitionsRequested) -> None:
 
 
 def adopt_topics(step: Step, event: TopicsChanged) -> list[TopicPartition]:
-    """Learn of topics and partitions that another broker has put into the registry, or that are gone from it.
+    """Apply topics and partitions that another broker has written to the registry, or that are gone from it.
 
-    Return the partitions whose states somebody else wrote, or which could not be read for a while: their replicas know
-    other states, or have missed some.
+    Return the partitions with states of another writer, or with states that could not be decoded for a while: their
+    replicas have other states, or have missed some.
     """
     foreign = []
     for name in event.removed:
@@ -131,9 +131,9 @@ def change(step: Step, event: TopicsChanged) -> None:
 
 
 def name_topic(step: Step, name: str) -> None:
-    """Give a topic an id whose znode has none, as those that Apache Kafka's tools wrote before 2.8 (KIP-516).
+    """Write an id for a topic without one, as written by Apache Kafka's tools before 2.8 (KIP-516).
 
-    One that lost its id, to such a tool, gets it back. In-sync sets change by ids only, from AlterPartition 2 on.
+    A topic that lost its id, to such a tool, gets it back. In-sync sets change by ids only, from AlterPartition 2 on.
     """
     topic_id = step.state.topics[name].topic_id
     if topic_id == NO_TOPIC_ID:
@@ -160,7 +160,7 @@ def request_deletion(step: Step, event: DeleteTopicRequested) -> None:
 
 
 def marked(step: Step, event: DeletionsMarked) -> list[str]:
-    """Take up marks that are in the registry; return the topics whose deletion is to go on."""
+    """Apply requests for deletion that are in the registry; return the topics to delete."""
     taken_up = []
     for name in event.topics:
         if name in step.state.deletions:
@@ -174,7 +174,7 @@ def marked(step: Step, event: DeletionsMarked) -> list[str]:
 
 
 def _cancel_deletion(step: Step, name: str) -> None:
-    """Delete nothing for a topic that somebody else took out of the registry: the next of that name is another."""
+    """Cancel the deletion of a topic that another writer removed: the next topic of that name is another one."""
     deletion = step.state.deletions.pop(name, None)
     if deletion is not None:
         _complete_deletion_requests(step, deletion)
@@ -202,7 +202,7 @@ def advance_deletion(step: Step, name: str) -> None:
 
 
 def _stop_replicas(step: Step, topic: Topic, deletion: Deletion) -> bool:
-    """Tell brokers to delete; true when the deletion waits for one that cannot be reached, or failed."""
+    """Send StopReplica with deletion; return whether it waits for a broker that is unreachable or failed."""
     waits = False
     for topic_partition in topic.partitions():
         for broker in topic.assignments[topic_partition.partition].replicas:
@@ -229,14 +229,14 @@ def _send_topic_deleted(step: Step, topic: Topic) -> None:
 
 
 def _complete_deletion_requests(step: Step, deletion: Deletion) -> None:
-    """Answer who waits: the topic is gone, or will be as soon as its brokers are back."""
+    """Answer waiting requests: the topic is gone, or will be as soon as its brokers are back."""
     for token in deletion.tokens:
         step.answer(token, TopicReply(DONE))
     deletion.tokens.clear()
 
 
 def note_deleted(step: Step, event: ControlResponseReceived) -> list[str]:
-    """Learn which replicas are deleted; return the topics whose deletion is to go on."""
+    """Note deleted replicas; return the topics to continue with."""
     known = step.state.brokers.get(event.broker)
     if known is None or known.epoch != event.broker_epoch:
         return []

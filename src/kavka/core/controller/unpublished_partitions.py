@@ -1,15 +1,15 @@
-"""New partitions that brokers, and so clients, are not shown yet: their leaders may not lead.
+"""New partitions that are withheld from brokers, and so from clients: their leaders may not lead yet.
 
-    StateCreated -> held -> its leader answered LeaderAndIsr, with whatever result \
-                     |      nobody leads it any more                                > shown, with its topic's others
-                     +----> MOST_MS are over                                       /
+    StateCreated -> withheld -> its leader answered LeaderAndIsr, with any result \
+                     |          it has no leader any more                          > published, with its topic's others
+                     +--------> MAX_WITHHELD_MS are over                          /
 
-A producer that hears of a partition too early has its first batch refused by a broker that does not lead yet, and its
-second one taken by the same broker a moment later. The log is empty then and the broker knows nothing of the producer:
-it takes the second one's sequence for a beginning, the first comes back as a duplicate, and acknowledged records
+A producer that gets the metadata of a partition too early has its first batch refused by a broker that does not lead
+yet, and its second one accepted by the same broker a moment later. The log is empty then and the producer is unknown:
+its sequence of the second batch counts as a beginning, the first is answered as a duplicate, and acknowledged records
 are lost. See docs/explanation/decisions/007-new-partitions-are-shown-when-they-are-led.md.
 
-All new partitions of a topic are shown together: nobody sees a part of a creation, or of a growth.
+All new partitions of a topic are published together: no client sees a part of a creation.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ class _Withheld:
 
     partitions: dict[TopicPartition, None] = field(factory=dict)
     waiting: set[TopicPartition] = field(factory=set)
-    """Those whose leader has not answered."""
+    """Partitions with a leader that has not answered."""
     until_ms: int | None = None
     """None before the first tick: applying knows no time."""
 
 
 class UnpublishedPartitions:
-    """The partitions that are held, by topic."""
+    """The withheld partitions, by topic."""
 
     def __init__(self) -> None:
-        """Begin with nothing held."""
+        """Begin empty."""
         self._topics: dict[str, _Withheld] = {}
 
     def __bool__(self) -> bool:
-        """Return whether anything is held."""
+        """Return whether any partition is withheld."""
         return bool(self._topics)
 
     def withholds_topic(self, name: str) -> bool:
-        """Return whether a topic has partitions that are not shown yet."""
+        """Return whether a topic has partitions that are not published yet."""
         return name in self._topics
 
     def withholds(self, topic_partition: TopicPartition) -> bool:
@@ -61,13 +61,13 @@ class UnpublishedPartitions:
         withheld.waiting.add(topic_partition)
 
     def leader_answered(self, topic_partition: TopicPartition) -> None:
-        """Learn that a partition's leader has answered, or that there is none whose answer could be waited for."""
+        """Note that a partition's leader has answered, or that it has no leader."""
         withheld = self._topics.get(topic_partition.topic)
         if withheld is not None:
             withheld.waiting.discard(topic_partition)
 
     def forget(self, name: str) -> None:
-        """Hold nothing of a topic: it is another from now on, or none."""
+        """Drop a topic's partitions: the topic was deleted, or is another one from now on."""
         self._topics.pop(name, None)
 
     def take_ready(self, now_ms: int) -> list[TopicPartition]:

@@ -8,7 +8,7 @@ An offset outlives its retention while the group uses it:
     any other                                      never
 
 An explicit expire timestamp (OffsetCommit 2 to 4) counts in place of the retention, under the same conditions. An
-offset that an open transaction commits anew is kept. An empty group with nothing left is deleted.
+offset that an open transaction commits again is kept. An empty group with nothing left is deleted.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from kavka.errors import ErrorCode
 
 
 def expire(group: Group, step: Step) -> bool:
-    """Append tombstones for expired offsets, and for the group if nothing is left; return whether it may be removed
-    at once.
-    """
+    """Append tombstones for expired offsets, and for an empty group; return whether it may be removed at once."""
     if group.state is GroupState.DEAD:
         return False
     expired = [key for key, value in group.offsets.items() if _is_expired(group, key, value, step)]
@@ -67,7 +65,7 @@ def delete(group: Group | None, step: Step) -> tuple[ErrorCode, bool]:
 
 
 def delete_with_tombstones(group: Group, step: Step) -> bool:
-    """Write the tombstones of all that the group has; tell whether there was nothing to write."""
+    """Write the tombstones of all that the group has; return whether there was nothing to write."""
     for member_id in list(group.pending_members):
         group.forget_pending(member_id)
     group.move_to(GroupState.DEAD, step.now_ms)
@@ -79,6 +77,6 @@ def delete_with_tombstones(group: Group, step: Step) -> bool:
 
 
 def tombstones_refused(group: Group, step: Step) -> None:
-    """Bring a group back whose tombstones could not be written."""
+    """Bring a group back after its tombstones could not be written."""
     if group.state is GroupState.DEAD:
         group.move_to(GroupState.EMPTY, step.now_ms)

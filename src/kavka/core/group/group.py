@@ -1,14 +1,14 @@
-"""One group: its members, its generation and its state.
+"""A group: its members, its generation and its state.
 
 State                    means                                        leaves for
 EMPTY                    no members; perhaps committed offsets        PREPARING_REBALANCE (a join), DEAD (deleted)
-PREPARING_REBALANCE      members are called to join anew              COMPLETING_REBALANCE (joined), EMPTY (all gone)
+PREPARING_REBALANCE      members are called to join again             COMPLETING_REBALANCE (joined), EMPTY (all gone)
 COMPLETING_REBALANCE     joined; waits for the leader's assignment    STABLE (it is stored), PREPARING_REBALANCE
-STABLE                   everybody has, or may ask for, its part      PREPARING_REBALANCE (join, leave, expiry)
+STABLE                   each member has, or may fetch, its part     PREPARING_REBALANCE (join, leave, expiry)
 DEAD                     its tombstones are being written             EMPTY (they were refused), or gone
 
 Everything here but `stored`, `offsets` and `undecided` is soft: it is not in the log and is lost with the
-coordinator, whose successor takes up the last stored generation.
+coordinator; the next one loads the last stored generation.
 """
 
 from __future__ import annotations
@@ -100,9 +100,7 @@ class Member:
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether its connection waits for a response, so that it cannot heartbeat. A new member does not
-        count.
-        """
+        """Return whether its connection waits for a response, so that it cannot heartbeat; False for a new member."""
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
 
     def metadata(self, protocol_name: str | None) -> bytes:
@@ -185,9 +183,9 @@ class Group:
         self.storing_generation_id = -1  # its assignment is on its way to the log
         self._pending_stores: list[StoredGroup] = []  # generations on their way to the log
         self.pending_commits: dict[tuple[str, int], int] = {}  # on their way to the log
-        # New id of a static member -> who it was, until stored.
+        # New id of a static member -> the replaced member, until stored.
         self.replaced: dict[str, Member] = {}
-        self.subscribed: frozenset[str] | None = None  # None: cannot be told
+        self.subscribed: frozenset[str] | None = None  # None: unknown
         self.join_deadline_ms: int | None = None
         # Set while the first rebalance is being delayed.
         self.initial_delay_left_ms: int | None = None
@@ -285,7 +283,7 @@ class Group:
         return member
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Judge who speaks: the instance must be this member's, and the member the group's."""
+        """Return why a request is refused, or NONE: the instance must be this member's, and the member the group's."""
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
             if current is None:

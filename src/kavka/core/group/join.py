@@ -1,9 +1,9 @@
-"""JoinGroup: who may join, under which member id, and whether that makes the group rebalance.
+"""JoinGroup: checks of the member and its id, and whether the group rebalances.
 
-A member without id is given one. From version 4 on a dynamic member is sent away with it first (MEMBER_ID_REQUIRED,
-KIP-394), so that a client that lost our answer does not leave a ghost behind. A static member (group.instance.id,
-KIP-345) that comes without id replaces its former self, which is fenced; while the group is stable that needs no
-rebalance, only a record of the new id.
+A member without id is given one. From version 4 on a dynamic member gets it with MEMBER_ID_REQUIRED and joins again
+(KIP-394), so that a client that lost the response does not leave an unused member behind. A static member
+(group.instance.id, KIP-345) that comes without id replaces the member of that instance, which is fenced; while the
+group is stable that needs no rebalance, only a record of the new id.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def refuse(event: Join, error: ErrorCode, step: Step) -> None:
 
 
 def _accepts_member(group: Group, member_id: str, step: Step) -> bool:
-    """Count those who wait while a rebalance is prepared, so that a group that is too large shrinks."""
+    """Count waiting members while a rebalance is prepared, so that a group that is too large shrinks."""
     if group.state is GroupState.EMPTY:
         return True
     member = group.members.get(member_id)
@@ -54,9 +54,7 @@ def _accepts_member(group: Group, member_id: str, step: Step) -> bool:
 
 
 def _has_memory(group: Group, event: Join, step: Step) -> bool:
-    """Return whether all members of all groups take no more than they may. One that brings no more than before may
-    stay.
-    """
+    """Return whether the members of all groups are within their bound. A member without more bytes may stay."""
     former_id = None
     if not event.member_id and event.group_instance_id is not None:
         former_id = group.static_members.get(event.group_instance_id)
@@ -136,7 +134,7 @@ def _add(group: Group, event: Join, member_id: str, step: Step) -> None:
 
 def _update(group: Group, member: Member, event: Join, step: Step) -> None:
     if member.join_token is not None and member.join_token != event.token:
-        # Its client gave the first request up; nobody reads that answer, but no token is left without one.
+        # Its client gave the first request up and reads no response, but no token is left without one.
         step.answer(member.join_token, JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
     member.join_token = event.token
     _update_static_member(group, member, event)
@@ -203,8 +201,8 @@ def _store_replacement(
     if event.supports_skipping_assignment:
         reply = rebalance.joined_reply(group, member, skip_assignment=is_leader)
     else:
-        # An old client that learnt that it leads would assign, and a stable group would not hear it: it is told
-        # the former leader's id, which is nobody's.
+        # An old client that learns that it leads would send assignments, which a stable group ignores: it gets
+        # the former leader's id, which no member has.
         reply = JoinReply(
             ErrorCode.NONE,
             member.member_id,
@@ -217,7 +215,7 @@ def _store_replacement(
 
 
 def roll_back_replacement(group: Group, new_id: str, step: Step) -> None:
-    """Undo a replacement whose record was refused: the former member id is valid again."""
+    """Undo a replacement after its record was refused: the former member id is valid again."""
     before = group.replaced.pop(new_id)
     if new_id not in group.members:
         return  # replaced once more, or gone

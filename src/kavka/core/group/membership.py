@@ -45,7 +45,7 @@ def _leave(group: Group, leaving: LeavingMember, step: Step) -> ErrorCode:
 
 
 def expire_sessions(group: Group, step: Step) -> None:
-    """Drop the members that were silent for their session timeout. Who waits for us cannot speak, and is spared."""
+    """Drop the members without a heartbeat for their session timeout, except those that wait for a response."""
     for member_id in [
         i for i, deadline in group.pending_members.items() if deadline <= step.now_ms
     ]:

@@ -1,4 +1,4 @@
-"""Committed offsets: who may commit, what fetches see, and deletion by hand.
+"""Committed offsets: checks of commits, fetches, and deletion by an administrator.
 
 A commit is visible once it is in the log, never before. Members commit with their generation; consumers outside of
 group management commit with generation -1 and no member id, and only while the group has no members.
@@ -44,11 +44,11 @@ def commit(group: Group, event: CommitOffsets, step: Step) -> None:
 
 
 def check_commit(group: Group, event: CommitOffsets) -> ErrorCode:
-    """Judge who commits."""
+    """Return why a commit is refused, or NONE."""
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if event.generation_id < 0 and group.state is GroupState.EMPTY:
-        return ErrorCode.NONE  # from an administrator, whatever member it names
+        return ErrorCode.NONE  # from an administrator, with any member id
     if event.generation_id >= 0 or event.member_id or event.group_instance_id is not None:
         error = group.check_member(event.member_id, event.group_instance_id)
         if error is not ErrorCode.NONE:

@@ -2,7 +2,7 @@
 
 The first rebalance of an empty group waits `group.initial.rebalance.delay.ms` for more members, again as often as
 one came meanwhile, but not longer than the rebalance timeout. Later ones end when all members have joined again and
-nobody is announced, or at the rebalance timeout, which drops the dynamic members that have not come.
+no member id is pending, or at the rebalance timeout, which drops the dynamic members that have not come.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def complete_if_all_joined(group: Group, step: Step) -> None:
 
 
 def join_deadline_passed(group: Group, step: Step) -> None:
-    """Extend the first delay when somebody came, else end the joining with those who are there."""
+    """Extend the first delay when a member joined, else end the joining with the present members."""
     left_ms = group.initial_delay_left_ms
     if left_ms and group.has_new_member:
         delay_ms = min(step.settings.initial_rebalance_delay_ms, left_ms)
@@ -119,7 +119,7 @@ def _begin_generation(group: Group, step: Step) -> None:
 
 
 def joined_reply(group: Group, member: Member, *, skip_assignment: bool = False) -> JoinReply:
-    """Return the answer that tells a member of the present generation; the leader learns everybody's metadata."""
+    """Return the reply with the present generation; the leader's has the metadata of all members."""
     assert group.leader is not None
     return JoinReply(
         ErrorCode.NONE,
@@ -143,7 +143,7 @@ def members_for_leader(group: Group) -> tuple[JoinMember, ...]:
 
 
 def refuse_syncs(group: Group, error: ErrorCode, step: Step) -> None:
-    """Answer all who wait for their assignment with an error, and forget assignments of the generation."""
+    """Answer all waiting SyncGroups with an error, and drop assignments of the generation."""
     group.has_late_syncs = False
     for member in group.members.values():
         group.assign(member, b"")

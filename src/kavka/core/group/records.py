@@ -1,6 +1,6 @@
 """Records in a shard's log: the last generation per group, the committed offset per group and partition.
 
-Pure values; `kavka.wire.stored.offsets` has their bytes. A record whose value is None is a tombstone. Commits inside a
+Pure values; `kavka.wire.stored.offsets` has their bytes. A record with the value None is a tombstone. Commits inside a
 transaction stand in transactional batches of their producer, and the end of the transaction is a control batch.
 """
 

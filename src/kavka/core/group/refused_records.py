@@ -1,4 +1,4 @@
-"""Replies to requests whose records were refused by the log, or not committed in time."""
+"""Replies to requests with records that the log refused, or that were not committed in time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def reply_for_refused_append(reply: Reply, error: ErrorCode) -> Reply:
 
 
 def store_error(error: ErrorCode) -> ErrorCode:
-    """Return the error for members whose generation was not stored."""
+    """Return the error for members of a generation that was not stored."""
     if error in _UNAVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in _MOVED:
@@ -62,7 +62,7 @@ def store_error(error: ErrorCode) -> ErrorCode:
 
 
 def _commit_error(error: ErrorCode) -> ErrorCode:
-    """Return the error for a request whose offsets, or whose deletion, were not stored."""
+    """Return the error for a request with offsets, or a deletion, that were not stored."""
     if error in (*_UNAVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in _MOVED:
@@ -71,10 +71,10 @@ def _commit_error(error: ErrorCode) -> ErrorCode:
 
 
 def _fetch_error(error: ErrorCode) -> ErrorCode:
-    """Return the error for a fetch whose offsets were not confirmed: retry, here unless another broker is known to
-    lead.
+    """Return the error for a fetch of offsets that were not confirmed.
 
-    librdkafka asks never again after NOT_COORDINATOR and COORDINATOR_NOT_AVAILABLE (its issue 5586).
+    The client retries, here unless another broker is known to lead. librdkafka asks never again after NOT_COORDINATOR
+    and COORDINATOR_NOT_AVAILABLE (its issue 5586).
     """
     if error in (*_UNAVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -1,9 +1,9 @@
-"""The group machine of one shard: events come in, decisions go out, records are remembered.
+"""The group machine of one shard: it takes events, returns decisions and applies records.
 
 A shard begins loading: `apply` takes every record of the partition, then `loaded` makes the groups live. Meanwhile
-requests are refused with COORDINATOR_LOAD_IN_PROGRESS, but for heartbeats (answered blindly, so that nobody rejoins
-for nothing) and syncs (REBALANCE_IN_PROGRESS). When the partition moves away the shell calls `resign` and drops
-the machine.
+requests are refused with COORDINATOR_LOAD_IN_PROGRESS, but for heartbeats (answered without a check, so that no member
+rejoins without need) and syncs (REBALANCE_IN_PROGRESS). When the partition moves away the runtime calls `resign` and
+drops the machine.
 
 Hard state: `stored`, `offsets` and `undecided` of each group, nothing else.
 """
@@ -140,7 +140,7 @@ class GroupShard:
                 self._end_transaction(record)
 
     def failed(self, decision: GroupDecision, error: ErrorCode, now_ms: int) -> GroupDecision:
-        """Take back what was waiting for the refused records, and answer those who wait."""
+        """Take back what was waiting for the refused records, and answer the waiting requests."""
         for record in decision.records:
             if isinstance(record, GroupRecord) and record.value is not None:
                 group = self._groups.get(record.group_id)
@@ -149,7 +149,7 @@ class GroupShard:
         return self.overdue(decision, error, now_ms)
 
     def overdue(self, decision: GroupDecision, error: ErrorCode, now_ms: int) -> GroupDecision:
-        """Answer those who wait for records that are in the log and not committed in time.
+        """Answer requests that wait for records that are in the log and not committed in time.
 
         All is taken back as for refused records, but that generations are kept: they may be committed yet.
         """
@@ -215,7 +215,7 @@ class GroupShard:
         return decision.decision()
 
     def resign(self, now_ms: int) -> GroupDecision:
-        """Answer all who wait with NOT_COORDINATOR; the machine is of no use afterwards."""
+        """Answer all waiting requests with NOT_COORDINATOR; the machine is of no use afterwards."""
         step = Step(now_ms, self.settings)
         for group in self._groups.values():
             for member in group.members.values():
@@ -317,7 +317,7 @@ class GroupShard:
     def _fetch_offsets(self, event: FetchOffsets, step: Step) -> None:
         reply = offsets.fetch(self._groups.get(event.group_id), event)
         is_stable = all(code is ErrorCode.NONE for *_, code in reply.partitions)
-        # Who is told of unstable offsets asks again, and goes on from none of these.
+        # A client that gets unstable offsets asks again, and uses none of these.
         step.must_confirm = event.require_stable and is_stable
         step.answer(event.token, reply)
 
@@ -363,9 +363,7 @@ class GroupShard:
         offsets.delete(self._groups.get(event.group_id), event, step)
 
     def _delete_topics_offsets(self, event: DeleteTopicsOffsets) -> None:
-        """Schedule the check of every group, one per tick; while loading, after it: there are no commits
-        meanwhile.
-        """
+        """Schedule the check of every group, one per tick; while loading, after it."""
         topics = dict.fromkeys(event.topics)
         if self.is_loading:
             self._deleted_topics.update(topics)
@@ -468,7 +466,7 @@ class GroupShard:
         return group is not None and group.scheduled_ms == timer[0]
 
     def _next_due(self, now_ms: int) -> Group | None:
-        """Take the next group whose deadline has really come; the others are put back to their present one."""
+        """Take the next group with a passed deadline; put others back with their present deadline."""
         while self._timers and self._timers[0][0] <= now_ms:
             timer = heappop(self._timers)
             if not self._is_current(timer):
@@ -533,7 +531,7 @@ def _answer_while_loading(event: Request, step: Step) -> None:
         case Join():
             refuse(event, loading_error, step)
         case Sync():
-            # The rebalance that it belongs to is lost: begin anew, without looking for another coordinator.
+            # Its rebalance is lost: the member joins again, without looking for another coordinator.
             step.answer(event.token, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))
         case Heartbeat():
             step.answer(event.token, HeartbeatReply(ErrorCode.NONE))

@@ -98,7 +98,7 @@ def assignment_stored(group: Group, stored: StoredGroup) -> None:
 
 
 def answer_late_syncs(group: Group, step: Step) -> None:
-    """Answer those who came to sync while the record was under way, after it was decided who is answered with it."""
+    """Answer SyncGroups that arrived after the decision on the replies, while the record was pending."""
     group.has_late_syncs = False
     for member in group.members.values():
         if member.sync_token is not None:

@@ -42,7 +42,7 @@ def commit(group: Group, event: CommitOffsetsInTransaction, step: Step) -> None:
 
 
 def check_commit(group: Group, event: CommitOffsetsInTransaction) -> ErrorCode:
-    """Judge who commits. Who says nothing of its membership is not asked: old producers cannot."""
+    """Return why a commit is refused, or NONE. One without membership is accepted: old producers send none."""
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if event.generation_id < 0 and group.state is GroupState.EMPTY:

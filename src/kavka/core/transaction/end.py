@@ -1,6 +1,6 @@
 """EndTxn, and the ends that the coordinator itself brings about (KIP-98, KIP-890).
 
-What a client of version 0 that has the right id and epoch is told, if no change is under way:
+The response to a client of version 0 with the right id and epoch, while no change is pending:
 
                     commit                    abort
     EMPTY           INVALID_TXN_STATE         INVALID_TXN_STATE
@@ -9,9 +9,9 @@ What a client of version 0 that has the right id and epoch is told, if no change
     COMPLETE_COMMIT NONE: it asks again       INVALID_TXN_STATE
     COMPLETE_ABORT  INVALID_TXN_STATE         NONE: it asks again
 
-A client of version 2 gets a new epoch by each end, so that its state and epoch together tell what it means: with the
-epoch before the present one it asks again, with the present one it means another transaction, which it may abort
-without having begun it:
+A client of version 2 gets a new epoch by each end, so state and epoch together show which transaction it means: with
+the epoch before the present one it repeats its request, with the present one it means another transaction, which it may
+abort without having begun it:
 
                     commit                    abort                    with the epoch before: commit, abort
     EMPTY           INVALID_TXN_STATE         prepares, NONE           PRODUCER_FENCED
@@ -21,7 +21,7 @@ without having begun it:
     COMPLETE_ABORT  INVALID_TXN_STATE         prepares, NONE           PRODUCER_FENCED, NONE
 
 The last line's PRODUCER_FENCED is of a commit that comes after the coordinator's own abort (KAFKA-20785): the producer
-is told what one of version 0 is told, and can be replaced. INVALID_TXN_STATE, as up to Apache Kafka 4.1, is fatal.
+gets the response of version 0, and can be replaced. INVALID_TXN_STATE, as up to Apache Kafka 4.1, is fatal.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def abort_with_next_epoch(transaction: Transaction, value: StoredTransaction, st
 
 
 def complete(transaction: Transaction, step: Step) -> None:
-    """Write that a transaction, whose partitions all have their marker, is over."""
+    """Write the end of a transaction after all partitions have their marker."""
     value = transaction.value
     assert value is not None
     assert transaction.is_complete
@@ -128,7 +128,7 @@ def _end_with_new_epoch(
     elif is_retry:
         error = _error_of_retry(value, event.committed)
         if event.committed and value.state is TransactionState.COMPLETE_ABORT:
-            # Who asks again asks for the same: another one aborted it.
+            # A producer repeats its own request, a commit: another one aborted it.
             error = ErrorCode.PRODUCER_FENCED
         _reply(event, error, value.producer_id, value.producer_epoch, step)
     elif client.producer_id != event.producer_id and not _had_last_epoch(transaction, value, event):

@@ -163,7 +163,7 @@ class SendMarkers:
 
 @frozen
 class TimedOut:
-    """A transaction that lasted too long is aborted, and that is stored: somebody may look for the reason."""
+    """A transaction that lasted too long is aborted, and that is stored: the broker logs it."""
 
     transactional_id: str
     producer_id: int

@@ -43,7 +43,7 @@ def init_producer(
     elif value.state is TransactionState.ONGOING and event.keep_prepared:
         _allocate_new_producer(transaction, value, event, step, new_id)
     elif value.state is TransactionState.ONGOING:
-        # The epoch that this takes is nobody's: the producer asks again when the transaction is aborted.
+        # No producer gets the epoch of this abort: the producer asks again when the transaction is aborted.
         abort_with_next_epoch(transaction, value, step)
         _refuse(event, ErrorCode.CONCURRENT_TRANSACTIONS, step)
     elif is_exhausted(value.producer_epoch) and not _is_retry(transaction, event):
@@ -54,10 +54,10 @@ def init_producer(
 
 
 def _may_continue(transaction: Transaction, value: StoredTransaction, event: InitProducer) -> bool:
-    """Return whether the producer is the last one, or says nothing of its past.
+    """Return whether the producer is the last one, or names no id and epoch.
 
-    Kafka looks at the epoch only when no transaction is open, so that a former life can abort its successor's
-    transaction before it is told that it is fenced; here it is told at once.
+    Kafka checks the epoch only when no transaction is open, so that a fenced producer can abort its successor's
+    transaction before it gets the error; here it gets the error at once.
     """
     if event.producer_id == -1 or _is_retry(transaction, event):
         return True

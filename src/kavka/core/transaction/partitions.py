@@ -37,9 +37,9 @@ def add_partitions(transaction: Transaction | None, event: AddPartitions, step: 
 
 
 def verify(transaction: Transaction | None, event: Verify) -> VerifyReply:
-    """Tell a leader whether its partition takes part.
+    """Answer a leader whether its partition is part of the transaction.
 
-    Changes under way do not count: a leader looks again when it appends, whether a marker has come in between.
+    Pending changes do not count: a leader checks again when it appends, whether a marker has come in between.
     """
     error = ErrorCode.NONE
     value = None if transaction is None else transaction.value

@@ -1,6 +1,6 @@
 """Records in a shard's log: the state of each transactional id.
 
-Pure values; `kavka.wire.stored.transactions` has their bytes. A record whose value is None is a tombstone.
+Pure values; `kavka.wire.stored.transactions` has their bytes. A record with the value None is a tombstone.
 """
 
 from __future__ import annotations

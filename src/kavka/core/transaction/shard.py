@@ -108,7 +108,7 @@ class TransactionShard:
     def failed(
         self, decision: TransactionDecision, error: ErrorCode, now_ms: int
     ) -> TransactionDecision:
-        """Take back what was waiting for the refused records, and tell those who wait."""
+        """Take back what was waiting for the refused records, and answer the waiting requests."""
         step = Step(now_ms, self.settings)
         for record in decision.records:
             transaction = self._transactions.get(record.transactional_id)
@@ -166,7 +166,7 @@ class TransactionShard:
         return step.decision()
 
     def resign(self, now_ms: int) -> TransactionDecision:
-        """Answer all who wait with NOT_COORDINATOR; the machine is of no use afterwards."""
+        """Answer all waiting requests with NOT_COORDINATOR; the machine is of no use afterwards."""
         step = Step(now_ms, self.settings)
         for transaction in self._transactions.values():
             if transaction.waiting is not None:

@@ -74,7 +74,7 @@ def _stored(value: TransactionLogValue) -> StoredTransaction:
     if contradiction is not None:
         raise CorruptFrame("TransactionLogValue", -1, 0, contradiction)
     state = TransactionState(value.transaction_status)
-    # Nothing takes part in a transaction that is not open, and nothing follows it, whatever the record names.
+    # A transaction that is not open has no partitions and no next epoch, whatever the record names.
     rows = value.transaction_partitions or () if state.is_open else ()
     return StoredTransaction(
         value.producer_id,

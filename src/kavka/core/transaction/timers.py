@@ -1,7 +1,7 @@
 """Timers of a transaction shard.
 
 Transactions that are open for too long are looked for every `abort_timed_out_interval_ms`, but only while one is open.
-Ids that nobody uses are looked for every `remove_expired_interval_ms`, some at a time. Ends that are to be written, or
+Unused ids are looked for every `remove_expired_interval_ms`, some at a time. Ends that are to be written, or
 written again, have a time of their own.
 """
 
@@ -58,7 +58,7 @@ class Timers:
         heappush(self._completions, (due_ms, transaction.transactional_id))
 
     def next_completion(self, now_ms: int) -> str | None:
-        """Take the next id whose end is due."""
+        """Take the next id with a due end."""
         if self._completions and self._completions[0][0] <= now_ms:
             return heappop(self._completions)[1]
         return None
@@ -98,7 +98,7 @@ class Timers:
                 self._timed_out.append(transactional_id)
             self._next_timeout_check_ms = now_ms + settings.abort_timed_out_interval_ms
 
-    # Ids that nobody uses
+    # Unused ids
 
     def expired(
         self, transactions: dict[str, Transaction], now_ms: int, settings: TransactionSettings

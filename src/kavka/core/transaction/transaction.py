@@ -1,4 +1,4 @@
-"""One transactional id: who produces under it, and how far its transaction has come.
+"""A transactional id: its producer and the state of its transaction.
 
 State             means                                          leaves for
 EMPTY             a producer has its epoch, and written nothing  ONGOING (a partition takes part), EMPTY (a new epoch)
@@ -11,7 +11,7 @@ COMPLETE_ABORT    nothing is open                                ONGOING, EMPTY,
 
 (*) Clients of version 2 (KIP-890) may abort what they never began, and get a new epoch by it; so from EMPTY.
 
-PREPARE is the point of no return: what is in the log then decides, whoever coordinates. Kafka's PrepareEpochFence is
+PREPARE is the point of no return: from then on the log decides, with any coordinator. Kafka's PrepareEpochFence is
 no state here: to fence a producer and to abort its transaction is one record, PREPARE_ABORT with the next epoch.
 
 `value` is hard state: the last record of the log. All else is soft and lost with the coordinator.
@@ -71,7 +71,7 @@ class Transaction:
         """Know nothing; such an id counts as not there until it has a value."""
         self.transactional_id = transactional_id
         self.value: StoredTransaction | None = None
-        # At most one record is on its way: who asks meanwhile is told to try again.
+        # At most one record is pending: other requests meanwhile get a retriable error.
         self.pending: Pending | None = None
         # The request that goes on when a producer id has come.
         self.waiting: InitProducer | End | None = None

@@ -116,7 +116,7 @@ class _Listener(RebalanceListener):
         self._consumer = consumer
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        generation = self._consumer._member.generation  # our consumer does not show it to users
+        generation = self._consumer._coordinator.member.generation  # not shown to users
         if generation >= 0:
             assigned = tuple(self._consumer.assignment())
             member = self._member

@@ -1,0 +1,153 @@
+"""What became of a Produce's batches, and the response that says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kavka.broker.current_leaders import add_current_leaders_to_produce
+from kavka.broker.delayed_produce import Append
+from kavka.broker.replica import ACKS_ALL, AppendOutcome, Replica
+from kavka.errors import ErrorCode
+from kavka.wire.messages.produce import (
+    ProduceResponse,
+    ProduceResponsePartition,
+    ProduceResponseRecordError,
+    ProduceResponseTopic,
+)
+from kavka.wire.produce_response import Written, encode_written
+
+if TYPE_CHECKING:
+    from kavka.broker.requests.context import RequestContext
+    from kavka.broker.services import Services
+    from kavka.wire.frame import EncodedResponse
+
+_NONE = ErrorCode.NONE
+
+
+class PartitionOutcome(NamedTuple):
+    """What became of the batch of one partition."""
+
+    partition: int
+    replica: Replica | None
+    append: AppendOutcome
+    """Invariant: one without error is of one partition only."""
+
+
+class TopicOutcomes(NamedTuple):
+    """What became of the batches of one topic."""
+
+    name: str
+    partitions: list[PartitionOutcome]
+
+
+def appended(topics: list[TopicOutcomes]) -> list[Append]:
+    """Return the batches without error."""
+    return [
+        Append(replica, append)
+        for topic in topics
+        for _, replica, append in topic.partitions
+        if replica is not None and append.error is _NONE
+    ]
+
+
+def waiting(acks: int, topics: list[TopicOutcomes]) -> list[Append]:
+    """Return the batches without error that wait for the disk, or for the replicas: in the turn of their append only.
+
+    Later a high watermark may have passed them with others' records, of another leader.
+    """
+    return [
+        Append(replica, append)
+        for topic in topics
+        for _, replica, append in topic.partitions
+        if replica is not None
+        and append.error is _NONE
+        and (
+            append.written is not None
+            or (acks == ACKS_ALL and replica.partition.high_watermark < append.end_offset)
+        )
+    ]
+
+
+def has_errors(topics: list[TopicOutcomes]) -> bool:
+    """Return whether any batch was refused."""
+    return any(
+        outcome.append.error is not _NONE for topic in topics for outcome in topic.partitions
+    )
+
+
+def with_codes(
+    topics: list[TopicOutcomes], appends: list[Append], codes: list[ErrorCode]
+) -> list[TopicOutcomes]:
+    """Put the errors of what was not acknowledged in the place of what was appended."""
+    refused = {
+        id(append.outcome): AppendOutcome(code, message=code.message)
+        for append, code in zip(appends, codes, strict=True)
+        if code is not _NONE
+    }
+    if not refused:
+        return topics
+    return [
+        TopicOutcomes(
+            topic.name,
+            [
+                outcome._replace(append=refused.get(id(outcome.append), outcome.append))
+                for outcome in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def respond(
+    services: Services, context: RequestContext, topics: list[TopicOutcomes]
+) -> ProduceResponse | EncodedResponse:
+    """Return the response of a request of which nothing waits any more: encoded, unless there is an error to say."""
+    rows: list[tuple[str, list[Written]]] = []
+    for name, partitions in topics:
+        written: list[Written] = []
+        for index, _, append in partitions:
+            if append.error is not _NONE:
+                return respond_with_errors(services, context, topics)
+            written.append(
+                (index, append.base_offset, append.log_append_time_ms, append.log_start_offset)
+            )
+        rows.append((name, written))
+    return encode_written(context.version, context.header.correlation_id, rows)
+
+
+def respond_with_errors(
+    services: Services, context: RequestContext, topics: list[TopicOutcomes]
+) -> ProduceResponse:
+    """Return the response as a message, with the current leaders of partitions that are led elsewhere."""
+    response = ProduceResponse(
+        responses=[
+            ProduceResponseTopic(
+                name=topic.name, partition_responses=[_row(outcome) for outcome in topic.partitions]
+            )
+            for topic in topics
+        ]
+    )
+    return add_current_leaders_to_produce(
+        services, context.listener_name, context.version, response
+    )
+
+
+def _row(outcome: PartitionOutcome) -> ProduceResponsePartition:
+    append = outcome.append
+    if append.error is _NONE:
+        return ProduceResponsePartition(
+            index=outcome.partition,
+            base_offset=append.base_offset,
+            log_append_time_ms=append.log_append_time_ms,
+            log_start_offset=append.log_start_offset,
+        )
+    return ProduceResponsePartition(
+        index=outcome.partition,
+        error_code=append.error,
+        base_offset=-1,
+        error_message=append.message,
+        record_errors=[
+            ProduceResponseRecordError(batch_index=at, batch_index_error_message=message)
+            for at, message in append.record_errors
+        ],
+    )

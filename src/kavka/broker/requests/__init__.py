@@ -1,0 +1,1 @@
+"""The way of a request: connections, stages, large requests, deferred responses, counters."""

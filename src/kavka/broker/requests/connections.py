@@ -1,0 +1,113 @@
+"""The connections that are open, and what is kept for each: its session, and what waits there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from kavka.broker.configs import Configs
+from kavka.broker.requests.connection_limits import ConnectionLimits
+from kavka.broker.requests.deferred import DeferredResponse
+from kavka.broker.requests.policies import Policies
+from kavka.broker.requests.refusals import Refusals
+from kavka.broker.requests.session import ConnectionAuthorizer
+from kavka.net.connection import Connection
+
+log = logging.getLogger(__name__)
+
+
+class ConnectionCounts:
+    """Counters of the connections of one listener since the start."""
+
+    __slots__ = ("bytes_received", "bytes_sent", "closed", "opened")
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.opened = 0
+        self.closed = 0
+        self.bytes_sent = self.bytes_received = 0
+        """By those that are closed."""
+
+
+class OpenConnection:
+    """The state of a connection: `Connection.attachment`."""
+
+    __slots__ = ("_unmute_timer", "authorizer", "is_open", "session", "waiting")
+
+    def __init__(self, connection: Connection, policies: Policies) -> None:
+        """Open the session."""
+        self.session = policies.open_session(connection)
+        self.authorizer = (
+            None if policies.allows is None else ConnectionAuthorizer(policies.allows, self.session)
+        )
+        self.is_open = True
+        self.waiting: dict[asyncio.Future[Any] | DeferredResponse, None] = {}
+        """What waits there and need not be done when the connection is gone."""
+        self._unmute_timer: asyncio.TimerHandle | None = None
+
+    def mute(
+        self, connection: Connection, loop: asyncio.AbstractEventLoop, throttle_ms: int
+    ) -> None:
+        """Handle no further request of a throttled client for so long; the longest of several counts."""
+        until = loop.time() + throttle_ms / 1000
+        if self._unmute_timer is None:
+            connection.block()
+        elif self._unmute_timer.when() >= until:
+            return
+        else:
+            self._unmute_timer.cancel()
+        self._unmute_timer = loop.call_at(until, self._unmute, connection)
+
+    def _unmute(self, connection: Connection) -> None:
+        self._unmute_timer = None
+        connection.unblock()
+
+    def close(self) -> None:
+        """Give up what waits: fetches, responses to what is done."""
+        self.is_open = False
+        if self._unmute_timer is not None:
+            self._unmute_timer.cancel()
+            self._unmute_timer = None
+        waiting, self.waiting = self.waiting, {}
+        for each in waiting:
+            each.cancel()
+
+
+class OpenConnections:
+    """All open connections, within the limits, and their counters."""
+
+    def __init__(self, configs: Configs, refusals: Refusals) -> None:
+        """Begin with none."""
+        self.open: dict[Connection, OpenConnection] = {}
+        self.counts: dict[str, ConnectionCounts] = {}
+        """By listener."""
+        self._limits = ConnectionLimits(configs)
+        self._refusals = refusals
+
+    def enter(self, connection: Connection, policies: Policies) -> bool:
+        """Take a connection unless there are too many of all, or from its address."""
+        refusal = self._limits.enter(connection.peer_host)
+        if refusal is not None:
+            log.warning("connection refused peer=%s reason=%s", connection.peer_host, refusal)
+            self._refusals.connections[refusal] += 1
+            return False
+        connection.attachment = self.open[connection] = OpenConnection(connection, policies)
+        self._counts_of(connection).opened += 1
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        """Forget a connection that is closed."""
+        self.open.pop(connection).close()
+        self._limits.leave(connection.peer_host)
+        counts = self._counts_of(connection)
+        counts.closed += 1
+        counts.bytes_sent += connection.bytes_sent
+        counts.bytes_received += connection.bytes_received
+
+    def _counts_of(self, connection: Connection) -> ConnectionCounts:
+        name = connection.listener_name
+        counts = self.counts.get(name)
+        if counts is None:
+            counts = self.counts[name] = ConnectionCounts()
+        return counts

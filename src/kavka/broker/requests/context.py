@@ -1,0 +1,136 @@
+"""What is known of a request besides its message, from its frame to its response."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kavka.broker.pace import UNPACED, Pace
+from kavka.net.connection import Connection, ResponseSlot
+from kavka.wire.frame import RequestHeader
+
+if TYPE_CHECKING:
+    from kavka.broker.authorized_operations import AclOperation
+    from kavka.broker.requests.large import LargeRequest
+    from kavka.broker.requests.served_apis import ServedApi
+    from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer, Session
+
+
+class RequestContext:
+    """A request's API, header, connection and times."""
+
+    __slots__ = (
+        "api",
+        "connection",
+        "header",
+        "large",
+        "local_ms",
+        "received_ms",
+        "slot",
+        "throttle_ms",
+    )
+
+    def __init__(
+        self,
+        api: ServedApi,
+        connection: Connection,
+        slot: ResponseSlot,
+        header: RequestHeader,
+        received_ms: int,
+    ) -> None:
+        """`received_ms` is of the monotonic clock."""
+        self.api = api
+        self.connection = connection
+        self.slot = slot
+        self.header = header
+        self.received_ms = received_ms
+        self.local_ms = -1
+        """Milliseconds of the first stage; -1 until there is a second."""
+        self.large: LargeRequest | None = None
+        """The state of a request that is large."""
+        self.throttle_ms = 0
+        """Milliseconds for which quotas throttle the client."""
+
+    # -- for handlers
+
+    @property
+    def pace(self) -> Pace:
+        """How long the request may keep the loop to itself. What is small is served in one iteration."""
+        return UNPACED if self.large is None else self.large.pace
+
+    @property
+    def version(self) -> int:
+        """The version of the API that the client speaks."""
+        return self.header.api_version
+
+    @property
+    def client_id(self) -> str:
+        """The client's name for itself; empty when it gave none."""
+        return self.header.client_id or ""
+
+    @property
+    def listener_name(self) -> str:
+        """The listener through which the client came."""
+        return self.connection.listener_name
+
+    @property
+    def session(self) -> Session:
+        """The security session of the connection."""
+        session: Session = self.connection.attachment.session
+        return session
+
+    @property
+    def authorizer(self) -> ConnectionAuthorizer | None:
+        """What the client may do with each resource; None when everything is allowed."""
+        authorizer: ConnectionAuthorizer | None = self.connection.attachment.authorizer
+        return authorizer
+
+    def allows(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
+        """Return whether the client may do this with the resource of this name."""
+        authorizer = self.authorizer
+        return authorizer is None or authorizer.allows(operation, resource, name)
+
+    def count_error(self, code: int, count: int = 1) -> None:
+        """Count an error in a response that the handler encodes itself."""
+        self.api.traffic.count_error(code, count)
+
+    def begin_wait(self) -> None:
+        """Stop counting frame and memory of a large request: its handler waits as long as the client wishes.
+
+        To be called when the handler has dropped what it does not need for the response.
+        """
+        if self.large is not None:
+            self.large.give_memory()
+            self.connection.release(self.slot)
+
+    # -- for the way of the request
+
+    @property
+    def began_ms(self) -> int:
+        """When the work on it began: the name under which `net.event_loop` knows it."""
+        return self.received_ms
+
+    def block_connection(self) -> None:
+        """Have the connection's further requests wait for this large one."""
+        assert self.large is not None
+        if not self.large.blocks_connection:
+            self.large.blocks_connection = True
+            self.connection.block()
+
+    def unblock_connection(self) -> None:
+        """Serve what came behind this request, if it is a large one."""
+        if self.large is not None and self.large.blocks_connection:
+            self.large.blocks_connection = False
+            self.connection.unblock()
+
+    def finish(self) -> None:
+        """Give back what a large request has taken: it was answered, or is given up."""
+        if self.large is not None:
+            self.large.give_memory()
+            self.unblock_connection()
+
+
+class Answering(NamedTuple):
+    """The last step of a second stage: the response is encoded and sent."""
+
+    context: RequestContext
+    began_ms: int

@@ -1,0 +1,246 @@
+"""The way of a request, from its frame to its response.
+
+    read           the header says API and version; the message is decoded, a large one in slices of the loop's time
+    authenticate   a client that is not authenticated yet may use a few APIs only
+    authorise      a request that its client may not send is refused with its API's response
+    quota          the request is charged
+    handle         the API's handler returns a result, or the promise of one
+    respond        the result is encoded and sent in its place, perhaps later (`requests.waiting`), throttled if quotas
+                   say so
+    account        its time and its errors are counted
+
+`requests.policies` says what decides in the stages *authenticate*, *authorise* and *quota*. A request that cannot be
+understood closes its connection (`requests.failures`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from kavka.broker.pace import Slices
+from kavka.broker.requests.connections import ConnectionCounts, OpenConnection, OpenConnections
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.counters import RequestTraffic
+from kavka.broker.requests.deferred import with_result
+from kavka.broker.requests.failures import RequestFailures
+from kavka.broker.requests.large import LargeRequest
+from kavka.broker.requests.memory import (
+    ANSWER_SETTING,
+    REQUEST_SETTING,
+    TOTAL_SETTING,
+    RequestMemory,
+    RequestTooLarge,
+    request_bound,
+)
+from kavka.broker.requests.policies import Policies
+from kavka.broker.requests.refusals import RefusalReason, Refusals, api_of
+from kavka.broker.requests.responses import Responses
+from kavka.broker.requests.served_apis import SUPPORTED_APIS, ServedApi, handler_module
+from kavka.net.connection import Connection, ResponseSlot
+from kavka.net.event_loop import turns_of
+from kavka.net.frames import InvalidFrameSize
+from kavka.wire.apis import ApiKey
+from kavka.wire.codec import CorruptFrame, decode_front
+from kavka.wire.frame import decode_request_header
+
+if TYPE_CHECKING:
+    from kavka.broker.config import BrokerConfig
+    from kavka.broker.configs import Configs
+    from kavka.broker.services import Services
+    from kavka.io import Clock
+
+
+class Dispatcher:
+    """Implements `net.connection.FrameHandler` for a broker."""
+
+    services: Services
+    """Set by `begin`, before which no request is handled."""
+
+    def __init__(
+        self, config: BrokerConfig, configs: Configs, clock: Clock, slices: Slices
+    ) -> None:
+        """Load no handler yet: each is imported at the first request for its API."""
+        self._tick_ms = clock.tick_ms
+        self._slices = slices
+        self._note_work = turns_of(asyncio.get_running_loop()).works.append
+        self._apis: dict[int, ServedApi] = {}
+        self._has_begun = False
+        self._policies = Policies()
+        self._memory = RequestMemory(config.integer(TOTAL_SETTING))
+        self._most_decoded = config.integer(REQUEST_SETTING)
+        self._failures = RequestFailures()
+        self._connections = OpenConnections(configs, self._failures.counts)
+        self._responses = Responses(
+            self._failures,
+            self._note_work,
+            self._tick_ms,
+            slices,
+            config.integer(ANSWER_SETTING),
+            # Else the clock is read once for each request.
+            records_times=config.values["kavka.metrics.port"] is not None,
+        )
+
+    def begin(self, services: Services) -> None:
+        """Serve from now on, and what came since the listeners were bound."""
+        self.services = services
+        self._has_begun = True
+        for connection in self.connections:
+            connection.unblock()
+
+    def obey(self, policies: Policies) -> None:
+        """Let these decide about connections that are opened and requests that come from now on."""
+        self._policies = policies
+        self._responses.quota = policies.quota
+
+    # -- FrameHandler
+
+    def opened(self, connection: Connection) -> bool:
+        """Take a connection unless there are too many of all, or from its address."""
+        connection.last_active_ms = self._tick_ms()
+        if not self._connections.enter(connection, self._policies):
+            return False
+        if not self._has_begun:
+            connection.block()
+        return True
+
+    def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
+        """Log and count that a frame is not read; its connection closes itself."""
+        remedy = ": raise socket.request.max.bytes" if error.is_above_limit else ""
+        self._failures.close(connection, None, RefusalReason.FRAME_SIZE, f"{error}{remedy}")
+
+    def closed(self, connection: Connection) -> None:
+        """Forget a connection, and what waits there."""
+        self._connections.leave(connection)
+
+    def received(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
+        """Serve one request, or close the connection when it cannot be understood."""
+        now = self._tick_ms()
+        connection.last_active_ms = now
+        try:
+            header = decode_request_header(frame)
+            api = self._apis.get(header.api_key) or self._load(header.api_key)
+            version = header.api_version
+            if api is None or not api.min_version <= version <= api.max_version:
+                self._failures.unsupported(connection, slot, header)
+                return
+            api.versions[version] += 1
+            context = RequestContext(api, connection, slot, header, now)
+            is_authenticated = connection.attachment.session.is_authenticated
+            if not is_authenticated and not api.allowed_before_authentication:
+                self._failures.unauthenticated(context)
+                return
+            self._note_work(context)
+            request: Any
+            if len(frame) > api.small_bytes:
+                request = self._decode_large(context, frame)
+                if request is None:
+                    return
+            else:
+                # Kafka ignores what follows the body: librdkafka leaves three bytes behind a Metadata of all topics
+                request, _ = decode_front(api.request, version, frame, header.body_position)
+        except (CorruptFrame, RequestTooLarge) as error:
+            self._failures.refuse(connection, api_of(frame), error)
+            return
+        self._serve(context, request)
+
+    # -- inside
+
+    def _serve(self, context: RequestContext, request: Any) -> None:
+        """Take a request that is decoded through the rest of its way."""
+        policies = self._policies
+        result = None
+        try:
+            if policies.refusal is not None:
+                result = policies.refusal(context, request)
+            if policies.quota is not None:
+                context.throttle_ms = policies.quota.request_throttle_ms(context, request)
+            if result is None:
+                result = context.api.handle(self.services, context, request)
+        except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
+            self._failures.malformed(context, error)
+            return
+        self._responses.deliver(context, result)
+
+    def _decode_large(self, context: RequestContext, frame: memoryview) -> Any:
+        """Return the request when one slice of time was enough; else None, and go on in later iterations."""
+        api = context.api
+        context.large = large = LargeRequest(
+            api.key.name,
+            api.request,
+            context.header,
+            frame,
+            request_bound(len(frame), api.bound),
+            self._slices.pace(),
+            self._memory,
+        )
+        if large.decode_slice():
+            return large.take_message()
+        context.block_connection()
+        # It is given up with its connection, even while it waits for memory.
+        step = self._decode_on(context, large)
+        self._responses.waiting.run_step(context, step, ends_with_connection=True)
+        return None
+
+    async def _decode_on(self, context: RequestContext, large: LargeRequest) -> None:
+        await large.take_memory(large.most_weight)
+        try:
+            while not large.decode_slice():
+                await large.pace.rest()
+                if not context.connection.is_open:
+                    context.finish()
+                    return
+        except (CorruptFrame, RequestTooLarge) as error:
+            self._failures.refuse(context.connection, context.api.key, error)
+            context.finish()
+            return
+        # Less than was thought, and as much again for what the handler makes of it.
+        large.give_memory(max(0, large.memory - 2 * large.weight))
+        self._serve(context, large.take_message())
+
+    def _load(self, key: int) -> ServedApi | None:
+        """Import the handler of an API at its first request; None when this broker does not serve it."""
+        if key not in SUPPORTED_APIS:
+            return None
+        api_key = ApiKey(key)
+        handle = with_result(importlib.import_module(handler_module(api_key)).handle)
+        api = self._apis[key] = ServedApi(api_key, handle, self._most_decoded)
+        return api
+
+    # -- for metrics, periodic tasks and tests
+
+    @property
+    def connections(self) -> dict[Connection, OpenConnection]:
+        """All that are open."""
+        return self._connections.open
+
+    @property
+    def connection_counts(self) -> dict[str, ConnectionCounts]:
+        """The counters of connections, by listener."""
+        return self._connections.counts
+
+    @property
+    def refusals(self) -> Refusals:
+        """The counters of requests that were refused or given up."""
+        return self._failures.counts
+
+    def traffic(self) -> dict[ApiKey, RequestTraffic]:
+        """Return the counters of each API that had a request so far."""
+        return {api.key: api.traffic for api in self._apis.values()}
+
+    def in_second_stage(self) -> list[RequestContext]:
+        """Return the requests whose handlers are coroutines that have not returned."""
+        return list(self._responses.waiting.tasks.values())
+
+    def requests_received(self) -> int:
+        """Return how many requests were understood since the start."""
+        return sum(sum(api.versions) for api in self._apis.values())
+
+    async def stop(self) -> None:
+        """Cancel what still waits and close all connections."""
+        self._responses.waiting.stop()
+        for connection, state in list(self.connections.items()):
+            for each in list(state.waiting):
+                each.cancel()
+            connection.close()

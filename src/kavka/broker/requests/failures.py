@@ -1,0 +1,86 @@
+"""Requests that end without a response: their connection is closed, as in Apache Kafka.
+
+The one exception is ApiVersions, whose unknown versions are answered in version 0.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.memory import RequestTooLarge
+from kavka.broker.requests.refusals import FailureReason, RefusalReason, Refusals
+from kavka.broker.requests.served_apis import unsupported_api_versions
+from kavka.net.connection import Connection, ResponseSlot
+from kavka.wire.apis import APIS, ApiKey
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.frame import RequestHeader, encode_response
+
+log = logging.getLogger(__name__)
+
+
+class RequestFailures:
+    """Logs and counts the requests that are refused or given up, and closes their connections."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.counts = Refusals()
+
+    def close(
+        self, connection: Connection, key: ApiKey | None, reason: RefusalReason, text: str
+    ) -> None:
+        """Close the connection of a request that is refused."""
+        log.warning("connection closed peer=%s reason=%s", connection.peer_host, text)
+        self.counts.refused[key, reason] += 1
+        connection.abort()
+
+    def refuse(
+        self, connection: Connection, key: ApiKey | None, error: CorruptFrame | RequestTooLarge
+    ) -> None:
+        """Refuse a request that does not decode, or takes too much."""
+        reason = error.reason if isinstance(error, RequestTooLarge) else RefusalReason.CORRUPT
+        self.close(connection, key, reason, str(error))
+
+    def unsupported(
+        self, connection: Connection, slot: ResponseSlot, header: RequestHeader
+    ) -> None:
+        """Refuse an API or a version that is not served; only an ApiVersions request gets a response."""
+        if header.api_key == ApiKey.API_VERSIONS:
+            connection.answer(
+                slot, encode_response(unsupported_api_versions(), 0, header.correlation_id)
+            )
+        else:
+            what = f"API key {header.api_key} version {header.api_version}"
+            key = ApiKey(header.api_key) if header.api_key in APIS else None
+            self.close(connection, key, RefusalReason.UNSUPPORTED, f"not served: {what}")
+
+    def unauthenticated(self, context: RequestContext) -> None:
+        """Refuse a request that a client may send after it is authenticated only."""
+        key = context.api.key
+        text = f"{key.title} request before authentication"
+        self.close(context.connection, key, RefusalReason.UNAUTHENTICATED, text)
+
+    def malformed(self, context: RequestContext, error: BaseException) -> None:
+        """Give up a request whose handler failed in a way it did not foresee, or refuse one that takes too much."""
+        if isinstance(error, RequestTooLarge):
+            self.refuse(context.connection, context.api.key, error)
+        else:
+            self._count(context, FailureReason.INTERNAL_ERROR)
+            what = "request failed api=%d version=%d"
+            log.error(what, context.api.key, context.version, exc_info=error)
+            context.connection.abort()
+        context.finish()
+
+    def failed(self, context: RequestContext, error: BaseException) -> None:
+        """Give up a request whose second stage failed: a disk or the registry did, or the broker has a fault."""
+        if not isinstance(error, OSError):
+            self.malformed(context, error)
+            return
+        self._count(context, FailureReason.IO_ERROR)
+        what = "request given up api=%d version=%d reason=%s"
+        log.warning(what, context.api.key, context.version, error)
+        context.connection.abort()
+        context.finish()
+
+    def _count(self, context: RequestContext, reason: FailureReason) -> None:
+        self.counts.failed[context.api.key, reason] += 1

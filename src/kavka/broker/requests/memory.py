@@ -1,0 +1,107 @@
+"""What requests may take of memory besides their frames: each by itself, and large ones together.
+
+A frame of a mebibyte can say half a million empty names, and each becomes an object. What decoded objects weigh is
+estimated while they are made (`wire.compile_decode`), so that a request which takes too much is given up early.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final, NamedTuple
+
+from kavka.broker.requests.refusals import RefusalReason
+from kavka.wire.apis import ApiKey
+
+REQUEST_SETTING: Final = "kavka.request.decoded.max.bytes"
+ANSWER_SETTING: Final = "kavka.response.max.bytes"
+TOTAL_SETTING: Final = "kavka.requests.decoded.max.bytes"
+_LEAST: Final = 8 << 20
+_PER_BYTE: Final = 20
+"""Real requests become 5 to 15 times as large when they are decoded; only those that say nothing become more."""
+_FIXED: Final = {ApiKey.PRODUCE: 4 << 20, ApiKey.FETCH: 24 << 20}
+"""The most of APIs that do much for each partition: 14,000 of a Produce (its records are not decoded) are appended in
+one turn of the loop; each of 80,000 of a Fetch takes ten times as much again when it is answered."""
+_ORDERS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
+_TIMES_OF_ORDERS: Final = 4
+"""An order of the controller may name every partition of the cluster: it may take so many times what others may."""
+
+
+class RequestTooLarge(Exception):
+    """A request that would take more memory, or give a larger answer, than one may; its connection is closed."""
+
+    def __init__(self, text: str, reason: RefusalReason) -> None:
+        """`text` is for the log, `reason` for the metrics."""
+        super().__init__(text)
+        self.reason = reason
+
+
+class DecodedBound(NamedTuple):
+    """How much memory the objects of a request may take."""
+
+    most: int
+    remedy: str
+    """What changes the bound, or keeps a request below it: for the log."""
+
+
+def api_bound(api: ApiKey, setting: int) -> DecodedBound:
+    """Return the bound of an API's requests, where `kavka.request.decoded.max.bytes` is `setting`."""
+    most = setting * _TIMES_OF_ORDERS if api in _ORDERS else setting
+    fixed = _FIXED.get(api, most)
+    if fixed < most:
+        return DecodedBound(fixed, "send fewer partitions in a request")
+    return DecodedBound(most, f"raise {REQUEST_SETTING}")
+
+
+def request_bound(frame_bytes: int, of_api: DecodedBound) -> DecodedBound:
+    """Return the bound of one request: that of its API, or less for a small frame."""
+    most = _LEAST + _PER_BYTE * frame_bytes
+    if most < of_api.most:
+        return DecodedBound(most, "no request of an ordinary client takes so much for its size")
+    return of_api
+
+
+class RequestMemory:
+    """The memory of all large requests in work. Those for which there is no room wait, first come, first served."""
+
+    def __init__(self, capacity: int) -> None:
+        """Begin with nothing in use."""
+        self._capacity = capacity
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.in_use = 0
+        """Invariant: what was taken and not given back."""
+
+    async def take(self, size: int) -> None:
+        """Wait until there is room for `size`; one request that is larger than all the room has it alone."""
+        if not self._waiting and self._has_room(size):
+            self.in_use += size
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, future))
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self.give(size)  # it was let in at the moment it was given up
+            raise
+
+    def give(self, size: int) -> None:
+        """Give memory back, and let in those who wait for it."""
+        self.in_use -= size
+        assert self.in_use >= 0, "given back twice"
+        while self._waiting and (self._waiting[0][1].done() or self._has_room(self._waiting[0][0])):
+            wanted, future = self._waiting.popleft()
+            if not future.done():
+                self.in_use += wanted
+                future.set_result(None)
+
+    def _has_room(self, size: int) -> bool:
+        return self.in_use == 0 or self.in_use + size <= self._capacity
+
+
+def check_count(api: str, what: str, count: int, most: int) -> None:
+    """Raise RequestTooLarge for more of something than a request may name."""
+    if count > most:
+        raise RequestTooLarge(
+            f"a {api} names {count} {what}, allowed are {most}", RefusalReason.COUNT
+        )

@@ -1,0 +1,62 @@
+"""The stages before and after the handler that security and quotas decide: seams with the trivial policy.
+
+    stage          asks                        trivial policy                      a policy may
+    authenticate   `Session.is_authenticated`  each connection is `ANONYMOUS`      open sessions that are not
+                                                                                   authenticated yet
+    authorise      `Policies.refusal`          no request is refused               return the response that refuses it
+    handle         `RequestContext.authorizer` None: everything is allowed         filter topics, groups … one by one
+    quota          `Policies.quota`            None: no request is throttled       return a throttle time before the
+                                                                                   handler, and again for the response
+
+An unauthenticated client may use ApiVersions and the SASL APIs; any other request closes its connection. A response
+that refuses a request is sent as if its handler had returned it. A throttle time is written into the response and
+mutes the connection after it (KIP-219), whatever the API.
+
+`None` stands for the trivial policy where a call for each request would cost something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kavka.broker.requests.session import Allows, Session
+from kavka.values import frozen
+
+if TYPE_CHECKING:
+    from kavka.broker.requests.context import RequestContext
+    from kavka.errors import ErrorCode
+    from kavka.net.connection import Connection
+
+
+class Quota(Protocol):
+    """The quotas of all clients."""
+
+    def request_throttle_ms(self, context: RequestContext, request: Any) -> int:
+        """Charge a request before it is handled; return for how long it throttles its client."""
+        ...
+
+    def response_throttle_ms(self, context: RequestContext, response: Any) -> int:
+        """Charge the time and the response of a request that is handled; return the same."""
+        ...
+
+
+def plaintext_session(connection: Connection) -> Session:
+    """Return the session of a connection through a PLAINTEXT listener."""
+    return Session(connection.listener_name, "PLAINTEXT", connection.peer_host)
+
+
+@frozen
+class Policies:
+    """The decisions of security and quotas that the way of a request asks for."""
+
+    open_session: Callable[[Connection], Session] = plaintext_session
+    refusal: Callable[[RequestContext, Any], Any] | None = None
+    """Return the response that refuses a request as a whole; None lets it through."""
+    allows: Allows | None = None
+    quota: Quota | None = None
+
+
+def refuse_whole(context: RequestContext, code: ErrorCode) -> Any:
+    """Return the response of an API whose responses have one error code for the whole request."""
+    return context.api.response(error_code=code)

@@ -1,0 +1,75 @@
+"""The security session of a connection, and what its principal may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from kavka.broker.authorized_operations import AclOperation
+
+
+class Principal(NamedTuple):
+    """An authenticated user, `User:alice` in the text of ACLs."""
+
+    type: str
+    name: str
+
+
+ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+
+
+class Session:
+    """The security session of one connection."""
+
+    __slots__ = ("host", "is_authenticated", "listener_name", "principal", "protocol")
+
+    def __init__(
+        self,
+        listener_name: str,
+        protocol: str,
+        host: str,
+        principal: Principal = ANONYMOUS,
+        *,
+        is_authenticated: bool = True,
+    ) -> None:
+        """Begin a session of a client at `host`; `protocol` is that of the listener, PLAINTEXT say."""
+        self.listener_name = listener_name
+        self.protocol = protocol
+        self.host = host
+        self.principal = principal
+        self.is_authenticated = is_authenticated
+
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the one resource of type CLUSTER."""
+
+
+class AclResourceType(IntEnum):
+    """Resource types as ACLs number them."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+Allows = Callable[[Session, AclOperation, AclResourceType, str], bool]
+"""Return whether the session's principal may do this with the resource of this name."""
+
+
+class ConnectionAuthorizer:
+    """The authorizer as handlers use it: for the session of their request's connection."""
+
+    __slots__ = ("_allows", "_session")
+
+    def __init__(self, allows: Allows, session: Session) -> None:
+        """Ask `allows` about `session`."""
+        self._allows = allows
+        self._session = session
+
+    def allows(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
+        """Return whether the client may do this with the resource of this name."""
+        return self._allows(self._session, operation, resource, name)

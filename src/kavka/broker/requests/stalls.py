@@ -1,0 +1,61 @@
+"""What the log says of turns of the event loop that took too long."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from kavka.broker.periodic_tasks import DutyRound
+from kavka.broker.requests.context import Answering, RequestContext
+from kavka.io import Clock
+from kavka.net.event_loop import Stall, Work
+from kavka.wire.apis import ApiKey
+
+log = logging.getLogger(__name__)
+
+_BETWEEN_WARNINGS_MS = 10_000
+_MOST_NAMED = 3
+
+
+class StallWarnings:
+    """Logs the first stall of every ten seconds, and how many there were in between."""
+
+    def __init__(self, in_second_stage: Callable[[], list[RequestContext]], clock: Clock) -> None:
+        """`in_second_stage` returns the requests whose handlers have begun and not returned."""
+        self._in_second_stage = in_second_stage
+        self._clock = clock
+        self._logged_ms: int | None = None
+        self._not_logged = 0
+
+    def stalled(self, stall: Stall) -> None:
+        """Take note of one."""
+        now_ms = self._clock.tick_ms()
+        if self._logged_ms is not None and now_ms - self._logged_ms < _BETWEEN_WARNINGS_MS:
+            self._not_logged += 1
+            return
+        log.warning(
+            "event loop stalled duration_ms=%d cpu_ms=%d %s%s",
+            stall.duration_ms,
+            stall.cpu_ms,
+            self._cause(stall.work),
+            f" not_logged_since_last={self._not_logged}" if self._not_logged else "",
+        )
+        self._logged_ms, self._not_logged = now_ms, 0
+
+    def _cause(self, work: Work | None) -> str:
+        """Return the request or the duty that took longest, else the requests that tasks work on."""
+        match work:
+            case DutyRound(name=name):
+                return f"duty={name}"
+            case Answering(context=context):
+                return _request(context)
+            case RequestContext():
+                return _request(work)
+        working = self._in_second_stage()[:_MOST_NAMED]
+        return " or ".join(map(_request, working)) or "api=none"
+
+
+def _request(context: RequestContext) -> str:
+    header = context.header
+    api = ApiKey(header.api_key).title
+    return f"api={api} version={header.api_version} peer={context.connection.peer_host}"

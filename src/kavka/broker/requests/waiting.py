@@ -1,0 +1,164 @@
+"""Requests that are not answered in the iteration of the loop in which they are handled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from kavka.broker.requests.context import Answering, RequestContext
+from kavka.broker.requests.deferred import DeferredResponse, SecondStage
+from kavka.broker.requests.failures import RequestFailures
+from kavka.net.connection import Connection
+from kavka.wire.apis import ApiKey
+
+Deliver = Callable[[RequestContext, Any], None]
+"""Take the result of a request."""
+
+
+class Waiting:
+    """Second stages, deferred responses and the steps of large requests, each until it is done or given up."""
+
+    def __init__(
+        self,
+        deliver: Deliver,
+        failures: RequestFailures,
+        note_work: Callable[[Answering], None],
+        tick_ms: Callable[[], int],
+    ) -> None:
+        """Give each result to `deliver`; `note_work` notes it for the stalls of the loop."""
+        self._deliver = deliver
+        self._failures = failures
+        self._note_work = note_work
+        self._tick_ms = tick_ms
+        # Dicts, not sets: the order in which they are cancelled can be seen.
+        self.tasks: dict[asyncio.Future[Any], RequestContext] = {}
+        """The second stages, and the steps of large requests."""
+        self._woken: dict[Connection, list[DeferredResponse]] = {}
+
+    # -- second stages
+
+    def run(self, context: RequestContext, stage: SecondStage) -> None:
+        """Go on with a request in a task, and deliver its result."""
+        api, connection = context.api, context.connection
+        task = asyncio.ensure_future(stage.work)
+        self.tasks[task] = context
+        waiting = connection.attachment.waiting
+        if api.key is ApiKey.FETCH:
+            waiting[task] = None
+        elif api.awaits_members:
+            connection.release(context.slot)
+            context.begin_wait()
+        else:
+            context.slot.outlives_connection = True
+        if context.large is not None and not api.is_parallel:
+            context.block_connection()
+
+        def done(finished: asyncio.Future[Any]) -> None:
+            self.tasks.pop(finished, None)
+            waiting.pop(finished, None)
+            self._note_work(Answering(context, self._tick_ms()))
+            connection.release(context.slot)
+            if finished.cancelled():
+                if stage.release is not None:
+                    stage.release()
+                connection.abort()
+                context.finish()
+            elif (error := finished.exception()) is not None:
+                self._failures.failed(context, error)
+            else:
+                self._deliver(context, finished.result())
+
+        task.add_done_callback(done)
+
+    def run_step(
+        self,
+        context: RequestContext,
+        step: Coroutine[Any, Any, None],
+        release: Callable[[], None] | None = None,
+        *,
+        ends_with_connection: bool = False,
+    ) -> None:
+        """Run a step of a large request: its decoding, or the encoding of its response.
+
+        It answers by itself; if it fails or is cancelled, `release` is called and the request given up.
+        """
+        task = asyncio.ensure_future(step)
+        self.tasks[task] = context
+        waiting = context.connection.attachment.waiting
+        if ends_with_connection:
+            waiting[task] = None
+
+        def done(finished: asyncio.Future[None]) -> None:
+            self.tasks.pop(finished, None)
+            waiting.pop(finished, None)
+            error = None if finished.cancelled() else finished.exception()
+            if release is not None and (finished.cancelled() or error is not None):
+                release()
+            if finished.cancelled():
+                context.connection.abort()
+                context.finish()
+            elif error is not None:
+                self._failures.failed(context, error)
+
+        task.add_done_callback(done)
+
+    # -- deferred responses
+
+    def defer(self, context: RequestContext, deferred: DeferredResponse) -> None:
+        """Keep a deferred response with its connection until it is woken; what waits keeps no frame."""
+        connection = context.connection
+        state = connection.attachment
+        if not state.is_open:  # it was closed while the request was handled in slices
+            deferred.cancel()
+            context.finish()
+            return
+        deferred.context = context
+        state.waiting[deferred] = None
+        connection.release(context.slot)
+        if context.large is not None and context.large.memory:
+            context.large.memory_to_build = context.large.memory
+            context.finish()
+        deferred.call_on_wake(self._wake)
+
+    def _wake(self, deferred: DeferredResponse) -> None:
+        connection = deferred.context.connection
+        woken = self._woken.get(connection)
+        if woken is None:
+            # One connection after the other: a client goes on while the next one's response is built.
+            asyncio.get_running_loop().call_soon(self._answer_woken, connection)
+            woken = self._woken[connection] = []
+        woken.append(deferred)
+
+    def _answer_woken(self, connection: Connection) -> None:
+        connection.cork()
+        try:
+            for deferred in self._woken.pop(connection):
+                if not deferred.is_done:
+                    self._answer(deferred)
+        finally:
+            connection.uncork()
+
+    def _answer(self, deferred: DeferredResponse) -> None:
+        context = deferred.context
+        context.connection.attachment.waiting.pop(deferred, None)
+        if context.large is not None and context.large.memory_to_build:
+            self.run(context, SecondStage(_build_within_memory(context, deferred)))
+            return
+        try:
+            self._deliver(context, deferred.take())
+        except Exception as error:  # noqa: BLE001 - a fault in one response must not end those behind it
+            self._failures.failed(context, error)
+
+    def stop(self) -> None:
+        """Give up all that has a task."""
+        for task in list(self.tasks):
+            task.cancel()
+
+
+async def _build_within_memory(context: RequestContext, deferred: DeferredResponse) -> Any:
+    """Build the response of a large request once there is memory for it again."""
+    assert context.large is not None
+    await context.large.take_memory(context.large.memory_to_build)
+    result = deferred.take()
+    return await result if isinstance(result, SecondStage) else result
