@@ -16,6 +16,8 @@ from kavka.client import (
     blocking,
 )
 from kavka.client.consumer import RebalanceListener
+from kavka.wire.apis import ApiKey
+from support.faults import NO_RESPONSE
 
 AT = TopicPartition("t", 0)
 IN_A_GROUP = {"group.id": "g", "enable.auto.commit": False}
@@ -25,8 +27,16 @@ SMALL = {"batch.size": 200, "buffer.memory": 400, "linger.ms": 0}
 def silence(broker, api):
     """Let requests of an API go without a response; return the event of the first one."""
     requested = threading.Event()
-    setattr(broker, api, lambda request, fault, version: requested.set())
+    mute(broker, api, requested)
     return requested
+
+
+def mute(broker, api, requested):
+    def no_response(request):
+        requested.set()
+        return NO_RESPONSE
+
+    broker.answers[ApiKey[api.upper()]] = no_response
 
 
 def subscribed(consumer):
@@ -123,14 +133,15 @@ def test_closing_an_admin_client_ends_the_calls_of_other_threads(broker, setting
 )
 def test_closing_a_producer_ends_waits_for_a_topic(broker, settings, call):
     requested = threading.Event()
-    metadata = broker.metadata
+    respond = broker.respond
 
-    def on_metadata(request, fault, version):
-        if any(topic.name == "unknown" for topic in request.topics or ()):
+    def note_metadata(host, key, request):
+        is_asked = key is ApiKey.METADATA and "unknown" in {t.name for t in request.topics or ()}
+        if is_asked:
             requested.set()
-        return metadata(request, fault, version)
+        return respond(host, key, request)
 
-    broker.metadata = on_metadata
+    broker.respond = note_metadata
     producer = blocking.Producer(settings, network=broker)
     waiting = Calling(lambda: call(producer))
     assert requested.wait(20)
@@ -254,7 +265,7 @@ def test_a_listener_closes_its_consumer(broker, settings, call):
     consumer.subscribe(["t"], listener=Closing())
     refused(ended(Calling(lambda: call(consumer))), "consumer")
     assert events == ["closed"]
-    assert broker.has_left.is_set()
+    assert broker.seen(ApiKey.LEAVE_GROUP)
 
 
 @pytest.mark.timeout(60)
@@ -287,7 +298,7 @@ def closed_while_waiting(broker, api, make, call, **options):
 
     async def main():
         requested = asyncio.Event()
-        setattr(broker, api, lambda request, fault, version: requested.set())
+        mute(broker, api, requested)
         client = make()
         await client.start()
         waiting = asyncio.create_task(call(client))

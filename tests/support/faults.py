@@ -46,6 +46,9 @@ Fault = Loss | ErrorCode | Replacement | None
 """An error code is the response in place of the broker's: the request does not reach it."""
 
 
+NO_RESPONSE: Any = object()
+"""What `respond` returns for a request that the broker does not get and that has no response."""
+
 REWRITTEN = {ApiKey.FETCH, ApiKey.LIST_OFFSETS}
 """APIs whose requests go on as `respond` has left them."""
 
@@ -253,6 +256,8 @@ class _Link(asyncio.BufferedProtocol):
             kind = APIS[key].request()
             request = decode(kind, version, memoryview(frame), header.body_position)
         response = None if fault else network.respond(self.host, key, request)
+        if response is NO_RESPONSE:
+            return
         if response is not None:
             exchange.response = self._encoded(exchange, response)
         elif isinstance(fault, ErrorCode):
