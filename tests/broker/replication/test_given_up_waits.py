@@ -10,9 +10,8 @@ import pytest
 
 from kavka.wire.frame import encode_request
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.compression import Compression
+from support.produce import batch, produce_request
 from support.waiting import until
 
 Play = Callable[..., None]
@@ -26,12 +25,8 @@ def framed(message: Any, version: int) -> bytes:
 
 
 def produce(records: int, size: int) -> bytes:
-    builder = BatchBuilder()
-    for _ in range(records):
-        builder.append(None, bytes(size), 1_700_000_000_000)
-    row = ProduceRequestPartition(index=0, records=builder.build(Compression.ZSTD))
-    topics = [ProduceRequestTopic(name="t", partition_data=[row])]
-    return framed(ProduceRequest(acks=-1, timeout_ms=WITHOUT_END_MS, topic_data=topics), 9)
+    packed = batch(*[bytes(size)] * records, compression=Compression.ZSTD)
+    return framed(produce_request("t", [(0, packed)], timeout_ms=WITHOUT_END_MS), 9)
 
 
 def follower_fetch(rows: int) -> bytes:
@@ -92,9 +87,9 @@ def test_producers_that_go_away_while_they_wait_for_replicas_leave_nothing_behin
 ) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1)
-        cluster.endpoints[2] = cluster.endpoints[1]
+        cluster.ports[2] = cluster.ports[1]
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
-        await go_away(cluster.brokers[1], cluster.endpoints[1].port, make())
+        await go_away(cluster.brokers[1], cluster.ports[1], make())
         assert cluster.replica(1).log.log_end_offset > 0
 
     play(story)
@@ -106,9 +101,9 @@ def test_a_follower_that_goes_away_while_its_fetch_waits_leaves_nothing_behind(
 ) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1)
-        cluster.endpoints[2] = cluster.endpoints[1]
+        cluster.ports[2] = cluster.ports[1]
         await cluster.order(1, isr=[1], replicas=[1, 2])
-        await go_away(cluster.brokers[1], cluster.endpoints[1].port, follower_fetch(rows))
+        await go_away(cluster.brokers[1], cluster.ports[1], follower_fetch(rows))
         sessions = cluster.brokers[1].replication_manager.followers._sessions.values()
         assert all(session.waiting is None for session in sessions)
 
