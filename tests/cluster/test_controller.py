@@ -284,7 +284,7 @@ def test_deletion_waits_for_a_broker_that_is_away(run: Run) -> None:
 def test_topic_that_is_used_on_any_broker_is_created(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         other = cluster.brokers[follower_of(cluster)]
-        await other.create_topic_automatically("used")
+        await other.topics.create_automatically("used")
         await cluster.until(lambda: cluster.leader(TopicPartition("used", 0)) >= 0, "it is led")
 
     run(story)

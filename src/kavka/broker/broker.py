@@ -47,10 +47,9 @@ from kavka.broker.requests.stalls import StallWarnings
 from kavka.broker.services import Services
 from kavka.broker.topics import Topics
 from kavka.core.controller.events import UncleanEnabled
-from kavka.core.controller.topics import NewTopic, TopicRefusal
+from kavka.core.controller.topics import NewTopic
 from kavka.core.fetch_session import FetchSessionCache
 from kavka.core.znodes import Operation
-from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
 from kavka.io import Environment
 from kavka.net.event_loop import turns_of
@@ -183,7 +182,7 @@ class Broker:
             is_registered=self._is_registered,
             has_failed=self.failed.done,
         )
-        self.topics = Topics(context, self.controller)
+        self.topics = Topics(context, self.controller, self._internal_topic)
         self.config_changes = ConfigChanges(context, self.dynamic_configs)
         self.features = Features(context, self._fail)
         self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
@@ -278,6 +277,10 @@ class Broker:
     def _brokers_known(self) -> None:
         if self.lazy.replication_manager.made is not None or len(self.metadata.brokers) > 1:
             self.replication_manager.brokers_changed()
+
+    def _internal_topic(self, name: str) -> NewTopic | None:
+        coordinators = self.coordinators_of(name)
+        return None if coordinators is None else coordinators.internal_topic()
 
     def _is_registered(self) -> bool:
         return self.registration is not None and self.registration.epoch >= 0
@@ -396,24 +399,11 @@ class Broker:
     async def _adoption_operations(self) -> Sequence[Operation]:
         """Return what the first controller of this broker's own registry makes of the logs on its disks."""
         store = self.replica_manager.store
-        logs = [*store.unreadable, *(each.topic_partition for each in store)]
-        if not self.has_own_registry or not logs:
+        if not self.has_own_registry or not (len(store) or store.unreadable):
             return []
         from kavka.broker.control.adoption import adoption
 
-        internal = {
-            topic: coordinators.internal_topic().config
-            for topic in sorted({each.topic for each in logs})
-            if (coordinators := self.coordinators_of(topic)) is not None
-        }
-        return await adoption(
-            store,
-            self.environment.disk,
-            self.broker_id,
-            self.random,
-            self.clock.now_ms(),
-            internal,
-        )
+        return await adoption(self.context, store, self._internal_topic, self.clock.now_ms())
 
     async def _register(self, endpoints: list[Endpoint]) -> None:
         node = broker_node(self.config, endpoints, self.clock.now_ms())
@@ -484,20 +474,9 @@ class Broker:
             fetch_sessions=self.fetch_sessions,
             fetch_purgatory=self.fetch_purgatory,
             produce_purgatory=self.produce_purgatory,
-            create_topic_automatically=self.create_topic_automatically,
+            create_topic_automatically=self.topics.create_automatically,
             lazy=self.lazy,
         )
-
-    async def create_topic_automatically(self, name: str) -> ErrorCode:
-        """Create a topic because a client asked for its metadata; return why not, or that its leader is on the way."""
-        keeper = self.coordinators_of(name)
-        topic = NewTopic(name, -1, -1, {}, {}) if keeper is None else keeper.internal_topic()
-        outcome = await self.topics.auto_create(topic)
-        if isinstance(outcome, TopicRefusal):
-            log.info("automatic creation refused topic=%s reason=%s", name, outcome.message)
-            if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                return outcome.code
-        return ErrorCode.LEADER_NOT_AVAILABLE
 
     # -- stop
 

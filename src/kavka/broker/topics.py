@@ -75,10 +75,19 @@ class BrokerLocation(NamedTuple):
 class Topics:
     """Creates and deletes topics, and adds partitions to them."""
 
-    def __init__(self, context: BrokerContext, controller: Controller) -> None:
-        """Change what this broker, its registry and its controller know."""
+    def __init__(
+        self,
+        context: BrokerContext,
+        controller: Controller,
+        internal_topic: Callable[[str], NewTopic | None],
+    ) -> None:
+        """Change what this broker, its registry and its controller know.
+
+        `internal_topic` returns the topic that coordinators want by a name; None for the name of any other topic.
+        """
         self._context = context
         self._controller = controller
+        self._internal_topic = internal_topic
 
     # -- creation
 
@@ -135,6 +144,16 @@ class Topics:
             message = f"Topic '{topic.name}' already exists."
             return TopicRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, message)
         return CreatedTopic(topic_id, shape.partitions, shape.replication_factor)
+
+    async def create_automatically(self, name: str) -> ErrorCode:
+        """Create a topic because a client asked for its metadata; return why not, or that its leader is on the way."""
+        topic = self._internal_topic(name) or NewTopic(name, -1, -1, {}, {})
+        outcome = await self.auto_create(topic)
+        if isinstance(outcome, TopicRefusal):
+            log.info("automatic creation refused topic=%s reason=%s", name, outcome.message)
+            if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                return outcome.code
+        return ErrorCode.LEADER_NOT_AVAILABLE
 
     def _checked(
         self, topic: NewTopic, existing: Mapping[str, object], brokers: Sequence[int]
