@@ -33,7 +33,7 @@ from kavka.broker.produce_outcomes import (
 from kavka.broker.replica import ACKS_ALL, AppendOutcome, Replica
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import NO_RESPONSE, SecondStage
-from kavka.broker.requests.session import AclResourceType
+from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer
 from kavka.broker.services import Services
 from kavka.broker.traffic import count_refused_produce
 from kavka.errors import ErrorCode
@@ -174,10 +174,11 @@ def _append_all(
 ) -> _Steps[list[TopicOutcomes]]:
     """Append to each partition of a request without transaction."""
     acks, version, find = request.acks, context.version, services.replica_manager.find
+    authorizer = context.authorizer
     topics: list[TopicOutcomes] = []
     for topic in request.topic_data:
         name = topic.name
-        refusal = _refusal(context, request, name)
+        refusal = _refusal(authorizer, request, name)
         outcomes: list[PartitionOutcome] = []
         for data in topic.partition_data:
             index, records = data.index, data.records
@@ -211,12 +212,14 @@ def _not_appended(found: Replica | ErrorCode) -> AppendOutcome:
     return AppendOutcome(found) if isinstance(found, ErrorCode) else _NO_RECORDS
 
 
-def _refusal(context: RequestContext, request: ProduceRequest, topic: str) -> AppendOutcome | None:
+def _refusal(
+    authorizer: ConnectionAuthorizer | None, request: ProduceRequest, topic: str
+) -> AppendOutcome | None:
     """Return why nothing of the request may be appended to the topic; None when it may.
 
     Apache Kafka lets any client write internal topics that calls itself `__admin_client`; here the coordinators do.
     """
-    if context.authorizer is not None and not context.allows(_WRITE, _TOPIC, topic):
+    if authorizer is not None and not authorizer.allows(_WRITE, _TOPIC, topic):
         return AppendOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if request.acks not in _ACKS:
         return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -271,7 +274,7 @@ def _append_in_transaction(
     mixture = _mixture([header for some in headers for header in some if header is not None])
     appends: list[_TopicAppends] = []
     for topic, some in zip(request.topic_data, headers, strict=True):
-        refusal = _refusal(context, request, topic.name) or mixture
+        refusal = _refusal(context.authorizer, request, topic.name) or mixture
         rows: list[PartitionOutcome | _Unverified] = []
         for data, header in zip(topic.partition_data, some, strict=True):
             if allowance.bytes_left < 0:
