@@ -1,8 +1,8 @@
 """Operations that wait: a produce for its replicas, a fetch for bytes, each with keys that wake it and a deadline.
 
-Nothing is polled. Whoever changes what an operation may wait for calls `touched(key)`, which looks at the operations
-of that key only; the shell sets one timer for `deadline_ms()` and calls `expire`. An operation leaves exactly once:
-returned by `touched` (it is complete), by `expire`, or by `remove_all`, or cancelled.
+Nothing is polled. What an operation may wait for changes: then `check_and_complete(key)` is called, which looks at the
+operations of that key only. The shell sets one timer for `deadline_ms()` and calls `expire`. An operation leaves once:
+returned by `check_and_complete`, `expire` or `remove_all`, or cancelled.
 """
 
 from __future__ import annotations

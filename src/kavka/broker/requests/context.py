@@ -29,9 +29,6 @@ class RequestContext:
         "throttle_ms",
     )
 
-    throttle_ms: int
-    """Milliseconds for which quotas throttle the client; set where there are any."""
-
     def __init__(
         self,
         api: ServedApi,
@@ -50,6 +47,8 @@ class RequestContext:
         """Milliseconds of the first stage; -1 until there is a second."""
         self.large: LargeRequest | None = None
         """The state of a request that is large."""
+        self.throttle_ms = 0
+        """Milliseconds for which quotas throttle the client."""
 
     # -- for handlers
 
