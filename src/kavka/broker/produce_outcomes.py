@@ -56,7 +56,8 @@ def appended(topics: list[TopicOutcomes]) -> list[Append]:
 def waiting(acks: int, topics: list[TopicOutcomes]) -> list[Append]:
     """Return the batches without error that wait for the disk, or for the replicas.
 
-    To be asked in the iteration of their append: later a high watermark may have passed them with others' records, of another leader.
+    To be asked in the iteration of their append: later a high watermark may have passed them with others' records, of
+    another leader.
     """
     return [
         Append(outcome.replica, append)
