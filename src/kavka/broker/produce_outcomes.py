@@ -54,21 +54,23 @@ def appended(topics: list[TopicOutcomes]) -> list[Append]:
 
 
 def waiting(acks: int, topics: list[TopicOutcomes]) -> list[Append]:
-    """Return the batches without error that wait for the disk, or for the replicas: in the turn of their append only.
+    """Return the batches without error that wait for the disk, or for the replicas.
 
-    Later a high watermark may have passed them with others' records, of another leader.
+    To be asked in the iteration of their append: later a high watermark may have passed them with others' records, of
+    another leader.
     """
-    return [
-        Append(outcome.replica, append)
-        for topic in topics
-        for outcome in topic.partitions
-        if outcome.replica is not None
-        and (append := outcome.append).error is _NONE
-        and (
-            append.written is not None
-            or (acks == ACKS_ALL and outcome.replica.partition.high_watermark < append.end_offset)
-        )
-    ]
+    found: list[Append] = []
+    for topic in topics:
+        for outcome in topic.partitions:
+            replica, append = outcome.replica, outcome.append
+            if replica is None or append.error is not _NONE:
+                continue
+            lacks_replicas = (
+                acks == ACKS_ALL and replica.partition.high_watermark < append.end_offset
+            )
+            if lacks_replicas or append.written is not None:
+                found.append(Append(replica, append))
+    return found
 
 
 def has_errors(topics: list[TopicOutcomes]) -> bool:

@@ -330,7 +330,7 @@ def _describe_requested(
         return _known(services, topic, request)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name is not None and services.metadata.is_expected(name, services.clock.tick_ms()):
-        code = ErrorCode.LEADER_NOT_AVAILABLE  # it exists, and is told of soon
+        code = ErrorCode.LEADER_NOT_AVAILABLE  # it exists, and its leader is known soon
     if bad_name(name or "") is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(

@@ -5,9 +5,9 @@ acks=1    answered when the bytes are in the page cache of this broker
 acks=all  answered when the high watermark has passed them, or after the request's timeout, which begins when they
           are in the page cache (a slow disk is waited for)
 
-Nearly every request is appended in the turn of the loop in which it is read. One that is not appended within its
-allowance goes on in later turns, and checks of batches that are larger than that are finished in the pool. Until all of
-it is appended, its connection handles no further request: batches of a producer are appended in the order of its
+Nearly every request is appended in the iteration of the loop in which it is read. One that is not appended within its
+allowance goes on in later iterations, and checks of batches that are larger than that are finished in the pool. Until
+all of it is appended, its connection handles no further request: batches of a producer are appended in the order of its
 requests. What it may decompress to in all is bounded (decision 030).
 """
 
@@ -50,9 +50,9 @@ _WRITE, _TOPIC = AclOperation.WRITE, AclResourceType.TOPIC
 _NO_RECORDS = AppendOutcome(ErrorCode.INVALID_RECORD, message="The partition has no records.")
 
 _FIRST_BYTES: Final = 5 << 19
-"""What of a request is checked in the turn in which it is read: decompressed bytes, or the batch's own."""
+"""What of a request is checked in the iteration in which it is read: decompressed bytes, or the batch's own."""
 _SLICE_BYTES: Final = 1 << 19
-"""The same, of each later turn."""
+"""The same, of each later iteration."""
 _BATCH_COST: Final = 16 << 10
 """What a batch costs besides its bytes, in bytes; the partition included."""
 _ROW_COST: Final = 2 << 10
@@ -105,7 +105,7 @@ def _respond_to_appended(
     request: ProduceRequest,
     outcomes: list[TopicOutcomes],
 ) -> _Result:
-    """Answer what was appended in this turn of the loop, now or when the replicas have it."""
+    """Answer what was appended in this iteration of the loop, now or when the replicas have it."""
     if request.acks == 0:
         return _without_response(context, outcomes)
     appends = waiting(request.acks, outcomes)
@@ -124,7 +124,7 @@ async def _append_later(
     wanted: BatchCheck | None,
     allowance: Allowance,
 ) -> _Result:
-    """Append the rest of a request in later turns of the loop, then answer it."""
+    """Append the rest of a request in later iterations of the loop, then answer it."""
     outcomes = await _finish_steps(services, context, steps, wanted, allowance)
     return await _respond_later(services, context, request, outcomes)
 
@@ -162,7 +162,7 @@ async def _respond_later(
     request: ProduceRequest,
     outcomes: list[TopicOutcomes],
 ) -> _Result:
-    """Answer what was not appended in one turn of the loop."""
+    """Answer what was not appended in one iteration of the loop."""
     if request.acks == 0:
         return _without_response(context, outcomes)
     # All are judged again: leaders may have changed since the first of them were appended.

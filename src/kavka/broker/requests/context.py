@@ -20,6 +20,7 @@ class RequestContext:
 
     __slots__ = (
         "api",
+        "authorizer",
         "connection",
         "header",
         "large",
@@ -27,10 +28,8 @@ class RequestContext:
         "received_ms",
         "slot",
         "throttle_ms",
+        "version",
     )
-
-    throttle_ms: int
-    """Milliseconds for which quotas throttle the client; set where there are any."""
 
     def __init__(
         self,
@@ -45,11 +44,17 @@ class RequestContext:
         self.connection = connection
         self.slot = slot
         self.header = header
+        self.version = header.api_version
+        """The version of the API that the client speaks."""
+        self.authorizer: ConnectionAuthorizer | None = connection.attachment.authorizer
+        """What the client may do with each resource; None when everything is allowed."""
         self.received_ms = received_ms
         self.local_ms = -1
         """Milliseconds of the first stage; -1 until there is a second."""
         self.large: LargeRequest | None = None
         """The state of a request that is large."""
+        self.throttle_ms = 0
+        """Milliseconds for which quotas throttle the client."""
 
     # -- for handlers
 
@@ -57,11 +62,6 @@ class RequestContext:
     def pace(self) -> Pace:
         """How long the request may keep the loop to itself. What is small is served in one iteration."""
         return UNPACED if self.large is None else self.large.pace
-
-    @property
-    def version(self) -> int:
-        """The version of the API that the client speaks."""
-        return self.header.api_version
 
     @property
     def client_id(self) -> str:
@@ -78,12 +78,6 @@ class RequestContext:
         """The security session of the connection."""
         session: Session = self.connection.attachment.session
         return session
-
-    @property
-    def authorizer(self) -> ConnectionAuthorizer | None:
-        """What the client may do with each resource; None when everything is allowed."""
-        authorizer: ConnectionAuthorizer | None = self.connection.attachment.authorizer
-        return authorizer
 
     def allows(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         """Return whether the client may do this with the resource of this name."""

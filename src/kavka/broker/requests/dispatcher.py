@@ -92,7 +92,7 @@ class Dispatcher:
         for connection in self.connections:
             connection.unblock()
 
-    def obey(self, policies: Policies) -> None:
+    def set_policies(self, policies: Policies) -> None:
         """Let these decide about connections that are opened and requests that come from now on."""
         self._policies = policies
         self._is_restricted = policies != Policies()
