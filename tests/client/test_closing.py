@@ -211,6 +211,51 @@ def test_closing_a_producer_ends_the_calls_of_its_transactions(broker, settings,
 
 
 @pytest.mark.timeout(60)
+def test_a_producer_is_closed_although_other_threads_go_on_appending(broker, settings):
+    requested, produce = threading.Event(), broker.produce
+
+    def on_produce(request, fault, version):
+        requested.set()
+        return produce(request, fault, version)
+
+    broker.produce = on_produce
+    producer = blocking.Producer(settings, network=broker)
+
+    def append():
+        while True:
+            producer.append("t", b"")
+
+    appending = Calling(append)
+    assert requested.wait(20)
+    assert ended(Calling(producer.close)) is None
+    refused(ended(appending), "producer")
+
+
+@pytest.mark.timeout(60)
+def test_no_call_begins_while_another_thread_closes(broker, settings):
+    has_begun, release = threading.Event(), threading.Event()
+    positions = []
+
+    class Slow(RebalanceListener):
+        def on_revoked(self, partitions):
+            positions.append(consumer.position(AT))  # a listener is part of the close
+            has_begun.set()
+            release.wait(20)
+
+    consumer = blocking.Consumer(settings | IN_A_GROUP, network=broker)
+    consumer.subscribe(["t"], listener=Slow())
+    while not consumer.assignment():
+        consumer.poll(100)
+    closing = Calling(consumer.close)
+    assert has_begun.wait(20)
+    with pytest.raises(RuntimeError, match="the consumer is closed"):
+        consumer.assignment()
+    release.set()
+    assert ended(closing) is None
+    assert positions == [0]
+
+
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("is_in_time", [False, True])
 def test_a_second_close_waits_for_the_first(broker, settings, is_in_time):
     events = []
