@@ -1,6 +1,7 @@
 """Closing a client ends the calls that wait in it: of other tasks, of other threads, of its own callbacks."""
 
 import asyncio
+import gc
 import threading
 
 import pytest
@@ -208,6 +209,16 @@ def test_closing_a_producer_ends_the_calls_of_its_transactions(broker, settings,
     assert requested.wait(20)
     producer.close(timeout_ms=0)
     refused(ended(waiting), "producer")
+
+
+def test_a_closed_producer_refuses_the_end_of_a_transaction(broker, settings, recwarn):
+    producer = blocking.Producer(settings | {"transactional.id": "x"}, network=broker)
+    producer.close()
+    for call in (producer.commit_transaction, producer.abort_transaction):
+        with pytest.raises(RuntimeError, match="the producer is closed"):
+            call()
+    gc.collect()
+    assert not recwarn.list  # of a coroutine that was never awaited
 
 
 @pytest.mark.timeout(60)
