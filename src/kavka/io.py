@@ -56,7 +56,7 @@ class File(Protocol):
         ...
 
     def is_cached(self, length: int, position: int) -> bool:
-        """Tell, without blocking, whether a read of this range would be served from memory."""
+        """Return, without blocking, whether a read of this range would be served from memory."""
         ...
 
     def sync(self) -> None:

@@ -76,7 +76,7 @@ def test_a_connection_too_many_from_one_address_is_closed(run: Run) -> None:
 def budget(memory: int, **settings: str) -> tuple[int, int]:
     texts = {name.replace("_", "."): value for name, value in settings.items()}
     found = budget_limits(BrokerConfig(texts), memory)
-    return found.limit_bytes, found.most_bytes
+    return found.limit_bytes, found.max_bytes
 
 
 def test_requests_may_take_a_share_of_the_memory() -> None:

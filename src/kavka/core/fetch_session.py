@@ -240,11 +240,11 @@ class FetchSessionCache:
     """All fetch sessions of a broker, at most `slots` (`max.incremental.fetch.session.cache.slots`)."""
 
     def __init__(
-        self, slots: int, most_partitions: int = 1 << 31, eviction_ms: int = EVICTION_MS
+        self, slots: int, max_partitions: int = 1 << 31, eviction_ms: int = EVICTION_MS
     ) -> None:
-        """Keep no more than `slots` sessions, of `most_partitions` together; 0 makes every fetch a full one."""
+        """Keep no more than `slots` sessions, of `max_partitions` together; 0 makes every fetch a full one."""
         self._slots = slots
-        self._most_partitions = most_partitions
+        self._max_partitions = max_partitions
         self._eviction_ms = eviction_ms
         self.partition_count = 0
         """How many partitions all sessions remember."""
@@ -331,9 +331,9 @@ class FetchSessionCache:
 
     def _has_room(self, size: int, now_ms: int) -> bool:
         """Return whether `size` more partitions fit, perhaps after the eviction of unused sessions."""
-        if size > self._most_partitions:
+        if size > self._max_partitions:
             return False
-        while self.partition_count + size > self._most_partitions:
+        while self.partition_count + size > self._max_partitions:
             stalest = next(iter(self._sessions.values()))
             if now_ms - stalest.last_used_ms <= self._eviction_ms:
                 return False

@@ -25,19 +25,29 @@ class ServerStatus(Protocol):
     """The state of a registry server that the words report."""
 
     @property
-    def znode_server(self) -> ZnodeServer: ...
+    def znode_server(self) -> ZnodeServer:
+        """Return the served tree."""
+        ...
 
     @property
-    def config(self) -> RegistryServerConfig: ...
+    def config(self) -> RegistryServerConfig:
+        """Return the server's settings."""
+        ...
 
     @property
-    def connections(self) -> Collection[ClientConnection]: ...
+    def connections(self) -> Collection[ClientConnection]:
+        """Return the open connections."""
+        ...
 
     @property
-    def traffic(self) -> ClientStatistics: ...
+    def traffic(self) -> ClientStatistics:
+        """Return the counters of all clients."""
+        ...
 
     @property
-    def port(self) -> int: ...
+    def port(self) -> int:
+        """Return the port that the server listens on."""
+        ...
 
 
 def answer_four_letter_word(letters: bytes, server: ServerStatus) -> bytes | None:

@@ -183,7 +183,7 @@ class LocalSession:
         if self._up.is_clear:
             answer = self._arrive(act)
             if self._znode_server.is_synced and self._down.is_clear:
-                return answer()  # the common read: nothing is to be told before it
+                return answer()  # the common read: no event or response precedes it
             future = self._expect()
             self._resolve(future, answer)
         else:
@@ -239,9 +239,9 @@ class LocalSession:
 
     def _watch(self, path: str, kind: WatchKind, watch: Watch | None) -> None:
         if watch is not None:
-            told = _WatchNotification(self, watch)
-            self._watches.add(told)
-            self._znode_server.watches.add(path, kind, told)
+            notification = _WatchNotification(self, watch)
+            self._watches.add(notification)
+            self._znode_server.watches.add(path, kind, notification)
 
     def _expired(self, session_state: SessionState) -> None:
         self._down.put(partial(self._adopt_session, session_state))
@@ -266,7 +266,7 @@ class LocalSession:
 
 
 class _WatchNotification:
-    """One watch: the callback of one call."""
+    """A watch: the callback of one call."""
 
     __slots__ = ("_session", "_watch")
 
@@ -281,7 +281,7 @@ class _WatchNotification:
 
 
 class _DelayLine:
-    """One direction: what is put in comes out in order, in a later step of the loop, in the context of the receiver."""
+    """A direction of messages: they arrive in order, in a later step of the loop, in the receiver's context."""
 
     def __init__(self, context: contextvars.Context) -> None:
         self.delay_ms = 0

@@ -60,12 +60,12 @@ class SinkState:
         """Return for how long the query has written nothing; None when it never wrote."""
         return None if self.written_ms is None else max(now_ms - self.written_ms, 0)
 
-    def objections(self, now_ms: int, least_idle_ms: int) -> list[str]:
+    def objections(self, now_ms: int, min_idle_ms: int) -> list[str]:
         """Return what speaks against removing the sink, in sentences."""
         found = []
         idle_ms = self.idle_ms(now_ms)
-        if idle_ms is not None and idle_ms < least_idle_ms:
-            wrote, least = f"{idle_ms // 1000} s", f"{least_idle_ms // 1000} s"
+        if idle_ms is not None and idle_ms < min_idle_ms:
+            wrote, least = f"{idle_ms // 1000} s", f"{min_idle_ms // 1000} s"
             found.append(
                 f"Its query wrote {wrote} ago and may be live: that takes {least} to rule out."
             )

@@ -115,12 +115,12 @@ class SlicedDecoding:
         self.weight = 0
         """Bytes of memory that the objects take which were made so far, about."""
         self.message: Any = None
-        """There when all is decoded."""
+        """The message, after all is decoded."""
         self.end = position
-        """Where the message ends, when all is decoded."""
+        """End of the message, after all is decoded."""
 
     def step(self) -> bool:
-        """Make some of the objects; tell whether all are there. Raise CorruptFrame."""
+        """Decode some of the objects; return whether all are decoded. Raise CorruptFrame."""
         try:
             self.weight += next(self._steps)
         except StopIteration as stop:

@@ -99,7 +99,7 @@ class FollowerFetchHandler:
         self._broker = broker
         self._replication_manager = replication_manager
         self._sessions: dict[int, FollowerSession] = {}
-        self._most_partitions = broker.config.integer(_PARTITIONS_SETTING)
+        self._max_partitions = broker.config.integer(_PARTITIONS_SETTING)
         self._partition_count = 0  # Invariant: the sum of `counted` of all sessions
 
     def handle(
@@ -219,7 +219,7 @@ class FollowerFetchHandler:
         growth = len(session.partitions) - session.counted
         self._partition_count += growth
         session.counted += growth
-        if growth > 0 and self._partition_count > self._most_partitions:
+        if growth > 0 and self._partition_count > self._max_partitions:
             del self._sessions[session.session_id]
             self._partition_count -= session.counted
             session.session_id = NO_SESSION

@@ -212,7 +212,7 @@ class ReplicaFetcher:
 
     def _adapt(self, followed: PartitionFetchState, peer: Peer) -> None:
         checks = peer.version_of(ApiKey.FETCH) >= FIRST_WITH_LAST_EPOCH
-        followed.adapt(is_checked_by_fetch=checks, longest_backoff_ms=self._manager.backoff_ms)
+        followed.adapt(is_checked_by_fetch=checks, max_backoff_ms=self._manager.backoff_ms)
 
     def _disconnect(self) -> None:
         for in_flight in self._in_flight:

@@ -15,7 +15,7 @@ from kavka.settings.declaration import InvalidSetting
 from kavka.settings.properties import parse_properties
 
 FAILURES = (KafkaError, TimeoutError, OSError, ValueError)
-"""Exceptions of a request that was refused, not answered or not sent, or whose value no version can encode."""
+"""Exceptions of a request that was refused, not answered or not sent, or with a value that no version can encode."""
 
 
 class Unreachable(Exception):

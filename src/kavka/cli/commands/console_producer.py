@@ -129,9 +129,9 @@ def producer_settings(given: Given) -> dict[str, str]:
     settings.setdefault("client.id", "console-producer")
     if given.has("sync") and not given.has("timeout"):
         settings.setdefault("linger.ms", "0")  # each record would wait alone for company
-    for option, setting, default in _MERGED:
-        if option == "batch-size" and given.has("max-partition-memory-bytes"):
-            option = "max-partition-memory-bytes"
+    for name, setting, default in _MERGED:
+        is_renamed = name == "batch-size" and given.has("max-partition-memory-bytes")
+        option = "max-partition-memory-bytes" if is_renamed else name
         value = given.one(option)
         if value is None:
             settings.setdefault(setting, default)

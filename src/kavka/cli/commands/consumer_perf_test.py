@@ -152,7 +152,7 @@ async def _run(plan: _Plan) -> None:
 
 
 class _Performance(RebalanceListener):
-    """One run, and what it has read so far and since the last report."""
+    """A run, with its counts in all and since the last report."""
 
     def __init__(self, plan: _Plan) -> None:
         self._plan = plan

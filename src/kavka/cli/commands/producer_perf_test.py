@@ -223,7 +223,7 @@ async def _run(given: argparse.Namespace, settings: dict[str, str], payloads: li
 
 
 class _Performance:
-    """One run: what is on its way, and what has been counted."""
+    """A run, with its records in flight and its counts."""
 
     def __init__(
         self, given: argparse.Namespace, producer: Producer, payloads: list[bytes], batch_bytes: int

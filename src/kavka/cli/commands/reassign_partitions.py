@@ -64,7 +64,7 @@ _PAUSE_S = 0.1
 
 OPTIONS = OptionSet(
     "This tool helps to move topic partitions between replicas.",
-    Option("verify", "Tell how far the moves of --reassignment-json-file are; remove throttles when all are done."),
+    Option("verify", "Print how far --reassignment-json-file is; remove throttles when all is done."),
     Option("generate", "Print a candidate assignment. Nothing is moved."),
     Option("execute", "Begin the moves of --reassignment-json-file."),
     Option("cancel", "Stop the moves of --reassignment-json-file that are under way."),

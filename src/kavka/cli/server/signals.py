@@ -1,4 +1,4 @@
-"""Finds the servers of this machine that this user started, and tells them to stop."""
+"""Stop signals to the servers of this machine that this user started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One pass over one log: the dirty part into a map, then everything against the map, segment group by segment group.
+"""A cleaning pass over a log: its dirty part into a map, then all segments against the map, group by group.
 
 Reads, kernel calls and writes happen in the pool, a block at a time; after each the pass asks whether it is to go on.
 """

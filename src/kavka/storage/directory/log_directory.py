@@ -1,4 +1,4 @@
-"""One entry of `log.dirs`: the unit of failure. All of its logs share its queue, its open files and its fate."""
+"""A log directory, an entry of `log.dirs`: the unit of failure. Its logs share its write queue and its open files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LogDirectory:
         """Of logs, each with all of its files."""
         self.failure: OSError | None = None
         self.open_logs = 0
-        """How many logs are open here, future ones included."""
+        """Number of open logs in this directory, future ones included."""
         self.was_clean = False
         self._on_failure = on_failure
         self._lock: Lock | None = None
@@ -147,7 +147,7 @@ class LogDirectory:
         self._removals.append((self.clock.tick_ms() + delay_ms, removal))
 
     async def remove_due(self) -> None:
-        """Remove files whose delay is over. To be called every second or so."""
+        """Remove files after their delay. To be called every second or so."""
         now = self.clock.tick_ms()
         waiting, self._removals = self._removals, deque()
         due = []

@@ -20,8 +20,9 @@ from kavka.storage.segment.segment import Segment
 
 
 class LogSegments:
-    """The list of segments, oldest first. Other parts read its attributes and change them by its methods, except for
-    the offsets that an append moves.
+    """The list of segments, oldest first.
+
+    Other parts read its attributes and change them by its methods, except for the offsets that an append moves.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""Tell the coordinator that a member lives (KIP-345)."""
+"""Keep a group member alive (KIP-345)."""
 
 from __future__ import annotations
 

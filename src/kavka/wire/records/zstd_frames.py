@@ -95,7 +95,7 @@ class _Outline(NamedTuple):
     bound: int
     """They decompress to this at most, unless the decoder refuses them."""
     has_more: bool = False
-    """Whether the frame that is cut has content."""
+    """True if the split frame has content."""
 
 
 def _outline(view: memoryview) -> Generator[int, None, _Outline]:
